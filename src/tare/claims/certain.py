@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from tare.claims.facts import facts_of
 from tare.claims.figures import Measured
 from tare.claims.model import Claim, Counting, Fact, Judged, Place, Region, Running, Stating, Verdict
-from tare.model import Completed, Trial
+from tare.model import Completed, Failed, Trial
 from tare.model.text import printable
+from tare.model.trial import NOT_ENDED
 
 
 def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
@@ -29,10 +30,8 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
         if place in testing.failing and len(wrong) < len(trials):
             why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
             return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
-        other = [what for what in wrong if testing.saying not in what]
-        if place in testing.failing and other:
-            why = f"{place} failed for another reason than {testing.saying!r}: {other[0]}"
-            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        if place in testing.failing and (other := next(_otherwise(trials, testing.saying), "")):
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} {other}")
         reasons.update(wrong)
         launches += len(trials)
     why = f"{launches} launches completed, with the treatment proven"
@@ -46,6 +45,20 @@ def _wrong(trial: Trial) -> str:
     if not isinstance(trial.outcome, Completed):
         return str(getattr(trial.outcome, "reason", "") or "a launch was not completed")
     return trial.unproven
+
+
+def _otherwise(trials: Iterable[Trial], saying: str) -> Iterator[str]:
+    """Yield what shows that a launch of a cell that must fail did not fail for the reason that the claim is about.
+
+    Without `saying` that is any failure of the launch itself: one that was ended at its time limit may only be slow,
+    and one that is invalid or not proven measured something else.
+    """
+    for trial in trials:
+        what = _wrong(trial)
+        if saying and saying not in what:
+            yield f"failed for another reason than {saying!r}: {what}"
+        elif not saying and (not isinstance(trial.outcome, Failed) or what.startswith(NOT_ENDED)):
+            yield f"did not fail by itself: {what}"
 
 
 def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) -> Judged:

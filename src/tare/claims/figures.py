@@ -21,6 +21,7 @@ from tare.summary.select import Selection, select
 
 T = TypeVar("T")
 SPREAD: Final = "spread:"
+MEAN: Final = "mean:"
 COUNTER: Final = "counter:"
 FIGURE: Final = "figure:"
 TRAFFIC: Final = "traffic:"
@@ -72,12 +73,17 @@ class Measured:
             return self._spreads(cell, place)
         if place.metric.startswith(VARIATION):
             return self._variation(replace(place, metric=place.metric.removeprefix(VARIATION)))
-        columns = [info for info in self.metrics if info.group == cell.group]
-        found = [info for info in columns if _fits(info.key, place.metric) or _fits(info.label, place.metric)]
-        names = [info.label for info in found or columns]
-        info = _only(found, place, "metric", self.study, names)
+        means = place.metric.startswith(MEAN)
+        info = self._column(cell, place, place.metric.removeprefix(MEAN))
         row = self._rows.get((cell.group, cell.environment.name, info.key))
-        return (mean_logs(row) if row is not None else {}), info.label
+        logs = mean_logs(row, row.means_s if means else row.values_s) if row is not None else {}
+        return logs, f"mean of {info.label}" if means else info.label
+
+    def _column(self, cell: Cell, place: Place, pattern: str) -> MetricInfo:
+        """Return the one column of a cell whose name has a pattern; raise `ResultsError` unless there is one."""
+        columns = [info for info in self.metrics if info.group == cell.group]
+        found = [info for info in columns if _fits(info.key, pattern) or _fits(info.label, pattern)]
+        return _only(found, place, "metric", self.study, [info.label for info in found or columns])
 
     def counts(self, place: Place) -> tuple[dict[int, float], str]:
         """Return the mean of a place's counters, figures or traffic by round, and what they are.
@@ -123,10 +129,7 @@ class Measured:
 
     def _spreads(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
         """Return the mean logarithm of p99 less median by round, in the launches where it is above zero."""
-        pattern = place.metric.removeprefix(SPREAD)
-        columns = [info for info in self.metrics if info.group == cell.group]
-        found = [info for info in columns if _fits(info.key, pattern) or _fits(info.label, pattern)]
-        info = _only(found, place, "metric", self.study, [each.label for each in found or columns])
+        info = self._column(cell, place, place.metric.removeprefix(SPREAD))
 
         def spread(trial: Trial) -> float | None:
             metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()

@@ -101,7 +101,7 @@ def _decided(judged: Judged, p_holm: float | None) -> Judged:
         return judged
     if p_holm <= ALPHA:
         return replace(judged, p_holm=p_holm)
-    why = f"{judged.why}; not clear enough beside the other claims (p = {p_holm:.2g} after Holm)"
+    why = f"{judged.why}; not clear enough beside the other claims"
     return replace(judged, p_holm=p_holm, verdict=Verdict.UNDECIDED, why=why)
 
 

@@ -44,7 +44,8 @@ class Verdict(StrEnum):
 class Place:
     """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one.
 
-    A metric is a cost; `spread:` before it means how far its 99th percentile lies above its median. `counter:A+B` is
+    A metric is a cost: that of a launch's typical iteration, with `mean:` before it the mean over its iterations, and
+    with `spread:` how far its 99th percentile lies above its median. `counter:A+B` is
     the sum of counters, `figure:NAME` what a program reported beside its metrics, and `traffic:packets` what the nodes'
     data NICs sent. `variation:` before a cost is the standard deviation of its logarithms over rounds. `study` is ""
     for that of the test.
@@ -123,7 +124,8 @@ class Comparing:
 class Running:
     """The claim holds if all launches of `places` were completed and proven, and all of `failing` failed.
 
-    `saying` must be in the reason of each failure: another one decides nothing.
+    `saying` must be in the reason of each failure: another one decides nothing. Without it, nothing is decided by
+    launches that were ended at their time limit, are invalid or are not proven.
     """
 
     places: tuple[Place, ...] = ()

@@ -57,8 +57,8 @@ def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     yield "| claim | place | it says | conditions | verdict | here | why |"
     yield "|---|---|---|---|---|---|---|"
     for each in judged:
-        number, place, says, verdict, figure, why = map(_cell, _cells(each))
-        yield f"| {number} | {place} | {says} | {_cell(each.claim.conditions)} | {verdict} | {figure} | {why} |"
+        number, place, says, verdict, figure, why = map(cell_text, _cells(each))
+        yield f"| {number} | {place} | {says} | {cell_text(each.claim.conditions)} | {verdict} | {figure} | {why} |"
     yield ""
     yield counts_of(judged)
 
@@ -80,6 +80,6 @@ def figure_text(estimate: Estimate, *, counts: bool) -> str:
     return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
-def _cell(text: str) -> str:
+def cell_text(text: str) -> str:
     """Return a text as a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Final, Union
 
 from tare.model.choices import MetricKind
 
@@ -100,6 +100,10 @@ class Completed:
 
     metrics: tuple[Metric, ...]
     figures: tuple[Figure, ...] = ()
+
+
+NOT_ENDED: Final = "it did not end within its time limit"
+"""How the reason begins of a trial that was ended at its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from tare.counters.monitor import Unread
 from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
+from tare.model.trial import NOT_ENDED
 from tare.node.stragglers import told
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
@@ -95,7 +96,7 @@ def judge(
     if result.timed_out:
         names, _, each = result.at_limit.partition("\n")
         still = f"; still running were {names}" if names else ""
-        reason = f"it did not end within its time limit of {limit:g} s{still}"
+        reason = f"{NOT_ENDED} of {limit:g} s{still}"
         return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
     if result.flooded:
         return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None

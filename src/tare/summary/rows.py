@@ -219,10 +219,13 @@ def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tupl
     return (Verdict.INVALID, series.reason) if series.invalid else None
 
 
-def mean_logs(comparison: Comparison) -> dict[int, float]:
-    """Return the mean logarithm of a row's costs by round, without those that have none."""
+def mean_logs(comparison: Comparison, costs_s: Sequence[float] = ()) -> dict[int, float]:
+    """Return the mean logarithm of a row's costs by round, without those that have none.
+
+    `costs_s` are other costs than the row's own, in the order of its `rounds`.
+    """
     by_round: defaultdict[int, list[float]] = defaultdict(list)
-    for number, cost in zip(comparison.rounds, comparison.values_s, strict=False):
+    for number, cost in zip(comparison.rounds, costs_s or comparison.values_s, strict=False):
         if 0 < cost < math.inf:
             by_round[number].append(math.log(cost))
     return {number: sum(values) / len(values) for number, values in by_round.items()}

@@ -12,7 +12,8 @@ from factory_explained import Behaviour, plan_of, trials_of
 from factory_judged import HEAD, STUDY, claim, judged, results
 from tare.claims import Verdict, read_paper
 from tare.errors import ResultsError, StudyError
-from tare.model import Completed, Failed, Figure, Trial
+from tare.model import Completed, Failed, Figure, Invalid, Outcome, Trial
+from tare.model.trial import NOT_ENDED
 
 FIRST = "{of: slower, against: plain, than: slow, than_against: plain, above: 10%}"
 
@@ -60,6 +61,25 @@ def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: V
         assert (found.p_holm or 0) <= 0.05 or verdict is Verdict.UNDECIDED
 
 
+def _but(trial: Trial, outcome: Outcome) -> Trial:
+    """Return a trial, with another outcome if it is one of the cell `slower`."""
+    return replace(trial, outcome=outcome) if "slower" in trial.key.cell else trial
+
+
+def test_the_mean_over_iterations_is_another_cost_than_the_median(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    rows = [
+        replace(row, means_s=tuple(3.0 * cost for cost in row.values_s)) if row.environment == "plain" else row
+        for row in found.comparisons
+    ]
+    of = "{environment: plain, metric: 'mean:latency*'}"
+    against = "{environment: plain, metric: latency*}"
+    test = f"test: {{study: made-up, cost: {{of: {of}, against: {against}, above: 100%}}}}"
+    (mean,) = judged(tmp_path, claim(1, test), replace(found, comparisons=rows))
+    assert mean.verdict is Verdict.REPRODUCED
+    assert mean.why.startswith("mean of latency")
+
+
 def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     found = results(tmp_path)
     failed = tuple(
@@ -73,6 +93,16 @@ def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     (other,) = judged(tmp_path, claim(1, "test: {study: made-up, fails: [slower], saying: no sshd}"), found)
     assert other.verdict is Verdict.UNDECIDED
     assert other.why == "slower failed for another reason than 'no sshd': it crashed"
+    late = [_but(trial, Failed(reason=f"{NOT_ENDED} of 9 s")) for trial in found.trials]
+    (slow,) = judged(tmp_path, claim(1, "test: {study: made-up, fails: [slower]}"), replace(found, trials=late))
+    assert slow.verdict is Verdict.UNDECIDED
+    assert slow.why == "slower did not fail by itself: it did not end within its time limit of 9 s"
+    wrong = [_but(trial, Invalid(reason="another network")) for trial in found.trials]
+    (other,) = judged(tmp_path, claim(1, "test: {study: made-up, fails: [slower]}"), replace(found, trials=wrong))
+    assert other.verdict is Verdict.UNDECIDED
+    test = "test: {study: made-up, fails: [slower], saying: another network}"
+    (said,) = judged(tmp_path, claim(1, test), replace(found, trials=wrong))
+    assert said.verdict is Verdict.REPRODUCED
     (runs,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower]}"), found)
     assert runs.verdict is Verdict.CONTRADICTED
     assert "it crashed" in runs.why
@@ -154,7 +184,7 @@ def test_many_claims_need_more_evidence_each(tmp_path: Path) -> None:
     unclear = "test: {study: made-up, cost: {of: slow, against: plain, above: 1.2%}}"
     among = judged(tmp_path, claim(1, test) + "".join(claim(number, unclear) for number in range(2, 60)), weak)
     assert among[0].verdict is Verdict.UNDECIDED
-    assert "after Holm" in among[0].why
+    assert "not clear enough beside the other claims" in among[0].why
     assert alone.p == among[0].p
 
 

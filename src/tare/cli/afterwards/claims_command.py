@@ -40,7 +40,7 @@ def show_claims(wanted: Wanted) -> int:
     papers = [read_paper(path) for path in _files(wanted.papers)]
     claims = [claim for paper in papers for claim in paper.claims.values()]
     studies = {claim.by.study for claim in claims if isinstance(claim.by, Test)}
-    judged = judge(claims, _measured(wanted.results, studies))
+    judged = judge(claims, measured_in(wanted.results, studies))
     of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
     if wanted.as_json:
         print(json.dumps([encode(each) for each in judged], indent=1, ensure_ascii=True, allow_nan=False))
@@ -79,7 +79,7 @@ def _files(papers: Sequence[str]) -> list[Path]:
     return found or known
 
 
-def _measured(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Measured]:
+def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Measured]:
     """Return the results in folders, by the name of their study."""
     found: dict[str, Measured] = {}
     for folder in folders:
