@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import is_sentence
-from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, Placement, Workload
+from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, NodeCommand, Placement, Workload
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.workloads import WORKLOADS, plugin_of
@@ -30,6 +30,7 @@ EXAMPLES = {
     "startup": Workload(name="start", startup=Caches.WARM),
     "miniapp": Workload(name="cg", miniapp="npb-cg:class=S"),
     "program": Workload(name="theirs", program="example", arguments=("-n", "3")),
+    "commands": Workload(name="info", commands=(NodeCommand(run=("docker", "info"), line="Swarm: active"),)),
 }
 
 
@@ -75,12 +76,24 @@ def test_a_workload_says_before_it_runs_what_it_needs_and_how_long_it_takes(name
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_runs_in_every_environment_or_says_why_it_does_not(name: str) -> None:
+    for runtime, network in (("bare", "host"), ("docker", "overlay"), ("apptainer-sif", "host")):
+        image = "" if runtime == "bare" else "debian-openmpi"
+        environment = Environment(name="e", runtime=runtime, network=network, image=image)
+        reason = WORKLOADS[name].refuse_environment(EXAMPLES[name], environment)
+        assert reason is None or (WORKLOADS[name].runs_on_node and is_sentence(reason))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("prefix", ["/opt/tare", "/a/cache"])
 def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(name: str, prefix: str) -> None:
     plugin, workload = WORKLOADS[name], EXAMPLES[name]
     argv = plugin.argv(workload, Path(prefix))
     assert argv == plugin.argv(workload, Path(prefix))
     assert all(isinstance(token, str) for token in argv)
+    if plugin.runs_on_node:
+        assert argv == workload.commands[0].run, "it starts no program of tare's"
+        return
     ours = [*argv, *plugin.environment(workload, Path(prefix)).values()]
     assert any(token.startswith(prefix) for token in ours)
 

@@ -167,7 +167,7 @@ _OF_SOCKETS: Final = "net-"
 
 def measured(workload: Workload) -> Moves:
     """Return what the metrics of a workload are made of."""
-    if workload.startup is not None:
+    if workload.startup is not None or workload.commands:
         return Moves.START_UP
     if workload.kernels:
         halo = any(kernel.kernel == "halo" for kernel in workload.kernels)

@@ -18,6 +18,7 @@ TITLES: Final = {
     "program": "third-party programs",
     "yours": "your own program",
     "start-up": "start-up",
+    "product": "commands of a product, on the first node",
 }
 
 

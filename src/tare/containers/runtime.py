@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from tare.containers.client import Client
 from tare.containers.request import PodRequest
 from tare.host.user_namespace import is_real_root
 from tare.images.cache import Progress
@@ -97,6 +98,11 @@ class Runtime(ABC):
         return {}
 
     @property
+    def clients(self) -> tuple[str, ...]:
+        """Return the names of its programs that commands on a node may call."""
+        return ()
+
+    @property
     def start_s(self) -> float:
         """Return about how long a launch takes to start, for estimates shown to users; no result depends on it."""
         return 1.0
@@ -152,6 +158,11 @@ class Runtime(ABC):
         This happens before a study's first trial, and the result is an entry of the cache.
         """
         return packed
+
+    def client(self, request: PodRequest) -> Client:
+        """Return how commands on the node of a pod call it: its programs are those of `clients`."""
+        image = request.packed or request.rootfs
+        return Client(words={"image": str(image)} if image else {})
 
     @abstractmethod
     def pod(self, request: PodRequest) -> AbstractContextManager[Pod]:

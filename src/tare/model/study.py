@@ -158,12 +158,29 @@ class KernelSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCommand:
+    """A command that runs on a node itself, in place of ranks, and the answer that is expected.
+
+    `run` is its argv. The answer is as expected if the command ends with the status `exit`, a line of its output
+    matches the pattern `line` ("": not looked for) and no line matches `no_line`. A command that answers otherwise is
+    run again for `within_s`.
+    """
+
+    run: tuple[str, ...]
+    exit: int = 0
+    line: str = ""
+    no_line: str = ""
+    within_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What one launch runs: kernels, a mini-application, a known program, a user's command, or only a start-up.
 
     `miniapp` is the argument of `tare-miniapps`, `NAME:key=value,...`. `program` is a third-party program with a
-    plug-in (`osu_latency`), `arguments` its arguments, `path` its file if it is not the one on PATH. `mpi` replaces the
-    MPI of every environment; "" keeps it.
+    plug-in (`osu_latency`), `arguments` its arguments, `path` its file if it is not the one on PATH. `commands` run on
+    the first node in place of ranks, in order, and `undo` always after them. `mpi` replaces the MPI of every
+    environment; "" keeps it.
     """
 
     name: str
@@ -174,6 +191,8 @@ class Workload:
     arguments: tuple[str, ...] = ()
     path: str = ""
     startup: Caches | None = None
+    commands: tuple[NodeCommand, ...] = ()
+    undo: tuple[tuple[str, ...], ...] = ()
     mpi: str = ""
     time_limit_s: float = 60.0
 

@@ -33,6 +33,9 @@ class DockerDefault(Network):
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "bridge")
 
+    def name_in_docker(self, study: str) -> str:
+        return "bridge"
+
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with netlink(pod.pid) as route:

@@ -63,6 +63,9 @@ class Overlay(Network):
         address = ("--ip", overlay_address(node, study)) if number == 0 else ()
         return ("--network", network_name(study), *address)
 
+    def name_in_docker(self, study: str) -> str:
+        return network_name(study)
+
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         interface, address = interface_in(pod.pid, f"{overlay_subnet(study_of(pod))}.0/24")

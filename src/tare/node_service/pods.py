@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tare.containers.client import Client
 from tare.containers.held import job_group
 from tare.host.devices import given, gpus_of
 from tare.images.inside.variables import merged
@@ -81,7 +82,15 @@ class Maker:
             session=request.session,
             control=control,
             variables=host_mpi.environment if host_mpi else (),
+            client=self._client(request),
         )
+
+    def _client(self, request: PodRequest) -> Client:
+        """Return how commands on the node call the runtime, with all words that they may name."""
+        made = RUNTIMES[self.order.environment.runtime].client(request)
+        network = self.network.name_in_docker(self.order.study)
+        words = {"name": f"tare-{self.order.study}-own", **({"network": network} if network else {}), **made.words}
+        return replace(made, words=words)
 
     def _request(self, number: int) -> PodRequest:
         order, node, network = self.order, self.node, self.network

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tare.containers.client import Client
 from tare.containers.held import job_group
 from tare.node import Container, Endpoint, Pod
 from tare.node.cgroups import Group
@@ -18,7 +19,8 @@ class Side:
 
     `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
     container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
-    network, `variables` is the daemon's environment, as `NAME=value`.
+    network, `variables` is the daemon's environment, as `NAME=value`. `client` is how commands on the node call the
+    runtime.
     """
 
     pod: Pod
@@ -28,6 +30,7 @@ class Side:
     session: str = ""
     control: str = ""
     variables: tuple[str, ...] = ()
+    client: Client = field(default_factory=Client)
 
 
 def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:

@@ -79,7 +79,9 @@ def expand(study: Study, availability: Availability, cannot: Ability = lambda *_
                 )
                 cells.append(cell)
                 asked = replace(environment, name=study.baseline) if role is Role.SELF else environment
-                reason = plugin_of(workload).refuse(workload, own) or cannot(workload, asked, own) or ask(asked, own)
+                plugin = plugin_of(workload)
+                reason = plugin.refuse(workload, own) or plugin.refuse_environment(workload, asked)
+                reason = reason or cannot(workload, asked, own) or ask(asked, own)
                 if reason is not None:
                     unavailable[cell.key] = reason
     if study.thin:
@@ -139,6 +141,9 @@ def digest(study: Study) -> str:
             del environment["placement"]
         if not environment["link"]["queue"]:
             del environment["link"]["queue"]
+    for workload in stated["workloads"]:
+        if not workload["commands"]:
+            del workload["commands"], workload["undo"]
     for key in STOPPING_AND_JUDGING:
         del stated["repetition"][key]
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -46,6 +46,10 @@ def in_words(granted: tuple[Grant, ...]) -> str:
 
 
 def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
+    for own in (*(command.run for command in workload.commands), *workload.undo):
+        account = CLUSTERS[study.cluster].account
+        what = f"{shlex.join(own)}: as {account}, in no container"
+        yield Grant(kind="node command", what=what, to=f"workload {workload.name}, on the first node")
     if not (workload.command or workload.program or workload.path):
         return
     words = workload.command or (workload.path or workload.program, *workload.arguments)

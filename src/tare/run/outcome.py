@@ -16,6 +16,7 @@ from tare.model.trial import NOT_ENDED
 from tare.node.stragglers import told
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
+from tare.run.on_node import run_commands
 from tare.run.symptoms import last_words, recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
@@ -65,6 +66,8 @@ def run_launch(
 
     `its_own` returns the launch's processes, for when other launches are started while it runs.
     """
+    if plugin_of(ready.cell.workload).runs_on_node:
+        return run_commands(site, ready.deployed, ready.cell.workload)
     before = site.pids()
     with ready.deployed.preferred(ready.cell.placement.cpu_weight):
         return started(
@@ -132,6 +135,8 @@ def untreated(
     resent: float = 0.0,
 ) -> str | None:
     """Return why the treatment is refuted, or None."""
+    if parsed.refuted is not None:
+        return parsed.refuted or None
     environment = ready.cell.environment
     placement = as_bound(environment, ready.cell.placement)
     nodes = [side.pod.node for side in ready.deployed.sides]
@@ -183,6 +188,8 @@ def proof_gaps(
 ) -> tuple[str, str]:
     """Return what of a completed launch's treatment is not proven, and what is proven only in part ("": nothing)."""
     if parsed is None or not isinstance(outcome, Completed) or RUNTIMES[ready.cell.environment.runtime].is_fake:
+        return "", ""
+    if parsed.refuted is not None:
         return "", ""
     shared = ready.deployed.shares_nics
     if ready.cell.environment.transport == CHOSEN_BY_MPI:

@@ -42,7 +42,7 @@ from tare.node_service import NodeService
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
 from tare.remote.conversation import Unreachable
-from tare.run import calibration, facts, in_turns, job, transport_probe
+from tare.run import calibration, facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
@@ -258,8 +258,7 @@ class Run:
 
     def _prepare(self, cell: Cell, made: Made[Deployed], *, number: int) -> Ready:
         up = made.up
-        launch = job.make_launch(self.site, cell, up)
-        command = job.command_of(self.site, up, launch, self.agent, name=f"launch-{number}")
+        command = on_node.prepared(self.site, cell, up, self.agent, name=f"launch-{number}")
         return Ready(cell=cell, deployed=up, command=command, pods_s=made.took_s[cell.workload.startup])
 
     def _services(self) -> tuple[NodeService, ...]:

@@ -18,6 +18,7 @@ from tare.mpi import MPIS
 from tare.run import job
 from tare.run.transport_log import Chosen, by_rank, judged
 from tare.wiring.transports import is_local, needs_port
+from tare.workloads import plugin_of
 
 QUESTION: Final = Workload(
     name="question",
@@ -50,11 +51,13 @@ def answers(site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path) 
 
 
 def asks(cell: Cell, up: Deployed) -> bool:
-    """Return whether the library has to be asked.
+    """Return whether the library has to be asked; a launch without ranks has none.
 
     It is not asked on a single host, nor if the settings name everything and counters verify it. An MPI that is left as
     it is is always asked.
     """
+    if plugin_of(cell.workload).runs_on_node:
+        return False
     mpi = MPIS.get(cell.environment.mpi)
     if mpi is not None and not mpi.pins:
         return cell.placement.ranks > 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tare.containers.client import Client
 from tare.containers.held import enter, held, limited_containers, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
@@ -46,6 +47,7 @@ class Apptainer(Runtime):
 
     name = "apptainer"
     programs = MappingProxyType({"apptainer": "apptainer"})
+    clients = ("apptainer", "singularity")
 
     def refuse_gpu(self, gpu: str, image: str) -> str | None:
         if gpu in GPU_OPTIONS:
@@ -67,6 +69,14 @@ class Apptainer(Runtime):
             return ""
         match = VERSION.match(run((program, "--version"), check=False, timeout_s=20).stdout)
         return match.group().replace(" version ", " ") if match else ""
+
+    def client(self, request: PodRequest) -> Client:
+        folder, _, value = settings(request).partition("=")
+        return Client(
+            programs=dict.fromkeys(self.clients, find_program() or self.name),
+            variables={folder: value},
+            words={"image": str(self.image(request))},
+        )
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:

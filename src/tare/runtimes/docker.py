@@ -12,12 +12,14 @@ from typing import Any
 
 from tare.containers import gpu_options
 from tare.containers.boot_id import show_boot_id
+from tare.containers.client import Client
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host.binds import label
 from tare.host.devices import client_options, host_config
+from tare.host.process import need
 from tare.node import Container, Node, Pod
 from tare.node.cgroups import MARK, Group
 from tare.services import docker as daemon
@@ -35,6 +37,7 @@ class Docker(Runtime):
     daemon = "dockerd, as root"
     takes_docker_networks = True
     isolates_devices = True
+    clients = ("docker",)
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
 
     def refuse_gpu(self, gpu: str, image: str) -> str | None:
@@ -45,6 +48,15 @@ class Docker(Runtime):
 
     def probe_machine(self) -> str | None:
         return daemon.probe_machine()
+
+    def client(self, request: PodRequest) -> Client:
+        socket = request.node.docker_socket if request.node.is_machine else daemon.NODE_SOCKET
+        return Client(
+            programs={name: need(name, package="docker.io") for name in self.clients},
+            variables={"DOCKER_HOST": f"unix://{socket}"},
+            words={"image": request.image_tag},
+            holds=(*self.clients, "container", "inspect", request.name),
+        )
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:

@@ -27,6 +27,8 @@ from tare.services.daemons import Place, agent_argv
 
 SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 """Where the daemon of the system listens."""
+NODE_SOCKET: Final = "/run/docker.sock"
+"""Where a lab's daemon listens, as its node sees it."""
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
@@ -216,7 +218,7 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
     return agent_argv(entry, (
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
-        "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
+        "--pidfile", "/run/docker.pid", "--host", f"unix://{NODE_SOCKET}", "--storage-driver", "overlay2",
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
     ))  # fmt: skip
 
@@ -250,7 +252,7 @@ def _stop_everything(node: Node) -> None:
 
 
 def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
-    ready = replace(node, docker_socket=f"/proc/{node.pid}/root/run/docker.sock")
+    ready = replace(node, docker_socket=f"/proc/{node.pid}/root{NODE_SOCKET}")
     until = time.monotonic() + START_LIMIT_S
     while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
         if daemon.poll() is not None or time.monotonic() > until:

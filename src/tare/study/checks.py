@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -19,7 +20,7 @@ from tare.wiring import conflist, conflist_file
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4
 DOUBLE_BYTES: Final = 8
-KINDS: Final = ("kernels", "miniapp", "program", "command", "startup")
+KINDS: Final = ("kernels", "miniapp", "program", "commands", "command", "startup")
 MOST_CELLS: Final = 10_000
 """One round of that many launches of half a second takes more than an hour, and each cell is a row of the report."""
 
@@ -29,6 +30,12 @@ MOST_LAUNCHES: Final = 1_000_000
 MOST_NODES: Final = 4096
 MOST_KERNELS: Final = 1000
 """The limit of one launch's command line."""
+
+MOST_COMMANDS: Final = 100
+NEAR: Final = 0.7
+"""How alike a word in braces and one that is replaced must be for the first to be taken for a mistake."""
+BRACED: Final = re.compile(r"(?<![{$])\{([a-z]+)\}(?!\})")
+"""A word in single braces, unlike `{{.Replicas}}` of Docker's templates and `${x}` of a shell."""
 
 Place = tuple[str | int, ...]
 Finding = tuple[Place, str]
@@ -46,6 +53,7 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
         yield from _check_name(here, workload.name)
         yield from _check_kind(here, workload)
         yield from _check_kernels(here, workload.kernels, known)
+        yield from _check_commands(here, workload, known)
     yield from _check_published(study)
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:
@@ -103,6 +111,24 @@ def _check_kind(here: Place, workload: model.Workload) -> Iterator[Finding]:
     for key in ("arguments", "path"):
         if getattr(workload, key) and not workload.program:
             yield (*here, key), f"{given[0]} takes no {key} (it belongs to program)"
+    if workload.undo and not workload.commands:
+        yield (*here, "undo"), f"{given[0]} takes no undo (it belongs to commands)"
+
+
+def _check_commands(here: Place, workload: model.Workload, known: Known) -> Iterator[Finding]:
+    """Find commands that cannot be as their author meant: a wrong word in braces, a time that is never reached."""
+    for key, listed in (("commands", [each.run for each in workload.commands]), ("undo", workload.undo)):
+        if len(listed) > MOST_COMMANDS:
+            yield (*here, key), f"{len(listed)} commands in one launch are too many: use at most {MOST_COMMANDS}"
+        for index, words in enumerate(listed):
+            at = (*here, key, index)
+            for word in (found for text in words for found in BRACED.findall(text) if found not in known.words):
+                if near := difflib.get_close_matches(word, known.words, 1, NEAR):
+                    yield at, f"{{{word}}} is not replaced by anything; did you mean {{{near[0]}}}?"
+    for index, command in enumerate(workload.commands):
+        if command.within_s > workload.time_limit_s:
+            limit = f"the workload's time_limit of {workload.time_limit_s:g} s"
+            yield (*here, "commands", index, "within"), f"this is longer than {limit}: raise time_limit, or lower it"
 
 
 def _check_environments(study: model.Study) -> Iterator[Finding]:

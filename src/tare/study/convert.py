@@ -9,6 +9,7 @@ from tare import model
 from tare.host.binds import bind_of, format_bind
 from tare.mpi.defaults import with_transport
 from tare.study.cluster_keys import ClusterIn
+from tare.study.command_keys import CommandIn
 from tare.study.names import is_conflist, is_path
 from tare.study.schema import EnvironmentIn, LinkIn, PlacementChangeIn, PlacementIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
@@ -153,6 +154,18 @@ def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
         arguments=tuple(stated.arguments),
         path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
         startup=None if stated.startup is None else model.Caches(stated.startup),
+        commands=tuple(map(_to_command, stated.commands or ())),
+        undo=tuple(tuple(words) for words in stated.undo),
         mpi=stated.mpi or "",
         time_limit_s=stated.time_limit,
+    )
+
+
+def _to_command(stated: CommandIn) -> model.NodeCommand:
+    return model.NodeCommand(
+        run=tuple(stated.run),
+        exit=stated.expect.exit,
+        line=stated.expect.line or "",
+        no_line=stated.expect.no_line or "",
+        within_s=stated.within or 0.0,
     )

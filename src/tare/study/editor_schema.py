@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tare.study.command_keys import WORD
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
 from tare.wiring.conflist import PREFIX
@@ -33,6 +34,7 @@ def json_schema(known: Known = KNOWN) -> Schema:
     workload = definitions["WorkloadIn"]["properties"]
     workload["miniapp"] = _miniapps(workload["miniapp"], known)
     workload["mpi"]["anyOf"][0]["enum"] = list(known.mpis)
+    _state_commands(definitions["CommandIn"]["properties"], workload["commands"]["anyOf"][0])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
@@ -58,6 +60,14 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
     device = environment_in["properties"]["devices"]
     environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband", "nvidia", "rocm"]}, device)
     environment_in.pop("required", None)  # the name may contain it
+
+
+def _state_commands(command: Schema, listed: Schema) -> None:
+    """Allow the words of a command in place of its mapping, and a pattern in place of the expected answer."""
+    listed["items"] = _also(listed["items"], {key: command["run"][key] for key in ("type", "items", "minItems")})
+    answer = command["expect"]
+    ref = {"$ref": answer.pop("$ref")} if "$ref" in answer else {"allOf": answer.pop("allOf")}
+    command["expect"] = answer | _also(WORD, ref)
 
 
 def _networks(stated: Schema) -> Schema:

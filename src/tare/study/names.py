@@ -14,6 +14,7 @@ from tare.runtimes import RUNTIMES
 from tare.study.messages import unknown
 from tare.wiring import transports
 from tare.wiring.conflist import PREFIX
+from tare.workloads.answers import WORDS
 from tare.workloads.declared import MINIAPPS, MiniApp
 from tare.workloads.programs import PROGRAMS
 
@@ -26,7 +27,8 @@ class Known:
     `image_for` its MPI. `daemons` lists the runtimes that have a daemon, `with_hosts` the clusters whose nodes a study
     lists, `with_jobs` those that a batch system gives. `mpi_of` gives the MPI inside each image. The kernels' registry
     is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no message size, a window,
-    a rate, only whole floats or doubles, at least a byte. `programs` are the third-party programs that have an adapter.
+    a rate, only whole floats or doubles, at least a byte. `programs` are the third-party programs that have an adapter,
+    `words` those that are replaced in commands, where they are in braces.
     Messages leave out `fakes`.
     """
 
@@ -43,6 +45,7 @@ class Known:
     )  # fmt: skip
     miniapps: Mapping[str, MiniApp] = field(default_factory=lambda: MINIAPPS)
     programs: tuple[str, ...] = tuple(PROGRAMS)
+    words: tuple[str, ...] = tuple(WORDS)
     imageless: tuple[str, ...] = tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image)
     daemons: tuple[str, ...] = tuple(name for name, runtime in RUNTIMES.items() if runtime.needs_daemon)
     images: tuple[str, ...] = tuple(RECIPES)

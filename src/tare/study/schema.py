@@ -18,6 +18,7 @@ from tare import model
 from tare.host.binds import bind_of, check_variable, check_workdir
 from tare.host.devices import check_word
 from tare.study.cluster_keys import ClusterIn
+from tare.study.command_keys import Command, CommandIn
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, Known, is_conflist
 from tare.study.value_types import (
@@ -260,7 +261,7 @@ class KernelIn(Checked):
 
 
 class WorkloadIn(Checked):
-    """What one launch runs: kernels, a mini-application, a third-party program, your own command, or a start-up."""
+    """What one launch runs: kernels, a mini-application, a program, your own command, a start-up, or node commands."""
 
     kernels: list[KernelIn] | None = Field(default=None, min_length=1)
     command: list[Word] | None = Field(
@@ -279,6 +280,12 @@ class WorkloadIn(Checked):
     startup: choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
         default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"
     )
+    commands: list[CommandIn] | None = Field(
+        default=None,
+        min_length=1,
+        description="commands of a product that run on the first node, in order and in place of ranks",
+    )
+    undo: list[Command] = Field(default=[], description="commands that run after `commands`, however those end")
     mpi: Annotated[Word, one_of("mpis", "MPI")] | None = Field(
         default=None, description="MPI of this workload, in place of each environment's; tare's own images follow it"
     )

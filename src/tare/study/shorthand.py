@@ -161,9 +161,13 @@ class Expander:
         if "miniapp" in value:
             value["miniapp"] = self._miniapp(value["miniapp"])
         for key in ("command", "arguments"):
-            if key in value and isinstance(value[key].value, list):
-                words = [replace(word, value=word.text or word.value) for word in value[key].value]
-                value[key] = replace(value[key], value=words)
+            if key in value:
+                value[key] = _as_words(value[key])
+        if "commands" in value and isinstance(value["commands"].value, list):
+            commands = [_as_command(command) for command in value["commands"].value]
+            value["commands"] = replace(value["commands"], value=commands)
+        if "undo" in value and isinstance(value["undo"].value, list):
+            value["undo"] = replace(value["undo"], value=[_as_words(command) for command in value["undo"].value])
         return replace(node, value=value)
 
     def _miniapp(self, node: YamlNode) -> YamlNode:
@@ -240,3 +244,33 @@ class Expander:
             yield replace(node, value=full | {"message_bytes": replace(sizes, value=None)})
         for size in sizes.value:
             yield replace(node, value=full | {"message_bytes": size})
+
+
+def _as_words(node: YamlNode) -> YamlNode:
+    """Return a list with every word as it was written, so that a number is a word too."""
+    if not isinstance(node.value, list):
+        return node
+    return replace(node, value=[_as_text(word) for word in node.value])
+
+
+def _as_text(node: YamlNode) -> YamlNode:
+    return replace(node, value=node.text or node.value)
+
+
+def _as_command(node: YamlNode) -> YamlNode:
+    """Return the full mapping of a command on a node, which may be its words, and whose answer may be a pattern."""
+    if isinstance(node.value, list):
+        return replace(node, value={"run": replace(_as_words(node), path=f"{node.path}.run")})
+    if not isinstance(node.value, dict):
+        return node
+    full = dict(node.value)
+    if "run" in full:
+        full["run"] = _as_words(full["run"])
+    expected = full.get("expect")
+    if expected is not None and isinstance(expected.value, dict):
+        patterns = {key: _as_text(expected.value[key]) for key in ("line", "no_line") if key in expected.value}
+        full["expect"] = replace(expected, value=expected.value | patterns)
+    elif expected is not None and expected.text:
+        line = replace(_as_text(expected), path=f"{expected.path}.line")
+        full["expect"] = replace(expected, value={"line": line})
+    return replace(node, value=full)

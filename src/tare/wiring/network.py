@@ -106,6 +106,10 @@ class Network(ABC):
         """Return the Docker options that connect a node's container of this number to this network."""
         return ("--network", "none")
 
+    def name_in_docker(self, study: str) -> str:
+        """Return the name by which Docker knows the network of a study, "" if Docker does not make it."""
+        return ""
+
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
         """Create what the network's pods on one node share, before the first of them is wired."""
         return nullcontext()

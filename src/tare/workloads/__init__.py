@@ -10,6 +10,7 @@ from typing import Final
 
 from tare.model import Workload
 from tare.workloads.command import Command
+from tare.workloads.commands import Commands
 from tare.workloads.kernels import Kernels
 from tare.workloads.miniapps import MiniApps
 from tare.workloads.output import Began, Parsed
@@ -26,6 +27,7 @@ WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {
     "startup": Startup(),
     "miniapp": MiniApps(),
     "program": Program(),
+    "commands": Commands(),
 }
 
 

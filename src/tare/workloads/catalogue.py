@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.workloads.command import Command
+from tare.workloads.commands import Commands
 from tare.workloads.declared import MINIAPPS, MiniApp
 from tare.workloads.kernels import ALONE, Kernels
 from tare.workloads.miniapps import MiniApps
@@ -52,7 +53,7 @@ class CatalogueEntry:
 
 
 def entries() -> tuple[CatalogueEntry, ...]:
-    """Return every workload: kernels, mini-applications, third-party programs, the user's command and the start-up."""
+    """Return every workload: tare's own, third-party programs, the user's command, the start-up, node commands."""
     return (*_kernels(), *map(_miniapp, MINIAPPS.values()), *map(_program, PROGRAMS.values()), *_others())
 
 
@@ -125,4 +126,15 @@ def _others() -> Iterator[CatalogueEntry]:
         timer=Startup.timer,
         synchronisation=Startup.synchronisation,
         reduction=Startup.reduction,
+    )
+    yield CatalogueEntry(
+        name=Commands.name,
+        family="product",
+        stated="commands: [{run: [docker, info], expect: 'Swarm: active'}]",
+        describes="commands of a product on the first node, each with the answer that is expected",
+        measures="whether every command answers as expected; their time, without a verdict",
+        ranks="any; none is started",
+        timer=Commands.timer,
+        synchronisation=Commands.synchronisation,
+        reduction=Commands.reduction,
     )

@@ -24,7 +24,8 @@ class Command(WorkloadPlugin):
     reduction = "maximum over ranks"
 
     def serves(self, workload: Workload) -> bool:
-        return not (workload.kernels or workload.miniapp or workload.program or workload.startup)
+        others = workload.kernels or workload.miniapp or workload.program or workload.startup or workload.commands
+        return not others
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return workload.command

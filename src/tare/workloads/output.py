@@ -57,6 +57,8 @@ class Parsed:
 
     `usage` is what each rank used of its cores, in order of rank; empty if the program does not print it.
     `spans_s` gives by metric when its measurement began and ended (CLOCK_MONOTONIC), if the program prints that.
+    `refuted` is None if the places of ranks and their traffic prove the treatment; otherwise the launch proves it
+    itself, and this is why it does not ("": it does).
     """
 
     metrics: tuple[Metric, ...]
@@ -70,6 +72,7 @@ class Parsed:
     figures: tuple[Figure, ...] = ()
     spans_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usage: tuple[Mapping[str, float], ...] = ()
+    refuted: str | None = None
 
 
 def records(stdout: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
-from tare.model import MetricInfo, Placement, Workload
+from tare.model import Environment, MetricInfo, Placement, Workload
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import Began, Parsed
 
@@ -37,6 +37,11 @@ class WorkloadPlugin(ABC):
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         """Return the argv of each rank; `prefix` is where tare's programs are in the rank's file system."""
 
+    @property
+    def runs_on_node(self) -> bool:
+        """Return whether a launch runs the workload's commands on the first node, in place of ranks."""
+        return False
+
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         """Return the variables that each rank needs."""
         return {}
@@ -54,6 +59,10 @@ class WorkloadPlugin(ABC):
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         """Return why the workload cannot run in a placement (a number of ranks) and what is allowed, or None."""
+        return None
+
+    def refuse_environment(self, workload: Workload, environment: Environment) -> str | None:
+        """Return why the workload cannot run in an environment, whatever is installed, or None."""
         return None
 
     def thin(self, workload: Workload) -> Workload:

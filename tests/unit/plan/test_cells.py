@@ -19,6 +19,7 @@ from tare.model import (
     LabSpec,
     Launching,
     MapBy,
+    NodeCommand,
     Placement,
     Repetition,
     Role,
@@ -196,6 +197,7 @@ def test_what_only_stops_or_judges_leaves_the_digest(other: Study) -> None:
         replace(STUDY, lab=LabSpec(segmented=True)),
         replace(STUDY, self_comparison=False),
         replace(STUDY, placements=(Placement(),)),
+        replace(STUDY, workloads=(Workload(name="p2p", commands=(NodeCommand(run=("true",)),)), STUDY.workloads[1])),
         replace(STUDY, repetition=replace(STUDY.repetition, blocks_per_round=1)),
     ],
 )

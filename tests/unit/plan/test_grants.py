@@ -9,7 +9,7 @@ import pytest
 
 from tare import study
 from tare.cli import commands
-from tare.model import Environment, Study, Workload
+from tare.model import Environment, NodeCommand, Study, Workload
 from tare.plan.grants import grants, in_words
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "plan" / "grants.txt"
@@ -72,6 +72,14 @@ def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
     text = in_words(grants(replace(parsed(OWN), workloads=(command,))))
     assert "\x1b" not in text
     assert "\\x1b]0;owned\\x07" in text
+
+
+def test_commands_on_a_node_are_listed_with_what_undoes_them() -> None:
+    commands_ = (NodeCommand(run=("docker", "run", "a b")),)
+    workload = Workload(name="w", commands=commands_, undo=(("docker", "rm", "x"),))
+    text = in_words(grants(replace(parsed(OWN), workloads=(workload,))))
+    assert "node command  docker run 'a b': as root of its node, in no container  (workload w, on the first node)" in text
+    assert "node command  docker rm x: as root of its node, in no container" in text
 
 
 def test_the_plan_of_a_study_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
