@@ -99,7 +99,7 @@ def test_the_official_pace_is_written_as_the_percentage_that_it_stands_for() -> 
 
 def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it() -> None:
     paced = {app.name for app in MINIAPPS.values() if app.official_pace}
-    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith("net-"))}
+    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith(("net-", "io-")))}
     for name in paced:
         assert 100 < choice_of(f"{name}:pace=official").values["pace"] < 1000
     with pytest.raises(ValueError, match="kmi has no parameter 'pace'"):
