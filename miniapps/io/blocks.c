@@ -52,13 +52,14 @@ static void go_through(const struct run *run, const struct io_files *files, cons
             io_fail("cannot write out", "a file");
 }
 
-/* Read again what was written, past the timed section. */
+/* Read again what was written, past the timed section, from the disk where there is one. */
 static void read_again(const struct io_files *files)
 {
     for (int i = 0; i < files->count; i++) {
         unsigned char *data = files->data + (size_t)i * files->bytes;
         for (size_t k = 0; k < files->bytes; k++)
             data[k] = 0;
+        io_drop(files->descriptor[i], "a file");
         io_read_block(files->descriptor[i], data, files->bytes, 0);
     }
 }
@@ -119,6 +120,11 @@ static void execute_random(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
+    if (run_value(run, "write") != 0 && run_value(run, "cold") != 0) {
+        snprintf(reason, APP_REASON, "%s reads nothing with write=1; allowed with write=1: cold=0",
+                 run->app->name);
+        return false;
+    }
     if (run_value(run, "image") == 0)
         return true;
     if (run_value(run, "write") != 0) {

@@ -13,6 +13,10 @@
 
 enum { FILE_MODE = 0600, FOLDER_MODE = 0700, ERROR_TEXT = 512 };
 
+static const double cached_most = 5.0; /* percent of the pages of files that are cold */
+
+_Static_assert(sizeof(off_t) >= sizeof(int64_t), "files of more than 2 GiB need a large off_t");
+
 void io_fail(const char *what, const char *path)
 {
     char text[ERROR_TEXT];
@@ -165,31 +169,41 @@ void io_drop(int descriptor, const char *path)
     io_fail("cannot drop the cached pages of", path);
 }
 
-/* Return how many pages of a file are in the page cache. */
-static uint64_t cached_pages(int descriptor, size_t bytes, size_t page)
+/* Add how many pages of a file are in the page cache; return whether the kernel says so. It does to
+ * a file's owner. To those who may not write the file it says that all pages are there. */
+static bool add_cached(int descriptor, size_t bytes, size_t page, uint64_t *cached)
 {
     const size_t pages = (bytes + page - 1) / page;
+    struct stat stated;
+    if (fstat(descriptor, &stated) != 0 || stated.st_uid != geteuid())
+        return false;
     void *mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (mapped == MAP_FAILED) /* as on some file systems in user space */
+        return false;
     unsigned char *states = app_allocate(pages, 1);
-    if (mapped == MAP_FAILED || mincore(mapped, bytes, states) != 0)
-        io_fail("cannot look up the cached pages of", "a file");
-    uint64_t cached = 0;
-    for (size_t i = 0; i < pages; i++)
-        cached += states[i] & 1;
+    const bool known = mincore(mapped, bytes, states) == 0;
+    for (size_t i = 0; known && i < pages; i++)
+        *cached += states[i] & 1;
     free(states);
     if (munmap(mapped, bytes) != 0)
         io_fail("cannot unmap", "a file");
-    return cached;
+    return known;
 }
 
 void io_tell_cached(struct run *run, const struct io_files *files)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t cached = 0;
+    uint64_t unknown = 0;
     for (int i = 0; i < files->count; i++)
-        cached += cached_pages(files->descriptor[i], files->bytes, page);
+        unknown += !add_cached(files->descriptor[i], files->bytes, page, &cached);
     const double all = (double)((files->bytes + page - 1) / page) * files->count * run->ranks;
-    result_figure(run, "in the page cache before", 100.0 * (double)io_sum(run, cached) / all, "%");
+    const double share = 100.0 * (double)io_sum(run, cached) / all;
+    if (io_sum(run, unknown) > 0)
+        return;
+    result_figure(run, "in the page cache before", share, "%");
+    if (run_value(run, "cold") != 0)
+        result_check(run, "% of cold files in the page cache", share, 0.0, cached_most);
 }
 
 uint64_t io_sum(const struct run *run, uint64_t own)

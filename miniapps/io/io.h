@@ -44,7 +44,8 @@ uint64_t io_wrong_words(const struct io_files *files, int file);
 /* Drop a file's pages from the page cache, as far as the kernel does that on request. */
 void io_drop(int descriptor, const char *path);
 
-/* Note which share of the pages of all ranks' files is in the page cache. Collective. */
+/* Note which share of the pages of all ranks' files is in the page cache, if the kernel says it of
+ * all of them; with cold=1 check that it is almost none. Collective. */
 void io_tell_cached(struct run *run, const struct io_files *files);
 
 /* Return the sum over all ranks; collective. */

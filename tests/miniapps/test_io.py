@@ -10,7 +10,12 @@ from miniapps.launching import failed, figures, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
-ON_IMAGE = ("io-sequential:image=1,kib=1024", "io-random:image=1,kib=1024", "io-metadata:image=1")
+ON_IMAGE = (
+    "io-sequential:image=1,kib=1024",
+    "io-random:image=1,kib=1024",
+    "io-metadata:image=1",
+    "io-metadata:image=1,cold=1",
+)
 OF_JOB = (
     "io-sequential:kib=1001,files=2",
     "io-random:kib=1001,block=5000,files=2",
@@ -54,6 +59,14 @@ def test_a_rank_reads_all_of_its_files_once(program: Path, tmp_path: Path) -> No
 def test_cold_files_are_not_in_the_page_cache(program: Path, scratch: Path, cold: int, cached: int) -> None:
     _, record, _ = ran(program, f"io-sequential:kib=4096,cold={cold}", 1, env={"SCRATCH": str(scratch)})
     assert figures(record)["in the page cache before"] == pytest.approx(cached, abs=5)
+
+
+@pytest.mark.parametrize("app", ["io-sequential", "io-random"])
+def test_cold_files_that_stay_in_memory_are_no_result(program: Path, app: str) -> None:
+    status, record, _ = ran(program, f"{app}:kib=1024,cold=1", 2, env={"SCRATCH": "/dev/shm"})
+    assert status == 3
+    assert failed(record) == {"% of cold files in the page cache"}
+    assert figures(record)["in the page cache before"] == 100
 
 
 def test_a_folder_that_cannot_be_written_ends_the_job_with_its_name(program: Path, tmp_path: Path) -> None:

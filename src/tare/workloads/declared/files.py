@@ -18,11 +18,16 @@ BYTES_S: Final = 200e6
 FILE_S: Final = 200e-6
 """Modest speeds, from which the time of a launch is estimated."""
 
+COLD_S: Final = 2.0
+"""What dropping the caches adds to a launch: the launcher, the MPI and the runtime are read from disk, too."""
+
 ORDER_BYTES: Final = 8
 
 
 def _refuse_blocks(choice: Choice, _: int) -> str | None:
     values = choice.values
+    if values["write"] and values["cold"]:
+        return f"{choice.app.name} reads nothing with write=1; allowed with write=1: cold=0"
     if not values["image"]:
         return None
     if values["write"]:
@@ -41,6 +46,11 @@ def _refuse_small(choice: Choice, _: int) -> str | None:
     return None
 
 
+def _cold_image(choice: Choice) -> bool:
+    """Return whether caches must be dropped below the image's files, which the program itself cannot do."""
+    return bool(choice.values["image"] and choice.values["cold"])
+
+
 def _bytes(choice: Choice) -> float:
     return float(choice.values["kib"] * KIB * choice.values["files"])
 
@@ -54,7 +64,7 @@ def _blocks(*, name: str, description: str, block: int) -> MiniApp:
         pattern="none in the timed section; ranks use files of their own, or all the image's",
         parameters=(
             Parameter(name="block", meaning="bytes of a call", usual=block, low=512, high=1 << 26),
-            Parameter(name="kib", meaning="size of a file in KiB", usual=16384, low=1, high=1 << 20),
+            Parameter(name="kib", meaning="size of a file in KiB", usual=16384, low=1, high=1 << 20, thin=1024),
             Parameter(name="files", meaning="of a rank", usual=1, low=1, high=64),
             _switch("image", "1: the file of the image, 0: files that each rank makes"),
             _switch("cold", "1: drop the files' pages from the cache first"),
@@ -64,8 +74,14 @@ def _blocks(*, name: str, description: str, block: int) -> MiniApp:
         refuse=_refuse_blocks,
         memory_bytes=lambda choice, _: _bytes(choice) * (1 + ORDER_BYTES / choice.values["block"]),
         operations=lambda choice, ranks: _bytes(choice) * ranks / 1e6,
-        expected_s=lambda choice, ranks: 0.2 + _bytes(choice) * ranks / BYTES_S,
+        expected_s=lambda choice, ranks: _dropping_s(choice) + _bytes(choice) * ranks / BYTES_S,
+        cold=_cold_image,
     )
+
+
+def _dropping_s(choice: Choice) -> float:
+    """Return about how much longer a launch takes whose programs and libraries are read from disk."""
+    return COLD_S if _cold_image(choice) else 0.2
 
 
 def _switch(name: str, meaning: str) -> Parameter:
@@ -85,15 +101,16 @@ METADATA: Final = MiniApp(
     timed="all files of all ranks: made, looked up, read and removed; those of the image only looked up and read",
     pattern="none in the timed section; each rank has a folder of its own, or all the image's",
     parameters=(
-        Parameter(name="files", meaning="of a rank", usual=1000, low=1, high=100_000),
+        Parameter(name="files", meaning="of a rank", usual=1000, low=1, high=100_000, thin=100),
         _switch("image", "1: the files of the image, 0: files that each rank makes"),
-        _switch("cold", "1: drop the files' pages from the cache first"),
+        _switch("cold", "1: nothing of them is read first; tare drops the machine's caches"),
     ),
     ranks="any",
     refuse=_refuse_small,
     memory_bytes=lambda choice, _: float(choice.values["files"] * (SMALL_BYTES + ORDER_BYTES)),
     operations=lambda choice, ranks: float(choice.values["files"] * ranks),
-    expected_s=lambda choice, ranks: 0.2 + FILE_S * choice.values["files"] * ranks,
+    expected_s=lambda choice, ranks: _dropping_s(choice) + FILE_S * choice.values["files"] * ranks,
+    cold=_cold_image,
 )
 
 FILES: Final = (SEQUENTIAL, RANDOM, METADATA)
