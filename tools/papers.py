@@ -57,7 +57,7 @@ def main() -> int:
     below.mkdir(parents=True, exist_ok=True)
     measured = [study for study in studies_of(asked.paper) if run(study, below / study, thin=asked.thin)]
     on = [word for study in measured for word in ("--on", below / study)]
-    table = below.with_suffix(".md")
+    table = below.with_name(f"{below.name}.md")
     judged = tare("claims", asked.paper, *on, "--markdown")
     if judged.status not in MEASURED:
         print(judged.stderr_tail, file=sys.stderr)

@@ -1,6 +1,7 @@
-/* make-modules FOLDER: write the files that tare-startup reads; part of the build, not installed.
- */
-#include "startup/modules.h"
+/* make-modules FOLDER: write the small files that tare-startup reads, and the large one that the
+ * mini-applications io-* read; part of the build, not installed. */
+#include "common/content.h"
+#include "common/modules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,6 +32,21 @@ static int make_module(const char *at, int module)
     return fclose(file) != 0 || written != length ? complain(path) : 0;
 }
 
+static int make_content(const char *at)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.4000s/" CONTENT_NAME, at);
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return complain(path);
+    size_t written = 0;
+    for (size_t i = 0; i < CONTENT_BYTES / sizeof(uint64_t); i++) {
+        const uint64_t word = content_word(CONTENT_FILE, i);
+        written += fwrite(&word, 1, sizeof word, file);
+    }
+    return fclose(file) != 0 || written != CONTENT_BYTES ? complain(path) : 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -43,5 +59,5 @@ int main(int argc, char **argv)
         package_path(path, argv[1], i / MODULES_OF_PACKAGE);
         failed = make_folder(path) || make_module(argv[1], i);
     }
-    return failed;
+    return failed || make_content(argv[1]);
 }

@@ -4,9 +4,9 @@
 #include "common/clock.h"
 #include "common/leave.h"
 #include "common/locality.h"
+#include "common/modules.h"
 #include "common/output.h"
 #include "common/usage.h"
-#include "startup/modules.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -19,6 +19,9 @@ extern const struct app app_net_tcp_pingpong;
 extern const struct app app_net_tcp_rtt;
 extern const struct app app_net_udp_stream;
 extern const struct app app_net_udp_rtt;
+extern const struct app app_io_sequential;
+extern const struct app app_io_random;
+extern const struct app app_io_metadata;
 
 /* clang-format off */
 static const struct app *const apps[] = {
@@ -39,6 +42,9 @@ static const struct app *const apps[] = {
     &app_net_tcp_rtt,
     &app_net_udp_stream,
     &app_net_udp_rtt,
+    &app_io_sequential,
+    &app_io_random,
+    &app_io_metadata,
 };
 /* clang-format on */
 

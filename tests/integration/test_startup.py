@@ -11,6 +11,7 @@ import pytest
 
 from integration.live import by_environment, live, outcome, tare, write_study
 from tare.node import page_cache
+from tare.workloads.startup import LABELS
 
 pytestmark = live("docker", "apptainer", "charliecloud", "mmdebstrap")
 
@@ -56,11 +57,12 @@ def test_every_step_of_a_start_up_is_told_for_every_runtime(environments: Sequen
         assert [outcome(trial) for trial in trials] == ["Completed"] * (2 if can else 1), trials
         for trial in trials:
             told = values(trial)
-            assert set(told) == {"pods", "main", "mpi_init", "ready", "modules"}
+            assert set(told) == set(LABELS)
             assert all(value > 0 for value in told.values())
             assert told["main"] < told["ready"] < trial["elapsed_s"]
             assert told["main"] + told["mpi_init"] < trial["elapsed_s"]
             assert trial["startup_s"]["pods_s"] == told["pods"]
+            assert told["start"] == pytest.approx(told["pods"] + told["ready"])
             cold = trial["key"]["cell"].startswith("cold")
             assert trial["counters"].get("caches_dropped", 0) == cold, environment
     # a container of Docker's is more than nothing

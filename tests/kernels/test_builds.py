@@ -111,6 +111,7 @@ def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_s
         "bin/tare-startup",
         "lib/libtare_wall.so",
         "lib/libtare_wall_report.so",
+        "share/tare/modules/content",
     ]
     subprocess.run([tmp_path / "bin" / "tare-kernels", "--list"], check=True, capture_output=True)
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tare.workloads.declared.files import IMAGE_KIB
 from tare.workloads.startup import MODULES
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
@@ -46,6 +47,7 @@ def test_the_build_makes_small_files_in_packages(build):
     assert len({file.parent for file in files}) == 40
     sizes = [file.stat().st_size for file in files]
     assert 128 <= min(sizes) < max(sizes) <= 4096
+    assert (build("openmpi") / "modules" / "content").stat().st_size == IMAGE_KIB << 10
 
 
 @pytest.mark.parametrize("damage", ["changed", "longer", "shorter", "removed"])

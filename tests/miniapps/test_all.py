@@ -22,6 +22,9 @@ SMALL = {
     "net-tcp-rtt": "net-tcp-rtt:round_trips=200",
     "net-udp-stream": "net-udp-stream:milliseconds=100",
     "net-udp-rtt": "net-udp-rtt:round_trips=200",
+    "io-sequential": "io-sequential:kib=100,files=2",
+    "io-random": "io-random:kib=100,files=2,write=1",
+    "io-metadata": "io-metadata:files=50",
 }
 """Applications without classes, in a size that takes a moment under sanitizers."""
 

@@ -10,7 +10,8 @@ from tare.claims.model import Claim, Here, Kind, Needs, Paper, Test, Text, Verdi
 from tare.claims.tested import TestForm
 from tare.study.value_types import Checked, Word, choice
 
-NUMBER: Final = r"^[A-Za-z0-9.]+-[0-9]+[a-z]?$"
+NUMBER: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*-[0-9]+[a-z]?$"
+"""The number of a claim: the publication's name, whose parts are joined by dots or hyphens, and the claim's own."""
 TEXT_VERDICTS: Final = (Verdict.REPRODUCED.value, Verdict.CONTRADICTED.value)
 
 

@@ -62,7 +62,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
 
     def ability(workload: Workload, wanted: Environment, placement: Placement) -> str | None:
         return (
-            (page_cache.missing() if workload.startup is Caches.COLD else None)
+            (page_cache.missing() if plugin_of(workload).caches(workload) is Caches.COLD else None)
             or located.cannot_run(workload, wanted)
             or no_memory(workload, placement, memory_bytes)
         )

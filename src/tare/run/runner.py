@@ -54,6 +54,7 @@ from tare.store.writer import Store
 from tare.summary import precise_enough
 from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
+from tare.workloads import plugin_of
 from tare.workloads.kernel_order import in_order
 
 __all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "running"]
@@ -362,12 +363,12 @@ class Run:
         )
 
     def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
-        """Put the machine's caches into the state that a start-up workload requires; return counters that record it.
+        """Put the machine's caches into the state that the workload requires; return counters that record it.
 
         Warm is the state after an uncounted launch, because the launch before may have been a cold one of another cell.
         That launch's messages are dropped: the measured launch would repeat them.
         """
-        wanted = ready.cell.workload.startup
+        wanted = plugin_of(ready.cell.workload).caches(ready.cell.workload)
         if wanted is Caches.COLD:
             self._drop_caches()
             return {"caches_dropped": 1}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
@@ -47,6 +47,10 @@ class MiniApps(WorkloadPlugin):
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-miniapps"), workload.miniapp)
+
+    def caches(self, workload: Workload) -> Caches | None:
+        choice = choice_of(workload.miniapp)
+        return Caches.COLD if choice.app.cold(choice) else None
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         choice = choice_of(workload.miniapp)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
-from tare.model import Environment, MetricInfo, Placement, Workload
+from tare.model import Caches, Environment, MetricInfo, Placement, Workload
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import Began, Parsed
 
@@ -45,6 +45,13 @@ class WorkloadPlugin(ABC):
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         """Return the variables that each rank needs."""
         return {}
+
+    def caches(self, workload: Workload) -> Caches | None:
+        """Return the state in which the machine's file caches must be at the begin of a launch, None: any.
+
+        Cold: they are dropped before, which needs root. Warm: a launch that does not count comes before.
+        """
+        return None
 
     @abstractmethod
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:

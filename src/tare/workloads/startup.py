@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import Caches, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
@@ -17,6 +17,7 @@ LABELS: Final = {
     "main": "ranks start",
     "mpi_init": "MPI_Init",
     "ready": "ranks ready",
+    "start": "containers up and ranks ready",
     "modules": f"{MODULES} files",
 }
 """The metrics in the order in which a start-up reaches them; docs/startup.md explains each."""
@@ -35,6 +36,9 @@ class Startup(WorkloadPlugin):
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-startup"), str(prefix / "share" / "tare" / "modules"))
+
+    def caches(self, workload: Workload) -> Caches | None:
+        return workload.startup
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(
@@ -73,6 +77,7 @@ def _parsed(stdout: str, began: Began) -> Parsed:
         "main": [moment - began.launched_s for moment in main],
         "mpi_init": init,
         "ready": [moment - began.launched_s for moment in ready],
+        "start": [began.pods_s + moment - began.launched_s for moment in ready],
         "modules": modules,
     }
     return Parsed(

@@ -1,7 +1,8 @@
-"""The five papers' claims are all there, and what tests them is in the studies that they name."""
+"""The papers' claims are all there, and what tests them is in the studies that they name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from tare import study
 from tare.claims import read_paper
 from tare.claims.facts import facts_of
 from tare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
+from tare.claims.form import NUMBER
 from tare.claims.judge import places_of
 from tare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
 from tare.model import MetricInfo, Plan, RankPlace
@@ -24,7 +26,7 @@ SAID = {
     "limits": "cores=1",
 }  # fmt: skip
 REPOSITORY = Path(__file__).parents[3]
-INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60}
+INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60, "2406.11760": 6, "abraham-2020": 3}
 """Claims of each paper that were found when the papers were first read; more may be added."""
 PAPERS = {name: read_paper(REPOSITORY / "claims" / f"{name}.yaml") for name in INVENTORY}
 CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims.values()]
@@ -61,6 +63,16 @@ def test_every_claim_of_the_inventory_is_there(name: str) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= INVENTORY[name]
     assert all(number.startswith(f"{name}-") for number in PAPERS[name].claims)
+
+
+@pytest.mark.parametrize("number", ["003-5", "2406.11760-1", "abraham-2020-3", "abraham-2020-3b"])
+def test_the_number_of_a_claim_begins_with_a_name_that_may_have_dots_and_hyphens(number: str) -> None:
+    assert re.search(NUMBER, number)
+
+
+@pytest.mark.parametrize("number", ["003", "-5", "a--5", "a-", "a.-5", "a b-5", "a/b-5", "a-5bc"])
+def test_what_is_not_a_name_and_a_number_is_no_number_of_a_claim(number: str) -> None:
+    assert not re.search(NUMBER, number)
 
 
 def test_every_claim_says_what_decides_it() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tare.host.namespaces import plain_python
-from tare.model import Figure, MetricKind, Placement, Workload
+from tare.model import Caches, Figure, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
 from tare.workloads import WORKLOADS
 from tare.workloads.declared import MINIAPPS, choice_of
@@ -45,6 +45,20 @@ def parse(**values: Any) -> Parsed:
 def test_a_choice_is_written_one_way_whatever_was_stated() -> None:
     assert choice_of("npb-cg").spec == choice_of("npb-cg:class=S").spec == "npb-cg:class=S"
     assert choice_of("npb-cg:class=A").label == "npb-cg A"
+
+
+@pytest.mark.parametrize(
+    ("spec", "caches"),
+    [
+        ("io-sequential:image=1,cold=1", Caches.COLD),
+        ("io-metadata:image=1,cold=1", Caches.COLD),
+        ("io-random:image=1", None),
+        ("io-random:cold=1", None),
+        ("npb-cg", None),
+    ],
+)
+def test_the_machines_caches_are_dropped_for_cold_files_of_the_image_only(spec: str, caches: Caches | None) -> None:
+    assert PLUGIN.caches(Workload(name="w", miniapp=spec)) is caches
 
 
 @pytest.mark.parametrize("name", MINIAPPS)
@@ -99,7 +113,7 @@ def test_the_official_pace_is_written_as_the_percentage_that_it_stands_for() -> 
 
 def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it() -> None:
     paced = {app.name for app in MINIAPPS.values() if app.official_pace}
-    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith("net-"))}
+    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith(("net-", "io-")))}
     for name in paced:
         assert 100 < choice_of(f"{name}:pace=official").values["pace"] < 1000
     with pytest.raises(ValueError, match="kmi has no parameter 'pace'"):

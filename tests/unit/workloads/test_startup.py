@@ -27,6 +27,8 @@ from unit.runs import CELLS, known_study
 
 WARM = Workload(name="warm", startup=Caches.WARM)
 COLD = Workload(name="cold", startup=Caches.COLD)
+COLD_FILES = Workload(name="cold files", miniapp="io-metadata:image=1,cold=1")
+WARM_FILES = Workload(name="warm files", miniapp="io-metadata:image=1")
 BEGAN = Began(launched_s=100.0, ended_s=102.0, pods_s=0.75)
 
 
@@ -61,7 +63,8 @@ def parse(text: str, began: Began = BEGAN) -> Parsed:
 
 def test_a_start_up_is_timed_from_the_start_of_the_launcher_to_the_last_rank() -> None:
     found = {metric.key: metric.value for metric in parse(said()).metrics}
-    assert found == pytest.approx({"pods": 0.75, "main": 0.51, "mpi_init": 0.26, "ready": 1.01, "modules": 0.03})
+    steps = {"pods": 0.75, "main": 0.51, "mpi_init": 0.26, "ready": 1.01, "start": 1.76, "modules": 0.03}
+    assert found == pytest.approx(steps)
 
 
 def test_the_metrics_are_those_that_were_announced() -> None:
@@ -194,10 +197,20 @@ def test_a_study_of_other_workloads_drops_nothing_and_tells_what_pods_took(tmp_p
     )
 
 
-def test_a_cold_start_up_is_unavailable_where_caches_cannot_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_are_dropped_before_each_launch_that_reads_cold_files_of_the_image(
+    tmp_path: Path, dropped: list[str]
+) -> None:
+    commands.run_plan(replace(known_study(rounds=1), workloads=(WARM_FILES, COLD_FILES)), tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    cold = {trial.key.cell for trial in trials if trial.counters.get("caches_dropped")}
+    assert {key.split(" / ")[0] for key in cold} == {"cold files"}
+    assert len(cold) == len(dropped) == CELLS
+
+
+def test_a_cold_launch_is_unavailable_where_caches_cannot_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_cache, "missing", lambda: "no caches can be dropped here")
-    plan = session.make_plan(replace(known_study(rounds=1), workloads=(WARM, COLD)))
-    assert {key.split(" / ")[0] for key in plan.unavailable} == {"cold"}
+    plan = session.make_plan(replace(known_study(rounds=1), workloads=(WARM, COLD, WARM_FILES, COLD_FILES)))
+    assert {key.split(" / ")[0] for key in plan.unavailable} == {"cold", "cold files"}
     assert set(plan.unavailable.values()) == {"no caches can be dropped here"}
 
 

@@ -71,7 +71,7 @@ def _files(papers: Sequence[str]) -> list[Path]:
         raise UsageError("there is no folder claims/ here", remedy="name a file of claims, or run it in the repository")
     found = []
     for name in papers:
-        path = Path(name) if Path(name).suffix else FOLDER / f"{name}.yaml"
+        path = Path(name) if Path(name).suffix in {".yaml", ".yml"} else FOLDER / f"{name}.yaml"
         if not path.exists():
             listed = ", ".join(each.stem for each in known) or "none"
             raise UsageError(f"there are no claims of {name!r}", remedy=f"name a file, or one of claims/: {listed}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tare.workloads.declared.declaration import Choice, MiniApp, Parameter, choose, read, thinned
+from tare.workloads.declared.files import FILES
 from tare.workloads.declared.irregular import GRAPH500, KMI
 from tare.workloads.declared.npb import NPB
 from tare.workloads.declared.pseudo import BT, LU, SP
@@ -19,7 +20,7 @@ from tare.workloads.declared.solvers import HPCG, MINIFE
 __all__ = ["MINIAPPS", "Choice", "MiniApp", "Parameter", "choice_of", "choose", "read", "thinned"]
 
 MINIAPPS: Final[Mapping[str, MiniApp]] = {
-    app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE, GRAPH500, KMI, *SOCKETS)
+    app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE, GRAPH500, KMI, *SOCKETS, *FILES)
 }
 
 

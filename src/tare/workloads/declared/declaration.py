@@ -73,6 +73,10 @@ class Choice:
         return [*letter, *(f"{key}={value}" for key, value in self.values.items() if value != usual[key])]
 
 
+def _as_caches_are(_: Choice) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniApp:
     """The facts of the registry in C about an application, and the functions that a plan calls before anything runs.
@@ -81,7 +85,8 @@ class MiniApp:
     run on a number of ranks and what is allowed, or None; `memory_bytes` is the memory of one rank. `operations` is the
     work of the timed section, in the unit of the rate; if launches differ in it, their times are compared for this
     amount. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is the value of
-    `pace=official`, 0 if the application has no pace.
+    `pace=official`, 0 if the application has no pace. `cold` says whether the machine's file caches are to be dropped
+    before the launch.
     """
 
     name: str
@@ -97,6 +102,7 @@ class MiniApp:
     memory_bytes: Callable[[Choice, int], float]
     operations: Callable[[Choice, int], float]
     expected_s: Callable[[Choice, int], float]
+    cold: Callable[[Choice], bool] = _as_caches_are
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-#include "startup/modules.h"
+#include "common/modules.h"
 
 #include <stdio.h>
 #include <string.h>
