@@ -19,6 +19,7 @@ extern const struct app app_net_tcp_pingpong;
 extern const struct app app_net_tcp_rtt;
 extern const struct app app_net_udp_stream;
 extern const struct app app_net_udp_rtt;
+extern const struct app app_attempts;
 
 /* clang-format off */
 static const struct app *const apps[] = {
@@ -39,6 +40,7 @@ static const struct app *const apps[] = {
     &app_net_tcp_rtt,
     &app_net_udp_stream,
     &app_net_udp_rtt,
+    &app_attempts,
 };
 /* clang-format on */
 

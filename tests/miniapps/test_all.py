@@ -22,6 +22,7 @@ SMALL = {
     "net-tcp-rtt": "net-tcp-rtt:round_trips=200",
     "net-udp-stream": "net-udp-stream:milliseconds=100",
     "net-udp-rtt": "net-udp-rtt:round_trips=200",
+    "attempts": "attempts",
 }
 """Applications without classes, in a size that takes a moment under sanitizers."""
 

@@ -81,7 +81,7 @@ class MiniApp:
     run on a number of ranks and what is allowed, or None; `memory_bytes` is the memory of one rank. `operations` is the
     work of the timed section, in the unit of the rate; if launches differ in it, their times are compared for this
     amount. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is the value of
-    `pace=official`, 0 if the application has no pace.
+    `pace=official`, 0 if the application has no pace. One that is not `judged` gets no verdict on its time.
     """
 
     name: str
@@ -97,6 +97,7 @@ class MiniApp:
     memory_bytes: Callable[[Choice, int], float]
     operations: Callable[[Choice, int], float]
     expected_s: Callable[[Choice, int], float]
+    judged: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
