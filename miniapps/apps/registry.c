@@ -22,6 +22,7 @@ extern const struct app app_net_udp_rtt;
 extern const struct app app_io_sequential;
 extern const struct app app_io_random;
 extern const struct app app_io_metadata;
+extern const struct app app_attempts;
 
 /* clang-format off */
 static const struct app *const apps[] = {
@@ -45,6 +46,7 @@ static const struct app *const apps[] = {
     &app_io_sequential,
     &app_io_random,
     &app_io_metadata,
+    &app_attempts,
 };
 /* clang-format on */
 

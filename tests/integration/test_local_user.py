@@ -177,6 +177,27 @@ def test_what_a_killed_run_left_is_removed_by_the_next(user: User) -> None:
     assert json.dumps(user.left()) == "[]"
 
 
+def test_what_an_ordinary_user_may_do_in_containers_decides_the_claims_on_it(user: User) -> None:
+    result = user.tare("run", user.folder / "repository/studies/comet-rights.yaml", timeout_s=280)
+    assert result.status in (0, 3), result.stdout + result.stderr
+    results = user.folder / "results" / "comet-rights"
+    found = by_environment(results)
+    in_sif = ("apptainer-sif-extracted", "apptainer-sif-squashfuse", "a folder of the machine")
+    assert {"bare", "apptainer", "podman-rootless", *in_sif} == set(found)
+    for name, made in found.items():
+        for trial in made:
+            assert outcome(trial) == "Completed", (name, trial["outcome"])
+            told = {each["label"]: each["value"] for each in trial["outcome"]["figures"]}
+            assert told.pop("ranks that tried") == 2, name
+            assert {"mount", "becoming root", "change of a file", "new file", "deletion of a file"} <= set(told), name
+            allowed = {label for label, value in told.items() if value}
+            assert allowed <= {"shadow"}, f"in {name} a user may do {allowed}; only a file of the image may be read"
+    claims = user.folder / "repository/claims/002.yaml"
+    said = user.tare("claims", claims, "--on", results, "--json")
+    verdicts = {each["claim"]["number"]: (each["verdict"], each["why"]) for each in json.loads(said.stdout)}
+    assert [verdicts[number][0] for number in ("002-7", "002-26")] == ["reproduced", "reproduced"], verdicts
+
+
 @pytest.mark.requires("podman-hpc")
 def test_podman_hpc_starts_from_an_image_that_it_migrated_once(user: User) -> None:
     wanted = ["bare", "podman-hpc", "podman-hpc+pasta"]

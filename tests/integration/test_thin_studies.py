@@ -25,6 +25,7 @@ STUDIES: Final = REPOSITORY / "studies"
 ELSEWHERE: Final[Mapping[str, str]] = {
     "anywhere": "test_anywhere runs the whole file",
     "quickstart": "test_quickstart_by_ssh runs the whole file",
+    "comet-rights": "test_local_user runs the whole file, as an ordinary user",
     "cloudlab-packets": "its 128 ranks on 2 cores do not end within minutes",
     "cloudlab-packets-144": "its 144 ranks on 2 cores do not end within minutes",
     "sites/slurm-apptainer": "it is a pattern for sites with Slurm",

@@ -25,6 +25,7 @@ SMALL = {
     "io-sequential": "io-sequential:kib=100,files=2",
     "io-random": "io-random:kib=100,files=2,write=1",
     "io-metadata": "io-metadata:files=50",
+    "attempts": "attempts",
 }
 """Applications without classes, in a size that takes a moment under sanitizers."""
 

@@ -18,9 +18,9 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     """Judge whether cells run, and whether others fail."""
     launches, reasons = 0, Counter[str]()
     for place in (*testing.places, *testing.failing):
+        if lacking := _unavailable(claim, place, measured):
+            return lacking
         cell = measured.cell(place)
-        if reason := measured.plan.unavailable.get(cell.key):
-            return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{place} is unavailable: {reason}")
         trials = measured.of_cell(cell)
         if not trials:
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} has not been launched yet")
@@ -38,6 +38,14 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     if testing.failing:
         why = f"{launches} launches: those that should complete did, the others failed ({next(iter(reasons))})"
     return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
+
+
+def _unavailable(claim: Claim, place: Place, measured: Measured) -> Judged | None:
+    """Return a claim as untestable if a place of it cannot run where its study ran."""
+    reason = measured.plan.unavailable.get(measured.cell(place).key)
+    if not reason:
+        return None
+    return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{place} is unavailable: {reason}")
 
 
 def _wrong(trial: Trial) -> str:
@@ -69,6 +77,9 @@ def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) ->
     """
     shown = []
     for place, against, region in testing.counts:
+        for each in (place, against):
+            if each is not None and (lacking := _unavailable(claim, each, of(each))):
+                return lacking
         numbers, label = of(place).each(place)
         others, _ = (numbers[:1] and [0.0], "") if against is None else of(against).each(against)
         values = [number - other for number in numbers for other in others]
@@ -96,9 +107,9 @@ def stated(claim: Claim, testing: Stating, measured: Measured) -> Judged:
     """Judge what ranks report of themselves: the claim holds if all ranks of all completed launches report it."""
     said = []
     for fact in testing.facts:
+        if lacking := _unavailable(claim, fact.place, measured):
+            return lacking
         cell = measured.cell(fact.place)
-        if reason := measured.plan.unavailable.get(cell.key):
-            return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{fact.place} is unavailable: {reason}")
         completed = [trial for trial in measured.of_cell(cell) if isinstance(trial.outcome, Completed)]
         values = {facts_of(rank).get(fact.name, "") for trial in completed for rank in trial.ranks}
         if not values or "" in values:

@@ -112,12 +112,11 @@ class Measured:
                 f"{place} has neither a counter nor a figure nor traffic",
                 remedy=f"name one as counter:NAME or figure:NAME, or one of traffic:{', traffic:'.join(AMOUNTS)}",
             )
-        known = {
-            figure.label
-            for trial in self._chosen(self.cell(place))
-            if isinstance(trial.outcome, Completed)
-            for figure in trial.outcome.figures
-        }
+        outcomes = [trial.outcome for trial in self._chosen(self.cell(place))]
+        completed = [outcome for outcome in outcomes if isinstance(outcome, Completed)]
+        if not completed:
+            return (lambda _: None), name
+        known = {figure.label for outcome in completed for figure in outcome.figures}
         label = _only([each for each in sorted(known) if _fits(each, name)], place, "figure", self.study, sorted(known))
         return (lambda trial: _figure(trial, label)), label
 

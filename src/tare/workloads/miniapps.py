@@ -64,6 +64,7 @@ class MiniApps(WorkloadPlugin):
                 group=workload.name,
                 done_per_sample=scale * choice.app.operations(choice, placement.ranks),
                 rate_unit=unit,
+                judged=choice.app.judged,
             ),
         )
 
@@ -111,6 +112,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         rank_average_s=cost_s,
         done_per_sample=scale * declared,
         rate_unit=unit,
+        judged=choice.app.judged,
     )
     return Parsed(
         metrics=(metric,),

@@ -207,3 +207,23 @@ def test_what_ranks_report_is_compared(tmp_path: Path, facts: str, verdict: Verd
     trials = [replace(trial, ranks=(rank,)) if "slow" in trial.key.cell else trial for trial in found.trials]
     (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, facts: {facts}}}"), replace(found, trials=trials))
     assert made.verdict is verdict, made.why
+
+
+@pytest.mark.parametrize("where", ["of: slow", "of: plain, against: slow"])
+def test_a_number_of_a_cell_that_cannot_run_is_not_testable(tmp_path: Path, where: str) -> None:
+    found = results(tmp_path)
+    slow = {cell.key: "it needs an adapter" for cell in found.plan.cells if cell.environment.name == "slow"}
+    kept = [trial for trial in found.trials if trial.key.cell not in slow]
+    lacking = replace(found, plan=replace(found.plan, unavailable=slow), trials=kept)
+    test = f"test: {{study: made-up, metric: 'figure:lost', each: {{{where}, below: 1}}}}"
+    (made,) = judged(tmp_path, claim(1, test), lacking)
+    assert made.verdict is Verdict.UNTESTABLE
+    assert made.why.endswith("is unavailable: it needs an adapter")
+
+
+@pytest.mark.parametrize("kind", ["each", "count"])
+def test_a_figure_that_no_launch_has_told_yet_decides_nothing(tmp_path: Path, kind: str) -> None:
+    found = replace(results(tmp_path), trials=[])
+    test = f"test: {{study: made-up, metric: 'figure:lost', {kind}: {{of: slow, below: 1}}}}"
+    (made,) = judged(tmp_path, claim(1, test), found)
+    assert made.verdict is Verdict.UNDECIDED

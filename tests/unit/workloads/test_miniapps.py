@@ -22,11 +22,11 @@ CG = Workload(name="cg", miniapp="npb-cg:class=A")
 
 
 @cache
-def said() -> str:
+def said(spec: str = CG.miniapp) -> str:
     """Return what a whole launch says; the fake program speaks as the applications do."""
     argv = (
         plain_python(), "-IS", str(PROGRAM), "--factor", "1", "--hosts", "n0,n1", "--ranks-per-node", "1",
-        *PLUGIN.argv(CG, Path("/opt/tare")),
+        *PLUGIN.argv(Workload(name="any", miniapp=spec), Path("/opt/tare")),
     )  # fmt: skip
     return subprocess.run(argv, capture_output=True, text=True, check=True, env={}).stdout
 
@@ -113,7 +113,8 @@ def test_the_official_pace_is_written_as_the_percentage_that_it_stands_for() -> 
 
 def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it() -> None:
     paced = {app.name for app in MINIAPPS.values() if app.official_pace}
-    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith(("net-", "io-")))}
+    unpaced = {"kmi", "attempts", *(name for name in MINIAPPS if name.startswith(("net-", "io-")))}
+    assert set(MINIAPPS) - paced == unpaced
     for name in paced:
         assert 100 < choice_of(f"{name}:pace=official").values["pace"] < 1000
     with pytest.raises(ValueError, match="kmi has no parameter 'pace'"):
@@ -168,6 +169,15 @@ def test_the_metric_is_the_time_of_the_timed_section_and_a_rate_in_base_units() 
         metric.key, metric.label, metric.kind, metric.statistic,
     )  # fmt: skip
     assert info.rate_unit == metric.rate_unit
+
+
+def test_the_time_of_attempts_says_nothing_of_a_container_and_is_not_judged() -> None:
+    attempts = Workload(name="rights", miniapp="attempts:user=65534")
+    (info,) = PLUGIN.metrics(attempts, Placement())
+    (metric,) = PLUGIN.parse(attempts, said(attempts.miniapp)).metrics
+    assert (info.judged, metric.judged) == (False, False)
+    assert (info.key, info.rate_unit) == (attempts.miniapp, "attempts/s")
+    assert [each.judged for each in (*PLUGIN.metrics(CG, Placement()), *parse().metrics)] == [True, True]
 
 
 @pytest.mark.parametrize(

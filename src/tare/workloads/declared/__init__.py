@@ -14,13 +14,14 @@ from tare.workloads.declared.files import FILES
 from tare.workloads.declared.irregular import GRAPH500, KMI
 from tare.workloads.declared.npb import NPB
 from tare.workloads.declared.pseudo import BT, LU, SP
+from tare.workloads.declared.rights import ATTEMPTS
 from tare.workloads.declared.sockets import SOCKETS
 from tare.workloads.declared.solvers import HPCG, MINIFE
 
 __all__ = ["MINIAPPS", "Choice", "MiniApp", "Parameter", "choice_of", "choose", "read", "thinned"]
 
 MINIAPPS: Final[Mapping[str, MiniApp]] = {
-    app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE, GRAPH500, KMI, *SOCKETS, *FILES)
+    app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE, GRAPH500, KMI, *SOCKETS, *FILES, ATTEMPTS)
 }
 
 

@@ -86,7 +86,7 @@ class MiniApp:
     work of the timed section, in the unit of the rate; if launches differ in it, their times are compared for this
     amount. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is the value of
     `pace=official`, 0 if the application has no pace. `cold` says whether the machine's file caches are to be dropped
-    before the launch.
+    before the launch. One that is not `judged` gets no verdict on its time.
     """
 
     name: str
@@ -103,6 +103,7 @@ class MiniApp:
     operations: Callable[[Choice, int], float]
     expected_s: Callable[[Choice, int], float]
     cold: Callable[[Choice], bool] = _as_caches_are
+    judged: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
