@@ -16,12 +16,13 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,8 @@ REPORT_BOUND_BYTES = 1e9
 EXPLAIN_AND_REPORT_BOUND_S = 60.0
 EXPLAIN_BOUND_BYTES = 2e9
 NODES_BOUND_S = 2.0
+MEMORY_EVERY_MS = 500
+"""Interval at which the memory of processes is looked at."""
 MAPPED = ("plan", "place", "open", "launch", "map")
 """The steps that plan, place and map a job; the others are printed only."""
 
@@ -109,11 +112,30 @@ def resumes(folder: Path, runs: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a process used: wall time, CPU time and its peak of resident memory."""
+    """What a command used: wall time, CPU time, and the peak of the memory of all its processes together."""
 
     wall_s: float
     cpu_s: float
     peak_bytes: float
+
+
+def processes_of(pid: int) -> list[int]:
+    """Return a process and all that it started."""
+    found = [pid]
+    for one in found:
+        for tasks in Path(f"/proc/{one}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, tasks.read_text().split())
+    return found
+
+
+def memory_of(pid: int) -> float:
+    """Return the memory of a process; what it shares with others counts in part (PSS)."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return 1024 * float(line.split()[1])
+    return 0.0
 
 
 def used_by(*arguments: str) -> Used:
@@ -121,11 +143,16 @@ def used_by(*arguments: str) -> Used:
     argv = (sys.executable, "-m", "tare.cli.app", *arguments)
     started = time.perf_counter()
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": sys.path[0]})
+    ended, peak_bytes = select.poll(), 0.0
+    ended.register(pidfd := os.pidfd_open(process.pid), select.POLLIN)
+    while not ended.poll(MEMORY_EVERY_MS):
+        peak_bytes = max(peak_bytes, sum(map(memory_of, processes_of(process.pid))))
+    os.close(pidfd)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.perf_counter() - started
     assert process.returncode in (0, 3, 4), process.returncode
-    return Used(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return Used(wall_s, usage.ru_utime + usage.ru_stime, peak_bytes)
 
 
 def typical(what: str, used: list[Used]) -> float:

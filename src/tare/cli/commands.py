@@ -24,8 +24,8 @@ from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.plan.thin import thin
-from tare.report import html_parts, render
-from tare.report.samples.counting import counting
+from tare.report import laying_out, render
+from tare.report.samples.counting import CountsOf, count_here, counting
 from tare.run.progress import Progress, Watcher, duration
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
@@ -142,7 +142,8 @@ def run_plan(
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
             ending = session.execute(plan, store, files, watcher, _say, most_rounds=most_rounds)
-        status = _report(store, folder / PAGE, write_whole).exit_code
+        with counting(folder) as counts_of:
+            status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
     if ending.reason:
         _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
@@ -197,9 +198,9 @@ def _tell_others() -> None:
 
 def show_report(folder: Path, html: Path | None, figures: Path | None = None) -> int:
     """Print the report of a results folder, and write its HTML and its figures where asked."""
-    with without_cycle_search():
+    with without_cycle_search(), counting(folder if html else None) as counts_of:
         results = read_only(folder, skip_damaged=True)
-        summary = _report(results, html)
+        summary = _report(results, html, counts_of=counts_of)
         if figures is not None:
             _write_figures(summary, results, figures)
         return summary.exit_code
@@ -210,10 +211,11 @@ def renew_page(folder: Path) -> None:
     page = folder / PAGE
     if not page.exists():
         return
-    results = read_only(folder, skip_damaged=True)
-    with counting(results.plan, results.trials, results) as counts:
+    with without_cycle_search(), counting(folder) as counts_of:
+        results = read_only(folder, skip_damaged=True)
         summary = session.summary_of(results, folder)
-        write_whole(page, html_parts(summary, results.trials, results, counts))
+        with laying_out(summary, results.trials, results, counts_of(results)) as parts:
+            write_whole(page, parts())
     _say(f"tare: the causes are in the report: {page}")
 
 
@@ -289,20 +291,24 @@ def _write_parts(path: Path, parts: Iterable[str]) -> None:
 
 
 def _report(
-    results: Results, html: Path | None, write: Callable[[Path, Iterable[str]], None] = _write_parts
+    results: Results,
+    html: Path | None,
+    write: Callable[[Path, Iterable[str]], None] = _write_parts,
+    counts_of: CountsOf = count_here,
 ) -> Summary:
     """Print the tables, write the HTML report, and return what is in them.
 
-    `write` guards against links where the folder is another user's.
+    `write` guards against links where the folder is another user's; `counts_of` counts the samples.
     """
-    with nullcontext() if html is None else counting(results.plan, results.trials, results) as counts:
-        summary = session.summary_of(results, results.path)
+    summary = session.summary_of(results, results.path)
+    if html is None:
         Console().print(render(summary))
-        if html is None:
-            return summary
-        parts = html_parts(summary, results.trials, results, counts)
+        return summary
+    with laying_out(summary, results.trials, results, counts_of(results)) as parts:
+        Console().print(render(summary))
+        page = parts()
     try:
-        write(html, parts)
+        write(html, page)
     except OSError as error:
         raise UsageError(
             f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"

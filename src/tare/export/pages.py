@@ -18,8 +18,8 @@ def terminal(source: Source) -> str:
 def html(source: Source) -> str:
     """Return the report as one page that opens offline."""
     results = source.results
-    with counting(results.plan, results.trials, results) as counts:
-        return render_html(source.summary, results.trials, results, counts)
+    with counting(results.path) as counts_of:
+        return render_html(source.summary, results.trials, results, counts_of(results))
 
 
 TERMINAL: Final = TextFormat(suffix=".txt", meaning="tables of eighty columns, with all metrics", text=terminal)

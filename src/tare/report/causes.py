@@ -45,8 +45,10 @@ def row_cause(name: str, columns: Sequence[Column], summary: Summary) -> RowCaus
     }
     whys: list[Why] = []
     explained: set[tuple[str, str]] = set()
-    for cause in summary.causes:
-        covered = {key for key in costly if cause.environment == name and key in _columns_of(cause)}
+    for cause in summary.causes if costly else ():
+        if cause.environment != name:  # of a hundred workloads there are thousands, and a row for each
+            continue
+        covered = costly.keys() & _columns_of(cause)
         if covered:
             whys.append(_why(cause, [costly[key] for key in costly if key in covered], len(costly)))
             explained |= covered

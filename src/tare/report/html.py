@@ -6,9 +6,9 @@ Without the page's script they follow one another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 
 from tare.model import Summary, Trial, Verdict
@@ -17,18 +17,23 @@ from tare.report.causes import NEXT_STEP
 from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages
-from tare.report.pages.metrics import MetricPage, metric_page
+from tare.report.pages.metrics import metric_page
 from tare.report.pages.sizes import sweeps_of
-from tare.report.pages.workloads import WorkloadPage, with_samples
+from tare.report.pages.workloads import WorkloadPage, with_plots
 from tare.report.plots.figures import Drawing
+from tare.report.plots.launches import points
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
-from tare.report.samples import SampleSource, collect, row_key
-from tare.report.samples.counting import Counts
+from tare.report.samples import SampleSource, row_key
+from tare.report.samples.counting import Counts, count_here
 from tare.report.samples.drawing import Wanted, drawing
 from tare.report.tables import merge
 from tare.report.traffic import traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
+
+Groups = Sequence[view.TableGroup]
+RunsOf = Mapping[str, Sequence[ShownLaunch]]
+"""The launches of each group."""
 
 
 def prepare() -> None:
@@ -46,33 +51,50 @@ def render_html(
     *,
     addition: embed.Addition | None = None,
 ) -> str:
-    """Return the report as one HTML document (`html_parts`)."""
-    return "".join(html_parts(summary, trials, samples, counts, addition=addition))
+    """Return the report as one HTML document; the live page has an `addition`. The rest is as in `laying_out`."""
+    with laying_out(summary, trials, samples, counts, addition=addition) as parts:
+        return "".join(parts())
 
 
-def html_parts(
+@contextmanager
+def laying_out(
     summary: Summary,
     trials: Sequence[Trial],
     samples: SampleSource,
     counts: Counts | None = None,
     *,
     addition: embed.Addition | None = None,
-) -> Iterator[str]:
-    """Return the report as the parts of one HTML document, which is too large to be in memory twice.
+) -> Iterator[Callable[[], Iterator[str]]]:
+    """Provide what returns the parts of the HTML document, which is too large to be in memory twice.
 
     Samples are read one trial at a time and not kept in memory, all before the first part is made. `counts` has counted
-    them already, or does so on another core (`tare.report.samples.counting`). The live page has an `addition`.
+    them already, or does so on another core (`tare.report.samples.counting`). If it has, another process begins at once
+    to draw the plots, and does so while the block runs (`tare.report.samples.drawing`).
     """
     runs = launches(summary, trials)
     groups = view.groups(summary)
+    with _drawing(groups, summary, by_group(runs), counts or count_here(samples)) as workload_pages:
+        yield lambda: _parts(summary, groups, runs, workload_pages, addition)
+
+
+def _parts(
+    summary: Summary,
+    groups: Groups,
+    runs: Sequence[ShownLaunch],
+    workload_pages: Callable[[], Sequence[WorkloadPage]],
+    addition: embed.Addition | None,
+) -> Iterator[str]:
+    """Return the parts of the document; all that it shows is arranged before, the workloads' pages last."""
     shown = merge(view.judged(groups))
-    workloads = workload_pages(summary, runs, counts or partial(collect, samples))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     last_commands = commands(runs)
     environments = environment_pages(groups, summary, last_commands)
+    cells = cell_rows(summary, runs)
+    rows = [trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)]
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
+    workloads = workload_pages()
     return templates("tare.report").get_template("report.html.j2").generate(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
@@ -90,7 +112,7 @@ def html_parts(
         environments=environments,
         number_of={page.name: page.number for page in environments},
         next_step=NEXT_STEP,
-        published=published.rows(summary, groups),
+        published=published.rows(summary, tuple(groups)),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
         ladder=_ladder_symbols(summary),
@@ -98,10 +120,10 @@ def html_parts(
         has_loop=any(comparison.loop_s for comparison in summary.comparisons),
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),
-        cells=cell_rows(summary, runs),
+        cells=cells,
         commands=last_commands,
         launches=len(runs),
-        runs=[trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)],
+        runs=rows,
         trial_columns=trial_columns,
         script=script,
         style=style,
@@ -110,37 +132,33 @@ def html_parts(
 
 def figures_of(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> Iterator[tuple[str, Drawing]]:
     """Yield every figure of the report, with the name of its workload."""
-    for page in workload_pages(summary, launches(summary, trials), partial(collect, samples)):
-        yield from ((page.name, figure) for figure in page.figures())
+    runs_of = by_group(launches(summary, trials))
+    with _drawing(view.groups(summary), summary, runs_of, count_here(samples)) as workload_pages:
+        for page in workload_pages():
+            yield from ((page.name, figure) for figure in page.figures())
 
 
-def workload_pages(summary: Summary, runs: Sequence[ShownLaunch], counts: Counts) -> tuple[WorkloadPage, ...]:
-    """Return the page of each workload, with its figures; `counts` provides the samples."""
-    groups = view.groups(summary)
-    runs_of = by_group(runs)
+@contextmanager
+def _drawing(
+    groups: Groups, summary: Summary, runs_of: RunsOf, counts: Counts
+) -> Iterator[Callable[[], Sequence[WorkloadPage]]]:
+    """Provide what returns the page of each workload, with its figures; `counts` provides the samples."""
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
-    with drawing(counts, _wanted(groups, summary, runs_of, style_of), runs_of) as drawings:
-        pages_of = [_metric_pages(group, summary, runs_of.get(group.name, []), style_of) for group in groups]
-        return tuple(
-            WorkloadPage(
-                ident=f"workload-{number}",
-                number=number,
-                name=group.name,
-                metrics=tuple(with_samples(page, drawn[page.column.ident]) for page in pages),
-                sizes=tuple(sweeps_of(group, summary, style_of)),
-                traffic=traffic_tables(group.name, f"traffic-{number}", group.rows, runs_of.get(group.name, [])),
-            )
-            for number, (group, pages, drawn) in enumerate(zip(groups, pages_of, drawings, strict=True))
-        )
+    wanted = _wanted(groups, summary, runs_of, style_of)
+    with drawing(counts, wanted, runs_of) as drawings:
+
+        def workload_pages() -> Sequence[WorkloadPage]:
+            pages = [
+                _workload_page(number, group, summary, runs_of.get(group.name, ()), one)
+                for number, (group, one) in enumerate(zip(groups, wanted, strict=True))
+            ]
+            return [with_plots(page, drawn) for page, drawn in zip(pages, drawings, strict=True)]
+
+        yield workload_pages
 
 
-def _wanted(
-    groups: Sequence[view.TableGroup],
-    summary: Summary,
-    runs_of: Mapping[str, Sequence[ShownLaunch]],
-    style_of: Mapping[str, Style],
-) -> list[Wanted]:
-    """Return what the plots of each group's samples show besides samples."""
+def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping[str, Style]) -> list[Wanted]:
+    """Return what the plots of each group's launches and samples show besides samples."""
     return [
         Wanted(
             group=group.name,
@@ -150,7 +168,10 @@ def _wanted(
                 for run in runs_of.get(group.name, ())
                 if run.completed
             },
-            columns=tuple(replace(column, cells={}, baseline=None, noise=None) for column in group.columns),
+            columns=tuple(replace(column, cells={}, noise=None) for column in group.columns),
+            plotted={
+                column.ident: points(column, group.rows, runs_of.get(group.name, ())) for column in group.columns
+            },
             style=style_of,
             baseline=summary.baseline,
             share=1 / len(groups),
@@ -159,15 +180,24 @@ def _wanted(
     ]
 
 
-def _metric_pages(
-    group: view.TableGroup,
-    summary: Summary,
-    runs: Sequence[ShownLaunch],
-    style_of: Mapping[str, Style],
-) -> list[MetricPage]:
-    """Return the pages of a group's metrics, without the figures of samples."""
+def _workload_page(
+    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[ShownLaunch], wanted: Wanted
+) -> WorkloadPage:
+    """Return the page of a workload, without the plots of its launches and samples."""
     first = view.first_screen(group.columns)
-    return [metric_page(column, group, summary, runs, style_of, column in first) for column in group.columns]
+    return WorkloadPage(
+        ident=f"workload-{number}",
+        number=number,
+        name=group.name,
+        metrics=tuple(
+            metric_page(
+                column, group, summary, runs, wanted.plotted[column.ident], wanted.style, is_open=column in first
+            )
+            for column in group.columns
+        ),
+        sizes=tuple(sweeps_of(group, summary, wanted.style)),
+        traffic=traffic_tables(group.name, f"traffic-{number}", group.rows, runs),
+    )
 
 
 def _policy(script: str, style: str, addition: embed.Addition | None) -> str:

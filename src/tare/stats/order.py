@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tare.stats.arrays import FloatArray, vector
+from tare.stats.resampling import median
 
 MOST_FOR_TREND: Final = 400
 """More observations than this are thinned evenly for a trend, whose cost grows with their square."""
@@ -112,11 +114,18 @@ def trend(values: ArrayLike) -> Trend:
         kept = np.linspace(0, every.size - 1, MOST_FOR_TREND).astype(np.int64)
         at, every = at[kept], every[kept]
     n = every.size
-    first, second = np.triu_indices(n, 1)
+    first, second = _pairs(n)
     differences = every[second] - every[first]
     s = float(np.sign(differences).sum())
     counts = np.unique(every, return_counts=True)[1]
     variance = (n * (n - 1) * (2 * n + 5) - float((counts * (counts - 1) * (2 * counts + 5)).sum())) / 18.0
     z = (abs(s) - 1) / math.sqrt(variance) if variance > 0 and s else 0.0
-    slope = float(np.median(differences / (at[second] - at[first])))
+    slope = median(differences / (at[second] - at[first]))
     return Trend(change=slope * float(at[-1] - at[0]), p_value=float(2 * scipy.special.ndtr(-max(z, 0.0))), n=n)
+
+
+@lru_cache(maxsize=8)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of all pairs of n observations, the earlier one first."""
+    first, second = np.triu_indices(n, 1)
+    return first, second

@@ -252,6 +252,15 @@ def _read_trials(path: Path, plan: model.Plan, *, to_show: bool, skip_damaged: b
     return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged))
 
 
+def read_keys(path: Path, plan: model.Plan) -> Iterator[tuple[model.TrialKey, str, str]]:
+    """Return of each trial what `LineKeys.read` does: its key, the name of its outcome's class, its file of samples.
+
+    No trial is decoded. Raises `ResultsError` or `ValueError` for damaged files.
+    """
+    data, end, *_ = _read_files(path)
+    return map(LineKeys(frozenset(cell.key for cell in plan.cells)).read, _split(data, end))
+
+
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
     with without_cycle_search():

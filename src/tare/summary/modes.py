@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ SEPARATES: Final = 0.8
 """Part of the pairs of launches of both modes that a covariate must order, to be named as what separates them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Residual:
+class _Residual(NamedTuple):
     """One launch: its block, its log cost around its cell's, and its readings."""
 
     block: Block
@@ -95,7 +93,7 @@ def _separating(residuals: Sequence[_Residual], share: float) -> str:
 
 def _centred(logs: Sequence[_Residual]) -> list[_Residual]:
     centre = float(np.mean([one.value for one in logs]))
-    return [replace(one, value=one.value - centre) for one in logs]
+    return [_Residual(block, value - centre, reading) for block, value, reading in logs]
 
 
 def _centred_by_block(values: Sequence[_Residual]) -> list[_Residual]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from tare.model import Completed, Failed, Interrupted, Invalid, Metric, Trial, Unavailable
 from tare.stats import Block
 from tare.summary.select import Selection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchFigure:
+class LaunchFigure(NamedTuple):
     """One launch with a figure: the trial and its metric."""
 
     trial: Trial

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tare.cli import commands
 from tare.errors import ResultsError
-from tare.model import Plan, Trial
+from tare.model import Completed, Failed, Interrupted, Trial
 from tare.report import render_html
 from tare.report.samples import Histograms, collect, counting, drawing
-from tare.store.results import Results, read_only
+from tare.store.results import TRIALS, Results, read_only
 from tare.store.writer import Store
 from tare.summary import summarise
+from tare.summary.select import select
 from unit.summaries import make_plan, make_trials
 
 PLAN = make_plan("overlay", "fast")
@@ -32,7 +35,7 @@ def results(tmp_path: Path) -> Results:
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MANY", 1)
+    monkeypatch.setattr(counting, "MANY_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
 
@@ -44,10 +47,12 @@ def quantiles(histograms: Histograms) -> dict[tuple[str, str, str], list[float]]
     return {key: histogram.curve().values_s.tolist() for key, histogram in histograms.items()}
 
 
-def counted(plan: Plan, results: Results) -> Histograms:
-    with counting.counting(plan, results.trials, results) as counts:
-        halves = paired(results)[::2], paired(results)[1::2]
-        return counts(halves[0]) | counts(halves[1])
+def counted(results: Results) -> Histograms:
+    with counting.counting(results.path) as counts_of:
+        counts = counts_of(results)
+        return counts(one for one in paired(results) if one[1].key.cell == PLAN.cells[0].key) | counts(
+            one for one in paired(results) if one[1].key.cell != PLAN.cells[0].key
+        )
 
 
 @pytest.mark.usefixtures("many")
@@ -55,18 +60,20 @@ def test_another_process_counts_the_same(results: Results, monkeypatch: pytest.M
     expected = quantiles(collect(results, paired(results)))
     monkeypatch.setattr(counting, "collect", lambda *_: pytest.fail("counted here"))
     assert len(expected) == len(PLAN.cells)
-    assert quantiles(counted(PLAN, results)) == expected
+    assert quantiles(counted(results)) == expected
 
 
 def test_few_samples_are_counted_here(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting.process, "beside", lambda *_, **__: pytest.fail("another process"))
-    assert quantiles(counted(PLAN, results)) == quantiles(collect(results, paired(results)))
+    assert quantiles(counted(results)) == quantiles(collect(results, paired(results)))
+    with counting.counting(None) as counts_of:
+        assert quantiles(counts_of(results)(paired(results))) == quantiles(collect(results, paired(results)))
 
 
 @pytest.mark.usefixtures("many")
 def test_without_the_other_process_samples_are_counted_here(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting.sys, "executable", "/bin/false")
-    assert quantiles(counted(PLAN, results)) == quantiles(collect(results, paired(results)))
+    assert quantiles(counted(results)) == quantiles(collect(results, paired(results)))
 
 
 @pytest.mark.usefixtures("many")
@@ -74,7 +81,49 @@ def test_a_damaged_file_is_named_as_without_another_process(results: Results) ->
     file = results.path / results.trials[0].samples_file
     file.write_bytes(file.read_bytes()[:-50])
     with pytest.raises(ResultsError, match=f"{file.name} is damaged"):
-        counted(PLAN, results)
+        counted(results)
+
+
+@pytest.mark.usefixtures("many")
+def test_launches_that_a_run_adds_meanwhile_are_counted_here(results: Results) -> None:
+    with counting.counting(results.path) as counts_of:
+        assert counts_of(results)(paired(results)), "all are counted"
+        again = [replace(trial, key=replace(trial.key, attempt=1)) for trial in make_trials(PLAN, 1)]
+        with Store.create_or_open(results.path, PLAN) as store:
+            for trial in again:
+                store.append(trial, {"latency:8/max_s": np.full(40, 1.0)})
+        later = read_only(results.path)
+        chosen = [(row, trial) for row, trial in paired(later) if select(PLAN, later.trials).counts(trial)]
+        assert quantiles(counts_of(later)(chosen)) == quantiles(collect(later, chosen))
+        assert counts_of(later).file(trial for _, trial in chosen) is None  # type: ignore[attr-defined]
+
+
+def test_the_other_process_counts_the_launches_that_count_here(tmp_path: Path) -> None:
+    trials = make_trials(PLAN, 3)
+    cells = [cell.key for cell in PLAN.cells]
+    trials += [replace(trial, key=replace(trial.key, attempt=1)) for trial in trials if trial.key.round == 1]
+    trials += [replace(trial, key=replace(trial.key, attempt=1)) for trial in trials if trial.key.round == 2]
+    changed = []
+    for trial in trials:
+        where = trial.key.round, trial.key.attempt, trial.key.cell
+        if where == (2, 1, cells[0]):
+            changed.append(replace(trial, outcome=Interrupted()))
+        elif where == (0, 0, cells[1]):
+            changed.append(replace(trial, outcome=Failed(reason="it crashed")))
+        else:
+            changed.append(trial)
+    with Store.create_or_open(tmp_path / "results", PLAN, {}) as store:
+        for trial in changed:
+            completed = isinstance(trial.outcome, Completed)
+            store.append(trial, {"latency:8/max_s": np.full(3, 1.0)} if completed else None)
+    results = read_only(tmp_path / "results")
+    _, launches = counting.completed_in(results.path)
+    assert {cell: [trial.samples_file for trial in own] for cell, own in launches.items()} == {
+        cell: [trial.samples_file for trial in chosen.values() if isinstance(trial.outcome, Completed)]
+        for cell, chosen in select(PLAN, results.trials).trials.items()
+    }
+    assert len(launches[cells[1]]) == 2
+    assert [trial.key.attempt for trial in launches[cells[2]]] == [0, 1, 0]
 
 
 def drawn_here(results: Results) -> str:
@@ -82,7 +131,8 @@ def drawn_here(results: Results) -> str:
 
 
 def drawn_elsewhere(results: Results) -> str:
-    with counting.counting(PLAN, results.trials, results) as counts:
+    with counting.counting(results.path) as counts_of:
+        counts = counts_of(results)
         assert counts(()) == {}, "now all are counted"
         return render_html(summarise(PLAN, results.trials, {}), results.trials, results, counts)
 
@@ -91,6 +141,7 @@ def drawn_elsewhere(results: Results) -> str:
 def test_another_process_draws_the_same(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = drawn_here(results)
     assert '"ecdf-' in expected
+    assert '"order-' in expected
     monkeypatch.setattr(drawing.Wanted, "draw", lambda *_: pytest.fail("drawn here"))
     assert drawn_elsewhere(results) == expected
 
@@ -103,3 +154,19 @@ def test_without_the_other_process_samples_are_drawn_here(
     expected = drawn_here(results)
     monkeypatch.setattr(module, "sys", SimpleNamespace(executable="/bin/false"))
     assert drawn_elsewhere(results) == expected
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_page_of_a_folder_is_the_same_with_several_processes(
+    results: Results, damaged: bool, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if damaged:
+        lines = (results.path / TRIALS).read_bytes().splitlines(keepends=True)
+        (results.path / TRIALS).write_bytes(b"".join((lines[0], b"{damaged}\n", *lines[2:])))
+    page = results.path / "page.html"
+    commands.show_report(results.path, page)
+    alone, printed = page.read_text(), capsys.readouterr().out
+    request.getfixturevalue("many")
+    commands.show_report(results.path, page)
+    assert page.read_text() == alone
+    assert capsys.readouterr().out == printed

@@ -34,6 +34,7 @@ from tare.model import Completed, Estimate, Failed, LabSpec, MetricKind, RankPla
 from tare.report import units, view
 from tare.report.pages.metrics import metric_page
 from tare.report.pages.sizes import link_bytes_per_s, sweeps_of
+from tare.report.plots import launches as plots_launches
 from tare.report.plots.charts import NEUTRAL, Band, Box, Dots, Line, Mark, Ranges, Rule
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import styles
@@ -559,7 +560,10 @@ def drawings(made: Made, link_bps: int = 0) -> list[Drawing]:
         for group in view.groups(summary):
             style = styles(group.rows, summary)
             for column in group.columns:
-                figures += metric_page(column, group, summary, runs.get(group.name, []), style, True).figures
+                own = runs.get(group.name, [])
+                plotted = plots_launches.points(column, group.rows, own)
+                figures += metric_page(column, group, summary, own, plotted, style, is_open=True).figures
+                figures += plots_launches.figures(column, plotted, style)
             for sweep in sweeps_of(group, summary, style):
                 figures += sweep.figures
     return figures

@@ -9,8 +9,9 @@ from typing import Final
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
-from tare.report.plots import launches, overhead, patterns
+from tare.report.plots import overhead, patterns
 from tare.report.plots.figures import Drawing
+from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.verdicts import mark
@@ -49,16 +50,15 @@ def metric_page(
     group: TableGroup,
     summary: Summary,
     runs: Sequence[ShownLaunch],
+    plotted: Plotted,
     style: Mapping[str, Style],
+    *,
     is_open: bool,
 ) -> MetricPage:
-    """Return the page of one metric, without the plots of its samples."""
-    points = launches.points(column, group.rows, runs)
+    """Return the page of one metric, without the plots of its launches and samples (`tare.report.samples.drawing`)."""
     figures = (
         overhead.forest(column, group.rows, summary),
-        launches.launches(column, points, style),
-        launches.order(column, points, style),
-        *patterns.of_launches(column, summary, runs, points, style),
+        *patterns.of_launches(column, summary, runs, plotted, style),
     )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tare.report.pages.metrics import MetricPage
 from tare.report.pages.sizes import Sweep
 from tare.report.plots.figures import Drawing
+from tare.report.samples.drawing import Drawings, DrawnColumn
 from tare.report.traffic import TrafficTables
 
 
@@ -30,6 +31,11 @@ class WorkloadPage:
             yield from metric.figures
 
 
-def with_samples(page: MetricPage, of_samples: Sequence[Drawing]) -> MetricPage:
-    """Return the page of a metric with the figures of its samples."""
-    return replace(page, figures=(*page.figures, *(figure.drawn() for figure in of_samples)))
+def with_plots(page: WorkloadPage, drawings: Drawings) -> WorkloadPage:
+    """Return a page with the plots of its launches and samples; each metric's overheads stay first."""
+    return replace(page, metrics=tuple(_with_plots(metric, drawings[metric.column.ident]) for metric in page.metrics))
+
+
+def _with_plots(page: MetricPage, plots: DrawnColumn) -> MetricPage:
+    first, *others = page.figures
+    return replace(page, figures=(first, *plots.launches, *others, *plots.samples))

@@ -67,6 +67,11 @@ def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:
     return linear_axis(*padded(low, high), title)
 
 
+def figures(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> tuple[Drawing, ...]:
+    """Return the plots of a column's launches."""
+    return launches(column, plotted, style), order(column, plotted, style)
+
+
 def launches(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
     marks: list[Mark] = [*_baseline(column, plotted, upright=True)]

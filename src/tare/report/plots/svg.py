@@ -24,6 +24,8 @@ LONGEST: Final = 30
 """Characters of a label; longer ones are cut."""
 _ADVANCE: Final = 6.5
 """Mean width of a character of a label."""
+_HALVES: Final = tuple(f"{number / 2:g}" for number in range(2 * int(WIDE) + 100))
+"""Coordinates on a grid of half a unit as text; a page may have millions of them."""
 _DASHES: Final = {
     "dash": "6 4", "dot": "1.5 3", "dashdot": "7 3 1.5 3", "longdash": "11 4", "longdashdot": "11 4 1.5 4",
 }  # fmt: skip
@@ -175,12 +177,12 @@ class _Drawing:
         elif x.size:
             many = x.size > MANY
             places = _distinct(x, y, 1.0 if many else 0.5)
+            shape = "h0" if many else outline(mark.symbol, mark.size)
+            texts = zip(_texts(places[:, 0]), _texts(places[:, 1]), strict=True)
+            path = "".join([f"M{across} {along}{shape}" for across, along in texts])
             if many:
-                path = "".join(f"M{_n(px)} {_n(py)}h0" for px, py in places)
                 yield f'<path d="{path}" fill="none" stroke="{mark.colour}" stroke-width="2" stroke-linecap="round"/>'
             else:
-                shape = outline(mark.symbol, mark.size)
-                path = "".join(f"M{_n(px)} {_n(py)}{shape}" for px, py in places)
                 yield f'<path d="{path}"{_paint(mark)} opacity=".85"/>'
 
     @draw.register
@@ -255,9 +257,18 @@ def _apart(places: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 def _distinct(x: Floats, y: Floats, step: float) -> Floats:
     """Return the distinct places (n, 2) on a grid of this step, in order."""
-    found, first = np.unique(np.round(np.stack([x, y], axis=1) / step).astype(np.int64), axis=0, return_index=True)
-    ordered: Floats = found[np.argsort(first)].astype(np.float64) * step
+    grid = np.round(np.stack([x, y], axis=1) / step).astype(np.int64)
+    first = np.unique((grid[:, 0] << 32) + grid[:, 1], return_index=True)[1]  # `axis=0` takes much longer
+    ordered: Floats = grid[np.sort(first)].astype(np.float64) * step
     return ordered
+
+
+def _texts(places: Floats) -> list[str]:
+    """Return coordinates that are multiples of half a unit as text."""
+    halves = (places * 2).astype(np.int64)
+    if halves.size and halves.min() > 0 and halves.max() < len(_HALVES):
+        return [_HALVES[number] for number in halves.tolist()]
+    return [f"{place:g}" for place in places.tolist()]
 
 
 def _path(x: Floats, y: Floats, *, step: bool) -> str:
@@ -267,9 +278,9 @@ def _path(x: Floats, y: Floats, *, step: bool) -> str:
     px, py = np.rint(x * 2) / 2, np.rint(y * 2) / 2
     kept = np.ones(px.size, dtype=np.bool_)
     kept[1:] = (px[1:] != px[:-1]) | (py[1:] != py[:-1])
-    places = list(zip(px[kept].tolist(), py[kept].tolist(), strict=True))
-    form = "H%gV%g" if step else "L%g %g"
-    return f"M{places[0][0]:g} {places[0][1]:g}" + "".join([form % place for place in places[1:]])
+    first, *others = zip(_texts(px[kept]), _texts(py[kept]), strict=True)
+    form = "H%sV%s" if step else "L%s %s"
+    return f"M{first[0]} {first[1]}" + "".join([form % place for place in others])
 
 
 def _stroke(mark: Line) -> str:

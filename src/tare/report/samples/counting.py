@@ -1,12 +1,14 @@
-"""Count the samples of large results in a process of its own, while this one computes the summary.
+"""Count the samples of large results in a process of its own, while this one reads trials and computes the summary.
 
-100,000 files of samples take as long to read as the summary. The other process is told the files of each cell, and
-writes its histograms to a temporary file. It is a new one, not a copy of this one: a copy would soon have its own of
-every page of this one's memory. Whatever ends it early, the samples are counted here instead.
+100,000 files of samples take longer to read than the trials. The other process is told the folder. It finds out which
+launches count without decoding them, and writes the histograms of each cell to a temporary file. It is a new one, not a
+copy of this one: a copy would soon have its own of every page of this one's memory. If it ends early, or has counted
+other files than the report is about (a line may be damaged, or a run may add launches), they are counted here instead.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import sys
@@ -18,38 +20,50 @@ from pathlib import Path
 from typing import IO, Final
 
 from tare.host import process
-from tare.model import Completed, Plan, Trial
-from tare.report.samples.histograms import Histograms, Read, SampleSource, collect, count
+from tare.model import Completed, Failed, Interrupted, Outcome, Trial, TrialKey
+from tare.report.samples.histograms import Histograms, SampleSource, collect
+from tare.store.cycles import without_cycle_search
+from tare.store.results import TRIALS, Results, decode_plan, read_keys, read_plan
 from tare.summary.select import select
 
-MANY: Final = 5_000
-"""Launches from which another process saves more time than it takes."""
+MANY_BYTES: Final = 8 << 20
+"""Size of trials.jsonl, with some thousand launches, from which another process saves more time than it takes."""
 
 Counts = Callable[[Iterable[tuple[str, Trial]]], Histograms]
 """Returns the histograms of trials, each paired with its row."""
 
+CountsOf = Callable[[SampleSource], Counts]
+"""Returns what counts the samples of a source."""
+
+_KINDS: Final[Mapping[str, Outcome]] = {"Completed": Completed(metrics=()), "Interrupted": Interrupted()}
+_OTHER: Final = Failed(reason="not decoded")
+
+
+def count_here(source: SampleSource) -> Counts:
+    """Return what counts the samples of a source in this process."""
+    return partial(collect, source)
+
 
 @contextmanager
-def counting(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> Iterator[Counts]:
-    """Provide the histograms of the launches that count; those of many are counted meanwhile, on another core."""
-    here = partial(collect, source)
-    if len(trials) < MANY or len(os.sched_getaffinity(0)) < 2:
-        yield here
+def counting(folder: Path | None) -> Iterator[CountsOf]:
+    """Provide the histograms of a results folder's launches; many samples are counted on another core from now on.
+
+    With None nothing is counted ahead.
+    """
+    if folder is None or not _has_many(folder) or len(os.sched_getaffinity(0)) < 2:
+        yield count_here
         return
-    with tempfile.TemporaryDirectory() as folder, (path := Path(folder) / "histograms").open("wb") as file:
-        work = Path(folder) / "work"
-        work.write_bytes(pickle.dumps(_readers(plan, trials, source)))
-        argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(work))
+    with tempfile.TemporaryDirectory() as temporary, (path := Path(temporary) / "histograms").open("wb") as file:
+        argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(folder))
         with process.beside(argv, stdout=file.fileno()) as other:
-            yield CountedElsewhere(other.poll, other.wait, path, here)
+            yield lambda source: CountedElsewhere(other.poll, other.wait, path, count_here(source))
 
 
-def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[str, list[Read]]:
-    """Return what reads the samples of the launches that count, by cell."""
-    return {
-        cell: [source.reader(trial) for trial in chosen.values() if isinstance(trial.outcome, Completed)]
-        for cell, chosen in select(plan, trials).trials.items()
-    }
+def _has_many(folder: Path) -> bool:
+    try:
+        return (folder / TRIALS).stat().st_size >= MANY_BYTES
+    except OSError:
+        return False
 
 
 class CountedElsewhere:
@@ -58,16 +72,22 @@ class CountedElsewhere:
     def __init__(self, poll: Callable[[], int | None], wait: Callable[[], int], path: Path, here: Counts) -> None:
         self._poll, self._wait, self._path, self._here = poll, wait, path, here
 
-    def file(self) -> Path | None:
-        """Return the file of histograms; None if the process has not written it yet, or could not."""
-        return self._path if self._poll() == 0 else None
+    def file(self, trials: Iterable[Trial]) -> Path | None:
+        """Return the file with the histograms of trials; None if the process has not written it yet, or could not."""
+        if self._poll() != 0:
+            return None
+        with self._path.open("rb") as file:
+            return self._path if CountsFile(file).has(trials) else None
 
     def __call__(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
         """Return the histograms of trials, each paired with its row; wait for the process at the first call."""
-        if self._wait() != 0:
-            return self._here(trials)
-        with self._path.open("rb") as file:
-            return CountsFile(file).read({trial.key.cell: row for row, trial in trials})
+        given = list(trials)
+        if self._wait() == 0:
+            with self._path.open("rb") as file:
+                counted = CountsFile(file)
+                if counted.has(trial for _, trial in given):
+                    return counted.read({trial.key.cell: row for row, trial in given})
+        return self._here(given)
 
 
 class CountsFile:
@@ -77,29 +97,69 @@ class CountsFile:
         self._file = file
         file.seek(-8, os.SEEK_END)
         file.seek(int.from_bytes(file.read(8), "little"))
-        self._places: Mapping[str, int] = pickle.load(file)  # written by our own process
+        self._cells: Mapping[str, tuple[int, str]] = pickle.load(file)  # written by our own process
+
+    def has(self, trials: Iterable[Trial]) -> bool:
+        """Tell whether the samples of these trials were counted, and no others of their cells."""
+        of_cell: dict[str, list[Trial]] = {}
+        for trial in trials:
+            of_cell.setdefault(trial.key.cell, []).append(trial)
+        return all(cell in self._cells and self._cells[cell][1] == _digest(own) for cell, own in of_cell.items())
 
     def read(self, row_of: Mapping[str, str]) -> Histograms:
         """Return the histograms of cells, each under the name of its row."""
         result: Histograms = {}
         for cell, row in row_of.items():
-            self._file.seek(self._places[cell])
+            self._file.seek(self._cells[cell][0])
             counted: Histograms = pickle.load(self._file)  # written by our own process
             result |= {(row, metric, column): histogram for (_, metric, column), histogram in counted.items()}
         return result
 
 
-def write_counts(readers: Mapping[str, Sequence[Read]], file: IO[bytes]) -> None:
-    """Write the histograms of each cell, then the place of each cell in the file, then the place of these places."""
-    places = {}
-    for cell, of_cell in readers.items():
-        places[cell] = file.tell()
-        pickle.dump(count((cell, read) for read in of_cell), file)
+def _digest(trials: Iterable[Trial]) -> str:
+    """Return the digest of the names of the trials' files of samples."""
+    names = "\n".join(sorted(trial.samples_file for trial in trials))
+    return hashlib.blake2b(names.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+# --- in the other process ---------------------------------------------------------------------------------------------
+
+
+def completed_in(folder: Path) -> tuple[Results, dict[str, list[Trial]]]:
+    """Return the source of a folder's samples, and its completed launches that count by cell, not decoded."""
+    plan = decode_plan(folder, read_plan(folder))
+    selection = select(plan, [_undecoded(*of_line) for of_line in read_keys(folder, plan)])
+    launches = {
+        cell: [trial for trial in chosen.values() if isinstance(trial.outcome, Completed)]
+        for cell, chosen in selection.trials.items()
+    }
+    return Results(path=folder, plan=plan, facts={}), launches
+
+
+def _undecoded(key: TrialKey, outcome: str, file: str) -> Trial:
+    """Return a trial with no more than decides whether it counts, and the name of its file of samples."""
+    kind = _KINDS.get(outcome, _OTHER)
+    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=0.0, outcome=kind, samples_file=file)
+
+
+def write_counts(launches: Mapping[str, Sequence[Trial]], source: SampleSource, file: IO[bytes]) -> None:
+    """Write the histograms of each cell, then for each cell its place and what was counted, then the place of this."""
+    cells = {}
+    for cell, trials in launches.items():
+        cells[cell] = file.tell(), _digest(trials)
+        pickle.dump(collect(source, ((cell, trial) for trial in trials)), file)
     at = file.tell()
-    pickle.dump(places, file)
+    pickle.dump(cells, file)
     file.write(at.to_bytes(8, "little"))
     file.flush()
 
 
+def main(folder: Path) -> None:
+    """Count the samples of a folder, and write the histograms to standard output."""
+    with without_cycle_search():
+        source, launches = completed_in(folder)
+        write_counts(launches, source, sys.stdout.buffer)
+
+
 if __name__ == "__main__":
-    write_counts(pickle.loads(Path(sys.argv[1]).read_bytes()), sys.stdout.buffer)  # our own process
+    main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Draw the samples of large results in a process of its own, while this one lays out the rest of the report.
+"""Draw launches and samples of large results in a process of its own, while this one lays out the rest of the report.
 
 That process reads the histograms that another one counted (`tare.report.samples.counting`). It is told what the plots
 show besides samples, and writes them to a temporary file. Whatever ends it early, the plots are drawn here instead.
@@ -17,8 +17,9 @@ from typing import IO, Final
 
 from tare.host import process
 from tare.model import Trial
-from tare.report.plots import samples
+from tare.report.plots import launches, samples
 from tare.report.plots.figures import Drawing
+from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile
@@ -27,31 +28,48 @@ from tare.report.view import Column
 
 CURVE_POINTS: Final = 240
 
-Drawings = Mapping[str, Sequence[Drawing]]
-"""The plots of a group's samples, by the identifiers of its columns."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnColumn:
+    """The plots of a column's launches and of their samples."""
+
+    launches: Sequence[Drawing]
+    samples: Sequence[Drawing]
+
+
+Drawings = Mapping[str, DrawnColumn]
+"""The plots of a group, drawn, by the identifiers of its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the plots of a group show besides samples: its rows, its columns, and the styles of its rows.
+    """What the plots of a group show besides samples: its rows, its columns with their launches, its rows' styles.
 
-    `row_of` names the row of each cell with samples, as `row_key` does; the columns come without comparisons.
-    `share` is the group's share of the error of patterns.
+    `row_of` names the row of each cell with samples, as `row_key` does. Columns have no comparison but the baseline's.
+    `plotted` are the launches by the identifiers of columns. `share` is the group's share of the error of patterns.
     """
 
     group: str
     rows: tuple[str, ...]
     row_of: Mapping[str, str]
     columns: tuple[Column, ...]
+    plotted: Mapping[str, Plotted]
     style: Mapping[str, Style]
     baseline: str
     share: float = 1.0
 
     def draw(self, histograms: Histograms) -> Drawings:
         """Return the plots."""
-        return {column.ident: [figure.drawn() for figure in self._draw(column, histograms)] for column in self.columns}
+        return {column.ident: self._drawn(column, histograms) for column in self.columns}
 
-    def _draw(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
+    def _drawn(self, column: Column, histograms: Histograms) -> DrawnColumn:
+        of_launches = launches.figures(column, self.plotted[column.ident], self.style)
+        return DrawnColumn(
+            launches=[figure.drawn() for figure in of_launches],
+            samples=[figure.drawn() for figure in self._of_samples(column, histograms)],
+        )
+
+    def _of_samples(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
         names = {row_key(self.group, name): name for name in self.rows}
         keys = {(metric, side) for row, metric, side in histograms if row in names}
         stored, sides_of_metric = columns_of(column.info.key, keys)
@@ -88,7 +106,8 @@ def drawing(
     While samples are still being counted, there are many of them and few plots, which are then drawn here.
     """
     here = (one.draw(counts(_completed(runs_of.get(one.group, ())))) for one in wanted)
-    counted = counts.file() if isinstance(counts, CountedElsewhere) else None
+    shown = (run.trial for runs in runs_of.values() for run in runs if run.completed)
+    counted = counts.file(shown) if isinstance(counts, CountedElsewhere) else None
     if counted is None:
         yield here
         return

@@ -88,10 +88,9 @@ def _tails(table: Sequence[Row]) -> Iterable[Pattern]:
     }
     for row in table:
         own, other = _tail_ratios(row), base.get(row.column, {})
-        common = [block for block in own if block in other]
-        if row.cell.role is Role.BASELINE or len(common) < MIN_LAUNCHES:
+        if row.cell.role is Role.BASELINE or sum(block in other for block in own) < MIN_LAUNCHES:
             continue
-        pairs = stats.pair_rounds({b: own[b] for b in common}, {b: other[b] for b in common})
+        pairs = stats.pair_rounds(own, other)
         group, environment, metric = _place(row)
         yield Pattern(
             group=group,
