@@ -41,7 +41,12 @@ def test_every_application_is_declared_as_it_is_registered(program: Path) -> Non
 
 
 def test_the_rates_of_all_applications_have_a_base_unit_or_name_things() -> None:
-    assert {app.rate for app in MINIAPPS.values()} - set(RATES) <= {"queries/s", "round trips/s", "files/s", "attempts/s"}
+    assert {app.rate for app in MINIAPPS.values()} - set(RATES) <= {
+        "queries/s",
+        "round trips/s",
+        "files/s",
+        "attempts/s",
+    }
 
 
 @pytest.mark.parametrize("name", MINIAPPS)
