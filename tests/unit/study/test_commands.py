@@ -37,9 +37,7 @@ def test_commands_are_read_with_their_shorthands() -> None:
             time_limit_s=90.0,
             commands=(
                 NodeCommand(run=("docker", "service", "scale", "{name}=3")),
-                NodeCommand(
-                    run=("docker", "service", "ls", "--format", "{{.Replicas}}"), line="3/3", within_s=30.0
-                ),
+                NodeCommand(run=("docker", "service", "ls", "--format", "{{.Replicas}}"), line="3/3", within_s=30.0),
                 NodeCommand(run=("docker", "logs", "web"), line="2", no_line="not answered", exit=1),
                 NodeCommand(run=("sleep", "600"), exit=143),
             ),
