@@ -14,10 +14,10 @@ pytestmark = [*live("docker", "mmdebstrap"), pytest.mark.alone]
 IMAGES = "{run: [docker, image, ls, --format, '{{.Repository}}'], expect: {line: tare/*, no_line: tare-*-own-*}}"
 MADE = "[docker, run, --name, '{name}-made', '{image}', touch, /made], [docker, commit, '{name}-made', '{name}-image']"
 UNDO = "undo: [[docker, rm, --force, '{name}-made'], [docker, image, rm, '{name}-image']]"
+NETWORK = "{run: [docker, network, inspect, --format, '{{.Driver}}', '{network}'], expect: overlay}"
 WORKLOADS = f"""{{
   swarm: {{commands: [{{run: [docker, info, --format, '{{{{.Swarm.LocalNodeState}}}}'], expect: active}}]}},
-  network: {{commands: [{{run: [docker, network, inspect, --format, '{{{{.Driver}}}}', '{{network}}'],
-    expect: overlay}}]}},
+  network: {{commands: [{NETWORK}]}},
   wrong: {{commands: [[docker, network, inspect, no-such-network]]}},
   made: {{commands: [{MADE}], {UNDO}}},
   after: {{commands: [{IMAGES}]}}
@@ -33,9 +33,7 @@ def test_commands_reach_the_daemon_of_the_first_node_and_leave_nothing(tmp_path:
     completed = {name for name, trial in found.items() if outcome(trial) == "Completed"}
     assert completed == {"swarm", "network", "made", "after"}, result.stderr
     assert outcome(found["wrong"]) == "Failed"
-    assert (
-        "`/usr/bin/docker network inspect no-such-network` ended with status 1" in found["wrong"]["outcome"]["reason"]
-    )
+    assert "`docker network inspect no-such-network` ended with status 1" in found["wrong"]["outcome"]["reason"]
     assert watch.left(result.lab) == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from tare.claims.facts import facts_of
@@ -26,7 +26,7 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} has not been launched yet")
         wrong = [what for trial in trials if (what := _wrong(trial))]
         if place in testing.places and wrong:
-            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {wrong[0]}")
+            return _failed(claim, testing, place, wrong)
         if place in testing.failing and len(wrong) < len(trials):
             why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
             return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
@@ -46,6 +46,15 @@ def _unavailable(claim: Claim, place: Place, measured: Measured) -> Judged | Non
     if not reason:
         return None
     return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{place} is unavailable: {reason}")
+
+
+def _failed(claim: Claim, testing: Running, place: Place, wrong: Sequence[str]) -> Judged:
+    """Judge a cell that should have run; if none must fail, launches that fail without `saying` decide nothing."""
+    telling = [what for what in wrong if testing.saying in what or testing.failing]
+    if telling:
+        return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {telling[0]}")
+    why = f"{place} failed for another reason than {testing.saying!r}: {wrong[0]}"
+    return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
 
 
 def _wrong(trial: Trial) -> str:

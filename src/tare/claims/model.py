@@ -125,7 +125,8 @@ class Running:
     """The claim holds if all launches of `places` were completed and proven, and all of `failing` failed.
 
     `saying` must be in the reason of each failure: another one decides nothing. Without it, nothing is decided by
-    launches that were ended at their time limit, are invalid or are not proven.
+    launches that were ended at their time limit, are invalid or are not proven. Where no cell must fail, it is in the
+    reason of a launch that contradicts the claim.
     """
 
     places: tuple[Place, ...] = ()

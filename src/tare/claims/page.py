@@ -175,7 +175,8 @@ def tested(claim: Claim) -> str:
         parts = (
             f"all launches of {', '.join(map(str, testing.places))} complete" if testing.places else "",
             f"all of {', '.join(map(str, testing.failing))} fail" if testing.failing else "",
-            f"for a reason with {testing.saying!r}" if testing.saying else "",
+            f"for a reason with {testing.saying!r}" if testing.saying and testing.failing else "",
+            f"contradicted by a reason with {testing.saying!r}" if testing.saying and not testing.failing else "",
         )
         return ", ".join(part for part in parts if part)
     return ""

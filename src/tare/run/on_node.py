@@ -49,9 +49,8 @@ class Shell:
     side: Side
 
     def words(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return a command as it runs: its words replaced, and its program the one that the runtime names."""
-        program, *rest = answers.replaced(words, self.side.client.words)
-        return (self.side.client.programs.get(program, program), *rest)
+        """Return a command with its words replaced."""
+        return answers.replaced(words, self.side.client.words)
 
     def argv(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the argv that runs a command on the node, started on the head."""
@@ -63,7 +62,8 @@ class Shell:
             via=self.site.reach(node),
             attached=self.site.allocation is not None,
         )
-        return agent_argv(entry.as_json(), self.words(words))
+        program, *rest = self.words(words)
+        return agent_argv(entry.as_json(), (self.side.client.programs.get(program, program), *rest))
 
     def run(self, words: Sequence[str], *, timeout_s: float) -> Result:
         """Run a command to its end or its time limit."""

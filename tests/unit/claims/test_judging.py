@@ -106,6 +106,11 @@ def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     (runs,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower]}"), found)
     assert runs.verdict is Verdict.CONTRADICTED
     assert "it crashed" in runs.why
+    (said,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower], saying: crashed}"), found)
+    assert (said.verdict, said.why) == (Verdict.CONTRADICTED, "slower: it crashed")
+    (other,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower], saying: no port}"), found)
+    assert other.verdict is Verdict.UNDECIDED
+    assert other.why == "slower failed for another reason than 'no port': it crashed"
     (rebuilt,) = judged(tmp_path, claim(1, "test: {study: made-up, rebuilt: routes, runs: [slower]}"), found)
     assert rebuilt.verdict is Verdict.UNDECIDED
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare import networks
+from tare.containers.client import Client
 from tare.deploy.hosts import Deployed, host_of, subnet_of
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError
@@ -106,6 +107,12 @@ class Recorded:
 
     def service(self, node: Node) -> LocalNode:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self.connect))
+
+    def client(self, request: PodRequest) -> Client:
+        return Client()
+
+    def name_in_docker(self, study: str) -> str:
+        return ""
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", f"{study}-{node.name}")
