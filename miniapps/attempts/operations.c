@@ -50,8 +50,7 @@ static enum outcome try_mount(const char *file)
     char folder[] = "/tmp/tare-attempt-XXXXXX";
     if (mkdtemp(folder) == NULL)
         return OUTCOME_UNTRIED;
-    /* A precaution where it is allowed: nobody else sees the mount, which ends with this process.
-     */
+    /* A precaution where it is allowed: nobody else sees the mount, and it ends with this. */
     if (unshare(CLONE_NEWNS) == 0)
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
     enum outcome found = OUTCOME_ALLOWED;
