@@ -169,9 +169,7 @@ def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping
                 if run.completed
             },
             columns=tuple(replace(column, cells={}, noise=None) for column in group.columns),
-            plotted={
-                column.ident: points(column, group.rows, runs_of.get(group.name, ())) for column in group.columns
-            },
+            plotted={column.ident: points(column, group.rows, runs_of.get(group.name, ())) for column in group.columns},
             style=style_of,
             baseline=summary.baseline,
             share=1 / len(groups),
