@@ -53,10 +53,11 @@ def counting(folder: Path | None) -> Iterator[CountsOf]:
     if folder is None or not _has_many(folder) or len(os.sched_getaffinity(0)) < 2:
         yield count_here
         return
-    with tempfile.TemporaryDirectory() as temporary, (path := Path(temporary) / "histograms").open("wb") as file:
-        argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(folder))
-        with process.beside(argv, stdout=file.fileno()) as other:
-            yield lambda source: CountedElsewhere(other.poll, other.wait, path, count_here(source))
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "histograms"
+        argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(folder), str(path))
+        with process.beside(argv) as other:
+            yield lambda source: CountedElsewhere(other.wait, path, count_here(source))
 
 
 def _has_many(folder: Path) -> bool:
@@ -69,23 +70,16 @@ def _has_many(folder: Path) -> bool:
 class CountedElsewhere:
     """The process that counts, from this one's side; called with trials, it returns their histograms."""
 
-    def __init__(self, poll: Callable[[], int | None], wait: Callable[[], int], path: Path, here: Counts) -> None:
-        self._poll, self._wait, self._path, self._here = poll, wait, path, here
-
-    def file(self, trials: Iterable[Trial]) -> Path | None:
-        """Return the file with the histograms of trials; None if the process has not written it yet, or could not."""
-        if self._poll() != 0:
-            return None
-        with self._path.open("rb") as file:
-            return self._path if CountsFile(file).has(trials) else None
+    def __init__(self, wait: Callable[[], int], path: Path, here: Counts) -> None:
+        self.wait, self.path, self._here = wait, path, here
 
     def __call__(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
         """Return the histograms of trials, each paired with its row; wait for the process at the first call."""
         given = list(trials)
-        if self._wait() == 0:
-            with self._path.open("rb") as file:
+        if self.wait() == 0:
+            with self.path.open("rb") as file:
                 counted = CountsFile(file)
-                if counted.has(trial for _, trial in given):
+                if counted.has(digests_of(trial for _, trial in given)):
                     return counted.read({trial.key.cell: row for row, trial in given})
         return self._here(given)
 
@@ -99,12 +93,9 @@ class CountsFile:
         file.seek(int.from_bytes(file.read(8), "little"))
         self._cells: Mapping[str, tuple[int, str]] = pickle.load(file)  # written by our own process
 
-    def has(self, trials: Iterable[Trial]) -> bool:
-        """Tell whether the samples of these trials were counted, and no others of their cells."""
-        of_cell: dict[str, list[Trial]] = {}
-        for trial in trials:
-            of_cell.setdefault(trial.key.cell, []).append(trial)
-        return all(cell in self._cells and self._cells[cell][1] == _digest(own) for cell, own in of_cell.items())
+    def has(self, digests: Mapping[str, str]) -> bool:
+        """Tell whether exactly these files of samples were counted (`digests_of`)."""
+        return all(cell in self._cells and self._cells[cell][1] == digest for cell, digest in digests.items())
 
     def read(self, row_of: Mapping[str, str]) -> Histograms:
         """Return the histograms of cells, each under the name of its row."""
@@ -114,6 +105,14 @@ class CountsFile:
             counted: Histograms = pickle.load(self._file)  # written by our own process
             result |= {(row, metric, column): histogram for (_, metric, column), histogram in counted.items()}
         return result
+
+
+def digests_of(trials: Iterable[Trial]) -> dict[str, str]:
+    """Return for each cell of trials the digest of the names of their files of samples."""
+    of_cell: dict[str, list[Trial]] = {}
+    for trial in trials:
+        of_cell.setdefault(trial.key.cell, []).append(trial)
+    return {cell: _digest(own) for cell, own in of_cell.items()}
 
 
 def _digest(trials: Iterable[Trial]) -> str:
@@ -154,12 +153,14 @@ def write_counts(launches: Mapping[str, Sequence[Trial]], source: SampleSource, 
     file.flush()
 
 
-def main(folder: Path) -> None:
-    """Count the samples of a folder, and write the histograms to standard output."""
-    with without_cycle_search():
+def main(folder: Path, path: Path) -> None:
+    """Count the samples of a folder, and write the histograms to a file that appears when it is whole."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with without_cycle_search(), unfinished.open("wb") as file:
         source, launches = completed_in(folder)
-        write_counts(launches, source, sys.stdout.buffer)
+        write_counts(launches, source, file)
+    unfinished.rename(path)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,14 +1,17 @@
 """Draw launches and samples of large results in a process of its own, while this one lays out the rest of the report.
 
-That process reads the histograms that another one counted (`tare.report.samples.counting`). It is told what the plots
-show besides samples, and writes them to a temporary file. Whatever ends it early, the plots are drawn here instead.
+That process reads the histograms that another one counts (`tare.report.samples.counting`). It is told what the plots
+show besides samples, and writes them to a temporary file, those of launches first: samples may still be counted.
+Whatever ends one of the two early, the plots are drawn here instead.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +25,12 @@ from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
-from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile
+from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, digests_of
 from tare.report.samples.histograms import Histograms, columns_of, gap_columns, main_column, row_key
 from tare.report.view import Column
 
 CURVE_POINTS: Final = 240
+WAIT_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class DrawnColumn:
     samples: Sequence[Drawing]
 
 
+Plots = Mapping[str, Sequence[Drawing]]
 Drawings = Mapping[str, DrawnColumn]
 """The plots of a group, drawn, by the identifiers of its columns."""
 
@@ -59,15 +64,21 @@ class Wanted:
     share: float = 1.0
 
     def draw(self, histograms: Histograms) -> Drawings:
-        """Return the plots."""
-        return {column.ident: self._drawn(column, histograms) for column in self.columns}
+        """Return the plots of launches and samples."""
+        return _joined(self.draw_launches(), self.draw_samples(histograms))
 
-    def _drawn(self, column: Column, histograms: Histograms) -> DrawnColumn:
-        of_launches = launches.figures(column, self.plotted[column.ident], self.style)
-        return DrawnColumn(
-            launches=[figure.drawn() for figure in of_launches],
-            samples=[figure.drawn() for figure in self._of_samples(column, histograms)],
-        )
+    def draw_launches(self) -> Plots:
+        """Return the plots of launches."""
+        figures_of = {
+            column.ident: launches.figures(column, self.plotted[column.ident], self.style) for column in self.columns
+        }
+        return {ident: [figure.drawn() for figure in figures] for ident, figures in figures_of.items()}
+
+    def draw_samples(self, histograms: Histograms) -> Plots:
+        """Return the plots of samples."""
+        return {
+            column.ident: [figure.drawn() for figure in self._of_samples(column, histograms)] for column in self.columns
+        }
 
     def _of_samples(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
         names = {row_key(self.group, name): name for name in self.rows}
@@ -101,49 +112,65 @@ class Wanted:
 def drawing(
     counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[ShownLaunch]]
 ) -> Iterator[Iterator[Drawings]]:
-    """Provide the plots of each group; where another process has counted the samples, another draws them meanwhile.
-
-    While samples are still being counted, there are many of them and few plots, which are then drawn here.
-    """
+    """Provide the plots of each group; where another process counts the samples, a third draws them meanwhile."""
     here = (one.draw(counts(_completed(runs_of.get(one.group, ())))) for one in wanted)
-    shown = (run.trial for runs in runs_of.values() for run in runs if run.completed)
-    counted = counts.file(shown) if isinstance(counts, CountedElsewhere) else None
-    if counted is None:
+    if not isinstance(counts, CountedElsewhere):
         yield here
         return
+    digests = digests_of(run.trial for runs in runs_of.values() for run in runs if run.completed)
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "drawings").open("w+b") as file:
         work = Path(folder) / "work"
-        work.write_bytes(pickle.dumps((counted, wanted)))
+        work.write_bytes(pickle.dumps((counts.path, digests, wanted)))
         argv = (sys.executable, "-P", "-m", "tare.report.samples.drawing", str(work))
         with process.beside(argv, stdout=file.fileno()) as other:
-            yield _drawn(other.wait, file, here)
+            yield _drawn(lambda: counts.wait() == 0 and other.wait() == 0, file, len(wanted), here)
 
 
 def _completed(runs: Iterable[ShownLaunch]) -> Iterator[tuple[str, Trial]]:
     return ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
 
 
-def _drawn(wait: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]) -> Iterator[Drawings]:
+def _drawn(done: Callable[[], bool], file: IO[bytes], groups: int, here: Iterator[Drawings]) -> Iterator[Drawings]:
     """Yield the plots that another process has written, or those that are drawn here; wait for it at the first."""
-    if wait() != 0:
+    if not done():
         yield from here
         return
     file.seek(0)
-    for _ in range(pickle.load(file)):  # written by our own process
-        yield pickle.load(file)  # written by our own process
+    of_launches: list[Plots] = [pickle.load(file) for _ in range(groups)]  # written by our own process
+    for one in of_launches:
+        yield _joined(one, pickle.load(file))  # written by our own process
 
 
-def write_drawings(counted: Path, wanted: Sequence[Wanted], file: IO[bytes]) -> None:
-    """Write the number of groups, then the plots of each, drawn."""
-    pickle.dump(len(wanted), file)
+def _joined(of_launches: Plots, of_samples: Plots) -> Drawings:
+    return {ident: DrawnColumn(launches=of_launches[ident], samples=of_samples[ident]) for ident in of_launches}
+
+
+# --- in the other process ---------------------------------------------------------------------------------------------
+
+
+def write_drawings(counted: Path, digests: Mapping[str, str], wanted: Sequence[Wanted], file: IO[bytes]) -> None:
+    """Write the plots of launches of each group, and once the samples are counted the plots of samples of each."""
+    for one in wanted:
+        pickle.dump(one.draw_launches(), file)
+    _wait_for(counted)
     with counted.open("rb") as histograms:
         counts = CountsFile(histograms)
+        if not counts.has(digests):
+            raise SystemExit(1)
         for one in wanted:
-            drawings = one.draw(counts.read(one.row_of))
-            pickle.dump(drawings, file)
+            pickle.dump(one.draw_samples(counts.read(one.row_of)), file)
     file.flush()
+
+
+def _wait_for(path: Path) -> None:
+    """Wait until another process has written a file; exit if the one that reads the plots is gone."""
+    reader = os.getppid()
+    while not path.exists():
+        if os.getppid() != reader:
+            raise SystemExit(1)
+        time.sleep(WAIT_S)
 
 
 if __name__ == "__main__":
     given = pickle.loads(Path(sys.argv[1]).read_bytes())  # written by our own process
-    write_drawings(given[0], given[1], sys.stdout.buffer)
+    write_drawings(given[0], given[1], given[2], sys.stdout.buffer)
