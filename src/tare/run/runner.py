@@ -39,10 +39,11 @@ from tare.model import (
     TrialKey,
 )
 from tare.node_service import NodeService
+from tare.plan import calibration
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
 from tare.remote.conversation import Unreachable
-from tare.run import calibration, facts, in_turns, on_node, transport_probe
+from tare.run import facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
