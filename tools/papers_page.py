@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
@@ -54,7 +54,7 @@ def section(name: str) -> str:
 
 def run_of(name: str, folders: Sequence[Path]) -> Iterator[str]:
     """Yield when and where a paper's studies ran, and a table of them."""
-    rows, starts, ends, machines = [], [], [], Counter[str]()
+    rows, starts, ends, facts = [], [], [], []
     for folder in folders:
         results = read_only(folder)
         trials = [
@@ -62,27 +62,27 @@ def run_of(name: str, folders: Sequence[Path]) -> Iterator[str]:
         ]
         starts.append(min(trial.started_unix_s for trial in results.trials))
         ends.append(max(trial.started_unix_s + trial.elapsed_s for trial in results.trials))
-        machines[machine_of(results.facts)] += 1
+        facts.append(results.facts)
         failed = sum(not isinstance(trial.outcome, Completed) for trial in trials)
         disturbed = sum(map(is_disturbed, trials))
         rounds = len({trial.key.round for trial in trials})
         minutes = (ends[-1] - starts[-1]) / 60
         rows.append(f"| `{folder.name}` | {minutes:.1f} | {rounds} | {len(trials)} | {failed} | {disturbed} |")
     first, last = (datetime.fromtimestamp(moment, UTC) for moment in (min(starts), max(ends)))
-    where = "; ".join(machines)
-    yield f"Run {first:%Y-%m-%d %H:%M} to {last:%H:%M} UTC on {where}. Make it again: `make papers-{name}`."
+    where = "; ".join(dict.fromkeys(map(machine_of, facts)))
+    commits = ", ".join(dict.fromkeys(str(each.get("tare commit", ""))[:10] for each in facts))
+    yield f"Run {first:%Y-%m-%d %H:%M} to {last:%H:%M} UTC on {where}, tare's commits {commits}."
+    yield f"Make it again: `make papers-{name}`."
     yield ""
     yield "| study | minutes | rounds | launches that count | of them failed | of them disturbed |"
     yield "|---|---|---|---|---|---|"
     yield from rows
 
 
-def machine_of(facts: object) -> str:
-    """Return the machine and the version of tare that facts of results state."""
-    known = facts if isinstance(facts, dict) else {}
-    model = known.get("processor", {}).get("model", "")
-    words = (f"{known['cpu']} ({model})", f"{known['cores']} cores", f"Linux {known['kernel']}", known["os"])
-    return f"{', '.join(words)}, with tare's commit {str(known.get('tare commit', ''))[:10]}"
+def machine_of(facts: Mapping[str, Any]) -> str:
+    """Return the machine that facts of results state."""
+    model = facts.get("processor", {}).get("model", "")
+    return f"{facts['cpu']} ({model}), {facts['cores']} cores, Linux {facts['kernel']}, {facts['os']}"
 
 
 def counted(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
