@@ -177,6 +177,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(user: User) -> None:
     assert json.dumps(user.left()) == "[]"
 
 
+@pytest.mark.timeout(420)
 def test_what_an_ordinary_user_may_do_in_containers_decides_the_claims_on_it(user: User) -> None:
     result = user.tare("run", user.folder / "repository/studies/comet-rights.yaml", timeout_s=280)
     assert result.status in (0, 3), result.stdout + result.stderr
@@ -191,7 +192,9 @@ def test_what_an_ordinary_user_may_do_in_containers_decides_the_claims_on_it(use
             assert told.pop("ranks that tried") == 2, name
             assert {"mount", "becoming root", "change of a file", "new file", "deletion of a file"} <= set(told), name
             allowed = {label for label, value in told.items() if value}
-            assert allowed <= {"shadow"}, f"in {name} a user may do {allowed}; only a file of the image may be read"
+            own = {"change of a file", "deletion of a file", "new file"} if name == "podman-rootless" else set()
+            expected = {"shadow", *own}  # read a file of the image; Podman has a layer to write on
+            assert allowed <= expected, f"in {name} a user may do {allowed}"
     claims = user.folder / "repository/claims/002.yaml"
     said = user.tare("claims", claims, "--on", results, "--json")
     verdicts = {each["claim"]["number"]: (each["verdict"], each["why"]) for each in json.loads(said.stdout)}
