@@ -49,11 +49,16 @@ def _unavailable(claim: Claim, place: Place, measured: Measured) -> Judged | Non
 
 
 def _failed(claim: Claim, testing: Running, place: Place, wrong: Sequence[str]) -> Judged:
-    """Judge a cell that should have run; if none must fail, launches that fail without `saying` decide nothing."""
-    telling = [what for what in wrong if testing.saying in what or testing.failing]
-    if telling:
+    """Judge a cell that should have run: only failures with the text of `saying` contradict, if there is one.
+
+    Beside cells that must fail it is the control, without which their failing means nothing: it has to say why.
+    """
+    telling = [what for what in wrong if testing.saying in what]
+    if telling and (testing.saying or not testing.failing):
         return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {telling[0]}")
     why = f"{place} failed for another reason than {testing.saying!r}: {wrong[0]}"
+    if not testing.saying:
+        why = f"{place}, beside which others should fail, failed too: {wrong[0]}"
     return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
 
 

@@ -90,6 +90,11 @@ def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     (both,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [plain, slow], fails: [slower]}"), found)
     assert both.verdict is Verdict.REPRODUCED
     assert both.why == "24 launches: those that should complete did, the others failed (it crashed)"
+    (control,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower], fails: [slow]}"), found)
+    assert control.verdict is Verdict.UNDECIDED
+    assert control.why == "slower, beside which others should fail, failed too: it crashed"
+    test = "test: {study: made-up, runs: [slower], fails: [slow], saying: crashed}"
+    assert judged(tmp_path, claim(1, test), found)[0].verdict is Verdict.CONTRADICTED
     (other,) = judged(tmp_path, claim(1, "test: {study: made-up, fails: [slower], saying: no sshd}"), found)
     assert other.verdict is Verdict.UNDECIDED
     assert other.why == "slower failed for another reason than 'no sshd': it crashed"

@@ -6,15 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import samples_factory as factory
-from factory_options import SWEEP, Options
-from tare.model import Placement, Verdict
+from factory_options import SWEEP, Floats, Options
+from tare.model import Placement, Trial, Verdict
 from tare.report import NoSamples, render_html, units, view
 from tare.report.html import figures_of
 from tare.report.manifest import sections
@@ -99,6 +101,27 @@ def test_every_figure_is_in_the_page_and_needs_no_script(result: factory.Result,
     assert page.count('<svg class="chart"') == len(figures) + page.count('<details class="closer">')
     assert "<style" not in re.sub(r"<style>.*?</style>", "", page, count=1, flags=re.DOTALL)
     assert " style=" not in page
+
+
+class _SlowAtFirst(factory.FakeSamples):
+    """Samples of which the first tenth takes half as long again, and neighbours resemble each other."""
+
+    def columns(self, trial: Trial) -> Mapping[str, Floats]:
+        waves = np.exp(0.3 * np.sin(np.arange(self.count) / 4))
+        waves[: self.count // 10] *= 1.5
+        factory_columns = factory.FakeSamples.columns(self, trial)
+        return {name: values * waves for name, values in factory_columns.items()}
+
+
+def test_what_the_order_of_iterations_shows_is_in_the_page(result: factory.Result, page: str) -> None:
+    assert not re.search(r'id="(warm-up|dependence)-', page), "samples in random order show nothing"
+    slow = _SlowAtFirst(shapes=result.samples.shapes, count=result.samples.count)
+    with_order = render_html(result.summary, result.trials, slow)
+    assert "Warm-up is not over on " in with_order
+    assert "depend on the one before" in with_order
+    column = view.groups(result.summary)[0].columns[0].ident
+    for kind in ("warm-up", "dependence"):
+        assert f'id="{kind}-{column}-figure"' in with_order
 
 
 def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: factory.Result, page: str) -> None:

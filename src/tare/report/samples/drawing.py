@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import IO, Final
 
 from tare.host import process
-from tare.model import Trial
-from tare.report.plots import launches, samples
+from tare.model import Pattern, Trial
+from tare.report.plots import launches, patterns, samples
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, digests_of
-from tare.report.samples.histograms import Histograms, columns_of, gap_columns, main_column, row_key
+from tare.report.samples.histograms import Histograms, LogHistogram, columns_of, gap_columns, main_column, row_key
 from tare.report.view import Column
+from tare.summary.patterns.iterations import OfLaunches, patterns_of_iterations
 
 CURVE_POINTS: Final = 240
 WAIT_S: Final = 0.02
@@ -75,37 +76,62 @@ class Wanted:
         return {ident: [figure.drawn() for figure in figures] for ident, figures in figures_of.items()}
 
     def draw_samples(self, histograms: Histograms) -> Plots:
-        """Return the plots of samples."""
+        """Return the plots of samples, and of what the order of iterations shows."""
+        sampled = {column.ident: self._sampled(column, histograms) for column in self.columns}
+        found = patterns_of_iterations(self.group, self._order(sampled), self.share)
         return {
-            column.ident: [figure.drawn() for figure in self._of_samples(column, histograms)] for column in self.columns
+            column.ident: [figure.drawn() for figure in self._of_samples(column, sampled[column.ident], found)]
+            for column in self.columns
         }
 
-    def _of_samples(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
+    def _sampled(self, column: Column, histograms: Histograms) -> _Sampled:
         names = {row_key(self.group, name): name for name in self.rows}
         keys = {(metric, side) for row, metric, side in histograms if row in names}
-        stored, sides_of_metric = columns_of(column.info.key, keys)
-        main = main_column(sides_of_metric)
-        if main is None:
-            return []
-        histograms_of = {
-            name: {
-                side: histograms[row, stored, side]
-                for metric, side in keys
-                if metric == stored and (row, stored, side) in histograms
-            }
+        stored, sides = columns_of(column.info.key, keys)
+        stored_sides = sorted(side for metric, side in keys if metric == stored)
+        of_row = {
+            name: {side: histograms[row, stored, side] for side in stored_sides if (row, stored, side) in histograms}
             for row, name in names.items()
         }
-        curves = {name: sides[main].curve(CURVE_POINTS) for name, sides in histograms_of.items() if main in sides}
-        figures = [samples.ecdf(column, curves, self.style, self.baseline, is_gap="gap" in main)]
-        gaps = gap_columns(side for metric, side in keys if metric == stored)
-        if gaps and main == gaps[0]:
+        return _Sampled(main=main_column(sides), sides=stored_sides, of_row=of_row)
+
+    def _order(self, sampled: Mapping[str, _Sampled]) -> OfLaunches:
+        """Return what the order of iterations shows in the launches of each row and column."""
+        return {
+            (name, column.info.key): (one.order.lags, one.order.profiles)
+            for column in self.columns
+            for name, one in sampled[column.ident].mains.items()
+        }
+
+    def _of_samples(self, column: Column, sampled: _Sampled, found: Sequence[Pattern]) -> Iterator[Drawing]:
+        if sampled.main is None:
+            return
+        curves = {name: one.curve(CURVE_POINTS) for name, one in sampled.mains.items()}
+        yield samples.ecdf(column, curves, self.style, self.baseline, is_gap="gap" in sampled.main)
+        gaps = gap_columns(sampled.sides)
+        if gaps and sampled.main == gaps[0]:
             both = {
                 name: {side: sides[side] for side in gaps if side in sides}
-                for name, sides in histograms_of.items()
+                for name, sides in sampled.of_row.items()
                 if sides
             }
-            figures.append(samples.gaps(column, both, self.style, self.baseline))
-        return figures
+            yield samples.gaps(column, both, self.style, self.baseline)
+        yield from patterns.of_iterations(column, found, sampled.mains, self.style)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sampled:
+    """The histograms of a column: by row those of all `sides` that are stored with it, of which `main` is its own."""
+
+    main: str | None
+    sides: Sequence[str]
+    of_row: Mapping[str, Mapping[str, LogHistogram]]
+
+    @property
+    def mains(self) -> dict[str, LogHistogram]:
+        """Return the histogram of the side that the metric is computed from, of each row that has it."""
+        main = self.main
+        return {name: sides[main] for name, sides in self.of_row.items() if main is not None and main in sides}
 
 
 @contextmanager
