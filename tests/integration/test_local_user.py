@@ -1,18 +1,11 @@
-"""Cluster `local` as an ordinary user: every runtime that needs no root runs, and nothing of it is left.
-
-The user is in passwd, subuid and subgid only in the mount namespace of the test, where /dev/fuse and /dev/net/tun are
-open to all, as on other machines.
-"""
+"""Cluster `local` as an ordinary user (tools/ordinary_user.py): what needs no root runs, and nothing of it is left."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
-import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,68 +13,28 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+
+import ordinary_user
+
 from integration.live import Ended, by_environment, ended, live, outcome, start, trials, wait_for, write_study
-from tare.images import find_recipe
-from tare.images.build import ensure_image
-from tare.images.convert import ensure_file
-from tare.images.kernels import ensure_kernels
-from tare.runtimes.apptainer import find_program
 
 pytestmark = [
     *live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
     pytest.mark.alone,
 ]
-UID = 20177
-REPOSITORY = Path(__file__).parents[2]
-PYTHON = Path(sys.executable).resolve()
-PURE = Path(sysconfig.get_path("purelib"))
-PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
-BECOME = """
-set -e
-folder=$0 number=$1 repository=$2; shift 2
-cd "$folder/etc"
-for name in passwd group subuid subgid; do cp /etc/$name . 2> /dev/null || : > $name; done
-echo "tester:x:$number:$number::$folder/home:/bin/sh" >> passwd; echo "tester:x:$number:" >> group
-for name in subuid subgid; do echo "tester:1800000000:65536" >> $name; done
-for name in passwd group subuid subgid; do [ -e /etc/$name ] || : > /etc/$name; mount --bind $name /etc/$name; done
-for device in fuse net/tun; do
-    rm -f device-${device##*/}; cp -a /dev/$device device-${device##*/}; chmod 666 device-${device##*/}
-    mount --bind device-${device##*/} /dev/$device
-done
-# crun refuses hybrid cgroups
-if [ -n "$(cat /sys/fs/cgroup/unified/cgroup.controllers 2> /dev/null)" ]; then umount /sys/fs/cgroup/unified; fi
-mount --make-rshared /
-mount --bind "$repository" "$folder/repository"
-cd "$folder"; shift
-exec setpriv --reuid $number --regid $number --clear-groups "$@"
-"""
 ANYWHERE = ["bare", "bare+image", "charliecloud", "apptainer", "apptainer-sif-squashfuse", "apptainer-sif-extracted",
             "apptainer-instance", "podman-rootless", "podman-rootless+pasta"]  # fmt: skip
 ONE_NODE = "[{nodes: 1, ranks_per_node: 2}]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class User:
-    """An ordinary user with a folder of theirs, in which are the kernels and the image."""
-
-    folder: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        repository = self.folder / "repository"
-        return {
-            "USER": "tester",
-            "HOME": str(self.folder / "home"),
-            "TARE_CACHE": str(self.folder / "cache"),
-            "XDG_RUNTIME_DIR": str(self.folder / "run"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": ":".join(str(repository / path) for path in ("src", PACKAGES)),
-        }
+class User(ordinary_user.User):
+    """An ordinary user who runs tare."""
 
     def start(self, *arguments: str | Path) -> object:
-        before = ("unshare", "--mount", "--propagation", "private", "/bin/bash", "-c", BECOME, str(self.folder),
-                  str(UID), str(REPOSITORY), "--", str(PYTHON))  # fmt: skip
-        return start(*arguments, cwd=self.folder, env=self.environment, before=before[:-1], python=(str(PYTHON),))
+        python = (str(ordinary_user.PYTHON),)
+        return start(*arguments, cwd=self.folder, env=self.environment, before=self.becoming, python=python)
 
     def tare(self, *arguments: str | Path, timeout_s: float = 200) -> Ended:
         return ended(self.start(*arguments), timeout_s)
@@ -97,7 +50,11 @@ class User:
         running = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and entry.stat().st_uid == UID and (entry / "cmdline").read_bytes():
+                if (
+                    entry.name.isdigit()
+                    and entry.stat().st_uid == ordinary_user.UID
+                    and (entry / "cmdline").read_bytes()
+                ):
                     running.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:
                 continue
@@ -107,22 +64,8 @@ class User:
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[User]:
-    folder = Path(tempfile.mkdtemp(prefix="tu-", dir="/tmp"))  # Podman takes no long path
-    try:
-        prefix, image = ensure_kernels("openmpi").prefix, ensure_image(find_recipe("debian-openmpi"))
-        shutil.copytree(prefix, folder / "cache" / "kernels" / prefix.name)
-        sif = ensure_file(image, "sif", find_program() or "").path.parent
-        shutil.copytree(sif, folder / "cache" / "sif" / sif.name)  # packing takes half a minute
-        (folder / "cache" / "images").mkdir()
-        os.system(f"cp -a {image.tar.parent} {folder}/cache/images/")  # noqa: S605 - devices and links stay what they are
-        for name in ("run", "home", "repository", "etc"):
-            (folder / name).mkdir()
-        os.system(f"chown -R {UID}:{UID} {folder}/cache {folder}/run {folder}/home {folder}")  # noqa: S605
-        (folder / "run").chmod(0o700)
-        folder.chmod(0o755)
-        yield User(folder=folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with ordinary_user.ordinary_user() as made:
+        yield User(folder=made.folder)
 
 
 @pytest.mark.timeout(420)
