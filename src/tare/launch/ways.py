@@ -31,17 +31,18 @@ class Way:
     `parameters` are the launcher's options for the MPI itself (MCA), `variables` those of the ranks' environment. Their
     texts may contain {subnet} (of the data network), {port} (the adapter's port, `mlx5_0:1`), {adapter} and {detail}
     (the study's text after the colon). `alone` are variables for a job on one host, `crowded` those for several hosts
-    with several ranks each; `roce` are parameters for ports whose link is Ethernet. `devices` are variables set for
-    each host separately; {device} in them is the host's interface or port. `needs` are required parts of a build (`btl
-    openib`). `asks` are variables, `asks_parameters` parameters, that make the library report the selected transport;
-    `tells` is the library that reports it. `by_network` ways send messages between neighbours over the network too.
-    `cannot` are unsupported details, each with the reason.
+    with several ranks each; `apart` are parameters for a job on several hosts, `roce` those for ports whose link is
+    Ethernet. `devices` are variables set for each host separately; {device} in them is the host's interface or port.
+    `needs` are required parts of a build (`btl openib`). `asks` are variables, `asks_parameters` parameters, that make
+    the library report the selected transport; `tells` is the library that reports it. `by_network` ways send messages
+    between neighbours over the network too. `cannot` are unsupported details, each with the reason.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     alone: Mapping[str, str] = field(default_factory=dict)
     crowded: Mapping[str, str] = field(default_factory=dict)
+    apart: Mapping[str, str] = field(default_factory=dict)
     roce: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
@@ -89,8 +90,9 @@ def fill_in(texts: Mapping[str, str], job: Job) -> dict[str, str]:
 def parameters_of(way: Way, job: Job) -> dict[str, str]:
     """Return the parameters of a way in a job, including those that make the library report if it is asked."""
     wiring = job.wiring
+    apart = way.apart if len(job.hosts) > 1 else {}
     more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
-    return fill_in({**way.parameters, **more}, job)
+    return fill_in({**way.parameters, **apart, **more}, job)
 
 
 def variables_of(way: Way, job: Job) -> dict[str, str]:

@@ -25,6 +25,12 @@ COMPONENT: Final = re.compile(r"^mca:(\w+):(\w+):", re.MULTILINE)
 
 SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
 """Copy-in/copy-out, because some containers forbid CMA and others allow it: the default would differ between cells."""
+POLLS: Final = {"mpi_event_tick_rate": "1"}
+"""How often, in microseconds, a rank looks at sockets if it counts no connection (adr/0028-connections-of-open-mpi.md).
+
+Where two ranks connect to each other at the same time, one connection is closed again, and one of the ranks counts none
+from then on. By default it looks every 10 ms, and every message takes as long.
+"""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
@@ -51,9 +57,9 @@ BY_UCT: Final = Way(
     tells="Open MPI",
 )
 WAYS: Final[Mapping[str, Way]] = {
-    "tcp": Way(parameters=BY_TCP),
+    "tcp": Way(parameters=BY_TCP, apart=POLLS),
     "shm": Way(parameters={**BY_TCP, "btl": "self,vader"}),
-    "ipoib": Way(parameters=BY_TCP),
+    "ipoib": Way(parameters=BY_TCP, apart=POLLS),
     **ucx(WITH_PML_UCX, "self,sysv"),
     "uct": BY_UCT,
     "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
