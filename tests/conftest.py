@@ -104,6 +104,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "iperf3": (_program("iperf3"), "apt-get install iperf3"),
     "iproute2": (_program("ip", "tc", "bridge"), "apt-get install iproute2"),
     "iptables": (_program("iptables"), "apt-get install iptables"),
+    "kubernetes": (_file("/opt/tare/kubernetes/kubelet"), "tools/networks kubernetes"),
     "mmdebstrap": (_program("mmdebstrap", "unshare"), "apt-get install mmdebstrap util-linux"),
     "mpich": (_program("mpicc.mpich", "mpirun.mpich"), "apt-get install mpich libmpich-dev"),
     "mpich5": (_file("/opt/tare/mpis/mpich5/.lock"), "tools/mpis"),

@@ -98,12 +98,29 @@ def test_a_newer_go_is_used_only_if_its_hash_is_ours(clone: Path) -> None:
     assert (clone / "told-by-newer").exists()
 
 
-def test_every_module_of_flannel_has_its_hash() -> None:
-    required = set(re.findall(r"^(?:require |\t)(\S+ v\S+)", (ROOT / "lock/flannel/go.mod").read_text(), re.MULTILINE))
-    hashed = {line.rpartition(" ")[0] for line in (ROOT / "lock/flannel/go.sum").read_text().splitlines()}
+@pytest.mark.parametrize("name", ["flannel", "kubernetes"])
+def test_every_module_has_its_hash(name: str) -> None:
+    stated = (ROOT / "lock" / name / "go.mod").read_text()
+    replaced = dict(re.findall(r"^\t(\S+) => (\S+ v\S+)", stated, re.MULTILINE))
+    required = {
+        replaced.get(line.partition(" ")[0], line)
+        for line in re.findall(r"^(?:require |\t)(\S+ v\S+)", stated, re.MULTILINE)
+    }
+    hashed = {line.rpartition(" ")[0] for line in (ROOT / "lock" / name / "go.sum").read_text().splitlines()}
     assert len(required) > 50
     # A module of which no package is compiled has only the hash of its go.mod.
-    assert {name for name in required if name not in hashed and f"{name}/go.mod" not in hashed} == set()
+    assert {each for each in required if each not in hashed and f"{each}/go.mod" not in hashed} == set()
+
+
+def test_what_can_be_brought_is_named(clone: Path) -> None:
+    result = subprocess.run((clone / "tools/networks", "kubernets"), capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "it is tools/networks [etcd] [flannel] [kubernetes]" in result.stderr
+    result = subprocess.run((clone / "tools/networks", "renew"), capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (
+        2,
+        "networks: say what to renew: tools/networks renew flannel|kubernetes\n",
+    )
 
 
 def test_pip_builds_nothing_but_what_is_named() -> None:

@@ -1,0 +1,197 @@
+"""Describe the objects that a study makes: a namespace, pods, and what limits them. Pure.
+
+A pod has two containers: `ranks` from the study's image, which is left as it is, and `node`, the service that looks at
+the pod from inside. They share the pod's network and processes. Requests equal limits, so that where the kubelet's CPU
+manager is static the ranks get cores of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MARK: Final = "tare"
+RUN: Final = "tare.invalid/run"
+SLOT: Final = "tare.invalid/slot"
+SELECTOR: Final = f"{MANAGED_BY}={MARK}"
+RANKS: Final = "ranks"
+NODE: Final = "node"
+ENDS_S: Final = 0
+STAY: Final = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+"""What a container does until commands are started in it, and between them."""
+TEMPORARY: Final = "64Mi"
+NODE_CPU: Final = "50m"
+NODE_MEMORY: Final = "256Mi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpec:
+    """A pod of a study on the Kubernetes node `node`. Both containers share /tmp, where the run's folder is.
+
+    `image` is the ranks', `node_image` the service's. `cpus` and `memory` are those of the ranks (0 and "": as it is).
+    `host_network` is the node's own network, `runtime_class` a class of the cluster ("": the usual one), `annotations`
+    what the user adds, as further networks. `shared_memory` is the size of /dev/shm ("": half of the node's memory).
+    `fields` are further fields of the pod's `spec`, such as tolerations.
+    """
+
+    name: str
+    namespace: str
+    run: str
+    slot: int
+    node: str
+    image: str
+    node_image: str
+    host_network: bool = False
+    runtime_class: str = ""
+    cpus: int = 0
+    memory: str = ""
+    shared_memory: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    resources: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    user: int | None = None
+
+
+def namespace(name: str, run: str, owner: Mapping[str, str]) -> dict[str, Any]:
+    """Return the namespace of a study; `owner` tells `tare clean` whose it is."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {**marked(run), "pod-security.kubernetes.io/warn": "baseline"},
+            "annotations": {f"tare.invalid/{key}": value for key, value in owner.items()},
+        },
+    }
+
+
+def pod(spec: PodSpec) -> dict[str, Any]:
+    """Return a pod."""
+    stated: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": ENDS_S,
+        "shareProcessNamespace": True,
+        "nodeSelector": {"kubernetes.io/hostname": spec.node},
+        "securityContext": _security(spec.user),
+        "containers": [_ranks(spec), _node(spec)],
+        "volumes": [_in_memory("shm", spec.shared_memory), _in_memory("tmp", TEMPORARY)],
+    }
+    if spec.host_network:
+        stated |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    if spec.runtime_class:
+        stated["runtimeClassName"] = spec.runtime_class
+    if spec.pull_secrets:
+        stated["imagePullSecrets"] = [{"name": name} for name in spec.pull_secrets]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": spec.name,
+            "namespace": spec.namespace,
+            "labels": {**marked(spec.run), SLOT: str(spec.slot)},
+            **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
+        },
+        "spec": {**stated, **spec.fields},
+    }
+
+
+def marked(run: str) -> dict[str, str]:
+    """Return the labels of everything that a run makes."""
+    return {MANAGED_BY: MARK, RUN: run}
+
+
+def runtime_class(name: str, run: str) -> dict[str, Any]:
+    """Return a class of pods whose containers the handler of the same name starts."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name, "labels": marked(run)},
+        "handler": name,
+    }
+
+
+def rules() -> tuple[dict[str, Any], ...]:
+    """Return the rules of the least ClusterRole with which a user can run studies; docs/kubernetes.md has them."""
+    return (
+        _rule("", ("namespaces",), ("create", "delete", "get", "list")),
+        _rule("", ("pods",), ("create", "delete", "get", "list")),
+        _rule("", ("pods/exec",), ("create", "get")),
+        _rule("", ("events",), ("list",)),
+        _rule("", ("nodes",), ("get", "list")),
+    )
+
+
+def role(name: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the least ClusterRole, and its binding to a user."""
+    kind = "rbac.authorization.k8s.io"
+    return (
+        {
+            "apiVersion": f"{kind}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules()),
+        },
+        {
+            "apiVersion": f"{kind}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": kind}],
+            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": kind},
+        },
+    )  # fmt: skip
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def _security(user: int | None) -> dict[str, Any]:
+    as_user = {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user} if user else {}
+    return {"seccompProfile": {"type": "RuntimeDefault"}, **as_user}
+
+
+def _ranks(spec: PodSpec) -> dict[str, Any]:
+    wanted = {
+        **({"cpu": str(spec.cpus)} if spec.cpus else {}),
+        **({"memory": spec.memory} if spec.memory else {}),
+        **spec.resources,
+    }
+    return {
+        "name": RANKS,
+        "image": spec.image,
+        "imagePullPolicy": spec.pull_policy,
+        "command": ["/bin/sh", "-c", STAY],
+        **({"env": [_variable(text) for text in spec.variables]} if spec.variables else {}),
+        **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
+        "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
+    }
+
+
+def _node(spec: PodSpec) -> dict[str, Any]:
+    wanted = {"cpu": NODE_CPU, "memory": NODE_MEMORY}
+    return {
+        "name": NODE,
+        "image": spec.node_image,
+        "imagePullPolicy": spec.pull_policy,
+        "command": ["/bin/sh", "-c", STAY],
+        "resources": {"requests": dict(wanted), "limits": dict(wanted)},
+        "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
+    }
+
+
+def _variable(text: str) -> dict[str, str]:
+    name, _, value = text.partition("=")
+    return {"name": name, "value": value}
+
+
+def _in_memory(name: str, size: str) -> dict[str, Any]:
+    """Return a volume in memory; "" is the cluster's own limit."""
+    return {"name": name, "emptyDir": {"medium": "Memory", **({"sizeLimit": size} if size else {})}}
+
+
+def _mounted(name: str, path: str) -> dict[str, str]:
+    return {"name": name, "mountPath": path}

@@ -1,0 +1,138 @@
+"""Create pods, wait until they run, and remove them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tare.errors import InfrastructureError, TareError
+from tare.kubernetes import manifests, reasons
+from tare.kubernetes.api import Api, ApiError
+
+READY_S: Final = 180.0
+"""How long pods may take: images are pulled in this time."""
+GONE_S: Final = 60.0
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+VERBS: Final[Mapping[str, str]] = {"POST": "create", "DELETE": "delete", "GET": "get"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """The pods of a namespace."""
+
+    api: Api
+    namespace: str
+
+    @property
+    def path(self) -> str:
+        """Return the path of the namespace's pods."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def create(self, spec: manifests.PodSpec) -> tuple[str, ...]:
+        """Create a pod; return in which fields the cluster has changed what was asked for (webhooks, limits)."""
+        asked = manifests.pod(spec)
+        made = ask(self.api, "POST", self.path, asked, what=f"pod {spec.name}")
+        return reasons.differences(asked, made)
+
+    def wait(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Wait until pods run; return them by name. Raise `InfrastructureError` with the reason why one does not."""
+        until, pause = time.monotonic() + READY_S, FIRST_PAUSE_S
+        ready: dict[str, dict[str, Any]] = {}
+        while len(ready) < len(names):
+            for name in names:
+                if name not in ready and reasons.is_ready(found := self.read(name)):
+                    ready[name] = found
+                elif name not in ready:
+                    self._check(name, found, late=time.monotonic() > until)
+            if len(ready) < len(names):
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+        return ready
+
+    def _check(self, name: str, pod: Mapping[str, Any], *, late: bool) -> None:
+        """Raise the reason for which a pod does not get ready, if there is one, or if it is late."""
+        events = self.events(name) if late or reasons.is_slow(pod) else ()
+        if trouble := reasons.waits_in_vain(pod, events):
+            said, remedy = trouble
+            raise InfrastructureError(f"pod {name} does not run: {said}", remedy=remedy)
+        if late:
+            last = reasons.last_event(events)
+            raise InfrastructureError(f"pod {name} does not run after {READY_S:g} s{last}")
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return a pod; raise `InfrastructureError` if it is gone."""
+        return ask(self.api, "GET", f"{self.path}/{name}", what=f"pod {name}")
+
+    def ended(self, name: str) -> str | None:
+        """Return why a pod does not run any more, or None."""
+        try:
+            return reasons.has_ended(self.read(name))
+        except TareError as error:
+            return error.message
+
+    def events(self, name: str) -> tuple[dict[str, Any], ...]:
+        """Return the events of a pod, the latest last; none if the user may not list them."""
+        query = [("fieldSelector", f"involvedObject.name={name}")]
+        try:
+            found = self.api.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+        except ApiError:
+            return ()
+        return tuple(found.get("items", ()))
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove pods, and wait until they are gone."""
+        left = set(names)
+        for name in names:
+            if not self._delete(name):
+                left.discard(name)
+        until, pause = time.monotonic() + GONE_S, FIRST_PAUSE_S
+        while left and time.monotonic() < until:
+            left = {name for name in left if self._is_there(name)}
+            if left:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+        if left:
+            raise InfrastructureError(
+                f"the pods {', '.join(sorted(left))} are not removed after {GONE_S:g} s",
+                remedy="a node that does not answer keeps them; `tare clean` tries again",
+            )
+
+    def _delete(self, name: str) -> bool:
+        try:
+            self.api.ask("DELETE", f"{self.path}/{name}", query=[("gracePeriodSeconds", "0")])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.api.ask("GET", f"{self.path}/{name}")
+        except ApiError as error:
+            return error.status != 404
+        return True
+
+
+def ask(api: Api, method: str, path: str, body: Mapping[str, Any] | None = None, *, what: str) -> dict[str, Any]:
+    """Make a request; a refusal becomes an `InfrastructureError` that says what is not allowed, and what would help."""
+    try:
+        return api.ask(method, path, body)
+    except ApiError as error:
+        raise InfrastructureError(f"{what}: {error.message}", remedy=remedy_of(error, method)) from error
+
+
+def remedy_of(error: ApiError, method: str) -> str:
+    """Return what to do about a refusal."""
+    if "exceeded quota" in error.message:
+        return "use fewer ranks, or ask for a larger quota"
+    if error.status == 403:
+        return f"let an administrator allow this user to {VERBS.get(method, method)} it: see docs/kubernetes.md"
+    if error.status == 401:
+        return "sign in again: the credentials of this context are not accepted"
+    if error.status == 409:
+        return "wait until it is gone, or run `tare clean`"
+    return ""

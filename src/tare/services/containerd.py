@@ -1,0 +1,123 @@
+"""Run containerd on a node of a lab, as what the kubelet starts containers with.
+
+Everything that it writes is below the folder of its place, in the node's own /run, and ends with the node. Where a
+process may not lower its `oom_score_adj` (a machine without CAP_SYS_RESOURCE), it leaves that as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.host.packages import install
+from tare.host.process import find, run
+from tare.services.daemons import Daemon, Place, command, run_daemon
+
+PROGRAM: Final = "containerd"
+CONTROL: Final = "ctr"
+NAMESPACE: Final = "k8s.io"
+"""containerd's namespace of what the kubelet uses."""
+PLUG_INS: Final = Path("/usr/lib/cni")
+LIMIT_S: Final = 20.0
+IMPORT_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containerd:
+    """A containerd; it answers once `wait` has returned."""
+
+    daemon: Daemon
+
+    @property
+    def socket(self) -> str:
+        """Return its socket, as the node sees it."""
+        return socket_of(self.daemon.place)
+
+    def wait(self) -> None:
+        """Wait until it answers; raise `InfrastructureError` with the end of its log if it does not."""
+        self.daemon.wait_for(self._answers, "an answer", limit_s=LIMIT_S)
+
+    def import_image(self, archive: Path) -> None:
+        """Import the images of a Docker archive, which the node must see at the same path."""
+        self._ctr("images", "import", "--no-unpack", str(archive), timeout_s=IMPORT_S)
+
+    def images(self) -> frozenset[str]:
+        """Return the names of its images."""
+        return frozenset(self._ctr("images", "ls", "-q").split())
+
+    def _answers(self) -> bool | None:
+        return True if self._ctr("version", check=False) else None
+
+    def _ctr(self, *words: str, timeout_s: float = 30.0, check: bool = True) -> str:
+        """Run containerd's client on the node and return its output, "" if it failed and that is no error."""
+        place = self.daemon.place
+        argv = (CONTROL, "--address", self.socket, "--namespace", NAMESPACE, *words)
+        ended = run(command(place, place.node.group.leaf, argv), timeout_s=timeout_s, check=check)
+        return "" if ended.status else ended.stdout
+
+
+def probe() -> str | None:
+    """Return what containerd needs and this machine lacks, or None."""
+    for program, package in ((PROGRAM, "containerd"), ("runc", "runc")):
+        if find(program) is None:
+            return f"{program} is not installed: {install(package)}"
+    if not (PLUG_INS / "loopback").exists():
+        return f"CNI's plug-ins are not in {PLUG_INS}: {install('containernetworking-plugins')}"
+    return None
+
+
+def socket_of(place: Place) -> str:
+    """Return the path of the socket of a place's containerd."""
+    return f"{place.folder}/containerd.sock"
+
+
+@contextmanager
+def running(place: Place, *, sandbox_image: str, networks: Mapping[str, str]) -> Iterator[Containerd]:
+    """Keep a containerd running in a place; its caller waits for it.
+
+    `networks` has the folder of CNI configurations of each handler of runtime classes; "" is the usual one.
+    """
+    if reason := probe():
+        raise InfrastructureError(f"containerd cannot be started: {reason}")
+    file = place.path("containerd.toml")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(configuration(place.folder, sandbox_image, networks))
+    with run_daemon(place, "containerd", (PROGRAM, "--config", f"{place.folder}/containerd.toml")) as daemon:
+        yield Containerd(daemon=daemon)
+
+
+def configuration(folder: str, sandbox_image: str, networks: Mapping[str, str]) -> str:
+    """Return the text of containerd's configuration (version 2, TOML)."""
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    lines = [
+        "version = 2",
+        f"root = {_text(folder + '/containerd')}",
+        f"state = {_text(folder + '/containerd-state')}",
+        "[grpc]",
+        f"  address = {_text(folder + '/containerd.sock')}",
+        f"[{cri}]",
+        "  restrict_oom_score_adj = true",
+        f"  sandbox_image = {_text(sandbox_image)}",
+        f"[{cri}.cni]",
+        f"  bin_dir = {_text(str(PLUG_INS))}",
+        f"  conf_dir = {_text(networks[''])}",
+        f"[{cri}.containerd]",
+        '  default_runtime_name = "runc"',
+    ]
+    for handler, conf_dir in networks.items():
+        lines += [
+            f"[{cri}.containerd.runtimes.{handler or 'runc'}]",
+            '  runtime_type = "io.containerd.runc.v2"',
+            *([f"  cni_conf_dir = {_text(conf_dir)}"] if handler else []),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """Return a basic string of TOML, which is written as in JSON."""
+    return json.dumps(value)

@@ -1,0 +1,62 @@
+"""Reach a server inside a network namespace from this machine: a port of 127.0.0.1 whose connections end there."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from tare.host.namespaces import inside_network
+
+LOOPBACK: Final = "127.0.0.1"
+PIECE: Final = 1 << 16
+CONNECT_S: Final = 10.0
+
+
+@contextmanager
+def forwarded(pid: int, address: str, port: int) -> Iterator[int]:
+    """Keep a port of 127.0.0.1 that leads to an address in a process's network namespace; yield its number."""
+    listener = socket.create_server((LOOPBACK, 0))
+
+    def accept() -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=_carry, args=(near, pid, address, port), name="forwarding", daemon=True).start()
+
+    threading.Thread(target=accept, name="forward", daemon=True).start()
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def _carry(near: socket.socket, pid: int, address: str, port: int) -> None:
+    """Carry bytes both ways until either side closes."""
+    with near, contextlib.suppress(OSError):
+        with inside_network(pid):  # a socket stays in the namespace in which it was created
+            far = socket.socket()
+        far.settimeout(CONNECT_S)
+        with far:
+            far.connect((address, port))
+            for each in (near, far):
+                each.settimeout(None)
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with selectors.DefaultSelector() as selector:
+                selector.register(near, selectors.EVENT_READ, far)
+                selector.register(far, selectors.EVENT_READ, near)
+                while True:
+                    for key, _ in selector.select():
+                        source, target = key.fileobj, key.data
+                        data = source.recv(PIECE)  # type: ignore[union-attr]
+                        if not data:
+                            return
+                        target.sendall(data)

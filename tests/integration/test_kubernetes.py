@@ -1,0 +1,197 @@
+"""A real Kubernetes on two nodes of a lab: pods, commands in them, MPI jobs across them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from integration.live import lab_site, live, sent_on
+from integration.test_networks_flannel import CANNOT
+from tare.cluster.lab_site import LabSite
+from tare.errors import InfrastructureError
+from tare.host.process import Result, run
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.convert import ensure_file, image_tag
+from tare.kubernetes import api, in_lab, manifests
+from tare.kubernetes.gate import Gate
+from tare.kubernetes.in_lab import LabKubernetes
+from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.pods import Pods
+from tare.kubernetes.relay import AGENT, Relay
+from tare.kubernetes.session import Container, Doorway
+from tare.networks import flannel
+from tare.services.kubernetes import User
+from tare.workloads.output import ranks_of, records
+
+pytestmark = [
+    *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),
+    pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
+]
+
+NAMESPACE: Final = "tare-test"
+FOLDER: Final = "/tmp/tare-test"
+VXLAN: Final = "flannel.1"
+USER: Final = User(name="student")
+LATENCY: Final = ("/opt/tare/bin/tare-kernels", "latency:bytes=8,iterations=200,warmup=20")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    """What the tests of this file share."""
+
+    site: LabSite
+    kubernetes: LabKubernetes
+    pods: Pods
+    gate: Gate
+    image: str
+
+    def spec(self, name: str, node: str, **other: object) -> PodSpec:
+        values = {"namespace": NAMESPACE, "run": "test", "slot": 0, "image": self.image, "node_image": self.image}
+        return PodSpec(**{"name": name, "node": node, "pull_policy": "Never", **values, **other})  # type: ignore[arg-type]
+
+    def run(self, pod: str, *argv: str, stdin: str = "") -> Result:
+        return run((*self.gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    image = ensure_image(find_recipe())
+    archive = ensure_file(image, "docker-archive").path
+    with (
+        lab_site() as site,
+        in_lab.running(site.nodes, site.folder, users=(USER,)) as made,
+    ):
+        made.import_image(archive)
+        made.api.ask("POST", "/api/v1/namespaces", manifests.namespace(NAMESPACE, "test", {}))
+        gate = Gate(site.folder)
+        try:
+            yield Up(
+                site=site,
+                kubernetes=made,
+                pods=Pods(api=made.api, namespace=NAMESPACE),
+                gate=gate,
+                image=image_tag(image),
+            )
+        finally:
+            gate.close()
+
+
+@pytest.fixture(params=["host network", "flannel"])
+def pair(up: Up, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """Keep a pod on each node, on the nodes' network or on flannel's; yield their names and the network."""
+    on_host = request.param == "host network"
+    names = [f"{'host' if on_host else 'pod'}-{node.name}" for node in up.site.nodes]
+    for node, name in zip(up.site.nodes, names, strict=True):
+        assert up.pods.create(up.spec(name, node.name, host_network=on_host)) == ()
+    up.pods.wait(names)
+    for name in names:
+        up.gate.add(name, Doorway(up.pods.api, Container(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
+    yield names[0], names[1]
+    for name in names:
+        up.gate.remove(name)
+    up.pods.remove(names)
+
+
+def test_commands_in_pods_behave_as_commands(up: Up, pair: tuple[str, str]) -> None:
+    first, second = pair
+    for ready in (False, True):
+        if ready:
+            up.gate.prepare()
+        ended = up.run(first, "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
+        assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
+        words = ["a b", "c\nd", "%s\\n", "'\"$HOME`", "ü"]
+        assert up.run(second, "printf", "%s|", *words).stdout == "".join(f"{word}|" for word in words)
+    assert up.run(first, "no-such-program").status != 0
+    assert "there is no pod" in up.run("elsewhere", "true").stderr
+    many = up.run(first, "sh", "-c", "yes 0123456789 | head -n 100000")
+    assert len(many.stdout) == 1_100_000
+
+
+def test_an_mpi_job_runs_across_pods_and_its_messages_take_their_network(up: Up, pair: tuple[str, str]) -> None:
+    first, second = pair
+    pods = dict(zip(("n0", "n1"), pair, strict=True))
+    for pod in pair:
+        script = 'mkdir -p "$0" && cat > "$0/agent" && chmod 700 "$0/agent"'
+        assert up.run(pod, "sh", "-c", script, FOLDER, stdin=AGENT).status == 0
+    asked: list[list[str]] = []
+
+    def start(words: list[str]) -> tuple[str, list[str]]:
+        asked.append(words)
+        return pods[words[0]], ["/bin/sh", "-c", " ".join(words[1:])]
+
+    relay = Relay(up.gate, first, FOLDER, start)
+    up.gate.prepare()
+    subnet = "10.214.0.0/24" if first.startswith("host") else "10.244.0.0/16"
+    parameters = {"pml": "ob1", "btl": "self,tcp", "btl_tcp_if_include": subnet, "oob_tcp_if_include": subnet}
+    parameters |= {"plm_rsh_agent": f"{FOLDER}/agent"}
+    variables = [f"OMPI_MCA_{name}={value}" for name, value in parameters.items()]
+    variables += ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+    before = sum(sent_on(up.site, VXLAN))
+    mpirun = ("mpirun", "-H", "n0:1,n1:1", "-np", "2", "--bind-to", "none")
+    ended = up.run(first, "env", *variables, *mpirun, *LATENCY)
+    relay.close()
+    assert ended.status == 0, ended.stderr
+    hosts = [rank.hostname for rank in ranks_of(records(ended.stdout))]
+    assert [re.sub("^pod-", "", host) for host in hosts] == ["n0", "n1"]
+    assert asked
+    sent = sum(sent_on(up.site, VXLAN)) - before
+    assert (sent > 220 * 2 * 8) != first.startswith("host"), f"{sent} bytes through VXLAN"
+    left = up.run(second, "sh", "-c", "ls /proc | grep -c '^[0-9]'; grep -l orted /proc/[0-9]*/comm").stdout
+    assert "comm" not in left, "no daemon of the job is left in the other pod"
+
+
+def test_a_pod_that_cannot_run_says_why(up: Up) -> None:
+    node = up.site.nodes[0].name
+    refused = {
+        "absent": ({"image": "tare/absent:1"}, "the node does not have the image tare/absent:1"),
+        "huge": ({"cpus": 1000}, "no node can take the pod: 0/2 nodes are available"),
+        "nowhere": ({"node": "n9"}, "no node can take the pod"),
+    }
+    for name, (changed, said) in refused.items():
+        up.pods.create(up.spec(name, **{"node": node, **changed}))  # type: ignore[arg-type]
+        try:
+            with pytest.raises(InfrastructureError, match=f"pod {name} does not run: {said}"):
+                up.pods.wait([name])
+        finally:
+            up.pods.remove([name])
+    with pytest.raises(InfrastructureError, match="pod gone: "):
+        up.pods.read("gone")
+
+
+def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    here = json.loads(up.kubernetes.kubeconfig.read_text())
+    file.write_text(json.dumps({**here, "users": [{"name": "tare-admin", "user": {"token": USER.token}}]}))
+    student = Pods(api=api.opened(str(file)), namespace=NAMESPACE)
+    spec = up.spec("least", up.site.nodes[0].name)
+    with pytest.raises(InfrastructureError, match=r'pod least: .*cannot create resource "pods"') as caught:
+        student.create(spec)
+    assert "docs/kubernetes.md" in caught.value.remedy
+    for each in manifests.role("tare-student", USER.name):
+        path = f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s"
+        up.kubernetes.api.ask("POST", path, each)
+    until = time.monotonic() + 10
+    while True:  # the API server learns of a role some milliseconds later
+        try:
+            student.create(spec)
+            break
+        except InfrastructureError:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    student.wait(["least"])
+    gate_key = "least/ranks"
+    up.gate.add(gate_key, Doorway(student.api, Container(namespace=NAMESPACE, pod="least", name=manifests.RANKS)))
+    assert up.run(gate_key, "echo", "in").stdout == "in\n"
+    assert up.run(gate_key, "ls", "/var/run/secrets").status != 0, "no token in the pod"
+    up.gate.remove(gate_key)
+    student.remove(["least"])
+    with pytest.raises(api.ApiError, match="cannot list"):
+        student.api.ask("GET", "/api/v1/secrets")

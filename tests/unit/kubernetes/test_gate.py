@@ -1,0 +1,166 @@
+"""Programs of the head start commands in pods through a socket, and launchers in pods start daemons through the head.
+
+Here a "pod" is this machine: what the streams of an API server would carry goes through pipes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tare.errors import InfrastructureError
+from tare.host.process import Result, run
+from tare.kubernetes.gate import Gate
+from tare.kubernetes.relay import AGENT, Relay
+from tare.kubernetes.session import ERRORS, OUTPUT, line_of
+
+PIPES = {OUTPUT: "stdout", ERRORS: "stderr"}
+
+
+class LocalSession:
+    """A command of this machine in the place of one in a container."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self.process = subprocess.Popen(
+            list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        )
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(data)
+
+    def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
+        channels = {getattr(self.process, name).fileno(): channel for channel, name in PIPES.items()}
+        open_ = set(channels)
+        inputs = {beside.fileno()} if beside else set()
+        while open_:
+            for number in select.select([*open_, *inputs], [], [])[0]:
+                if beside and number == beside.fileno():
+                    if data := beside.recv(1 << 16):
+                        self.send(data)
+                    else:
+                        inputs.clear()
+                        self.end_input()
+                elif data := os.read(number, 1 << 16):
+                    take(channels[number], data)
+                else:
+                    open_.discard(number)
+        return self.process.wait()
+
+    def end_input(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+
+    def close(self) -> None:
+        self.end_input()
+        for name in PIPES.values():
+            getattr(self.process, name).close()
+        self.process.wait(10)
+
+
+class LocalDoorway:
+    """Starts commands on this machine, or fails as a lost pod does."""
+
+    def __init__(self, *, lost: str = "") -> None:
+        self.lost = lost
+        self.prepared = 0
+
+    def start(self, argv: Sequence[str]) -> LocalSession:
+        if self.lost:
+            raise InfrastructureError(self.lost)
+        return LocalSession(argv)
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    made = Gate(tmp_path)
+    made.add("p0", LocalDoorway())  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def entered(gate: Gate, pod: str, *argv: str, stdin: str = "") -> Result:
+    return run((*gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=20)
+
+
+def test_a_command_in_a_pod_behaves_as_the_command(gate: Gate) -> None:
+    ended = entered(gate, "p0", "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
+    assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
+    words = ["a b", "c\nd", 'e"\\f', "ü", "\U0001f600", ""]
+    assert entered(gate, "p0", "printf", "%s|", *words).stdout == "".join(f"{word}|" for word in words)
+    assert len(entered(gate, "p0", "sh", "-c", "yes 0123456789 | head -n 100000").stdout) == 1_100_000
+
+
+def test_who_enters_hears_why_that_is_not_possible(gate: Gate, tmp_path: Path) -> None:
+    gate.add("lost", LocalDoorway(lost="pod lost is being removed"))  # type: ignore[arg-type]
+    for pod, said in (("lost", "tare: pod lost is being removed\n"), ("none", "tare: there is no pod none\n")):
+        ended = entered(gate, pod, "true")
+        assert (ended.status, ended.stderr) == (125, said)
+    argv = gate.argv("p0")
+    gate.close()
+    ended = run((*argv, "true"), check=False)
+    assert ended.status == 125
+    assert ended.stderr.startswith("tare-enter: the head cannot be reached: ")
+    assert run(argv, check=False).stderr == "tare-enter: it is tare-enter SOCKET POD COMMAND...\n"
+
+
+def test_every_pod_can_be_made_ready(gate: Gate) -> None:
+    other = LocalDoorway()
+    gate.add("p1", other)  # type: ignore[arg-type]
+    gate.prepare()
+    assert other.prepared == 1
+
+
+@pytest.mark.parametrize("word", ["plain", "two words", "line\nbreak", "back\\slash", "100%", "it's", "\\n", "ü"])
+def test_a_waiting_shell_becomes_the_command_of_a_line(word: str) -> None:
+    waiting = 'IFS= read -r tare_line && eval "$(printf %b "$tare_line")"'
+    line = line_of(["printf", "%s", word])
+    assert line.count(b"\n") == 1
+    ended = subprocess.run(["/bin/sh", "-c", waiting], input=line, capture_output=True, check=True)
+    assert ended.stdout.decode() == word
+    after = subprocess.run(
+        ["/bin/sh", "-c", waiting], input=line_of(["cat"]) + b"rest", capture_output=True, check=True
+    )
+    assert after.stdout == b"rest", "what follows the line is the command's input"
+
+
+def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_path: Path) -> None:
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    (folder / "agent").write_text(AGENT)
+    (folder / "agent").chmod(0o700)
+    asked: list[list[str]] = []
+
+    def start(words: list[str]) -> tuple[str, list[str]]:
+        asked.append(words)
+        if words[0] == "nowhere":
+            raise InfrastructureError("no such host")
+        return "p0", ["/bin/sh", "-c", " ".join(words[1:])]
+
+    relay = Relay(gate, "p0", str(folder), start)
+    until = time.monotonic() + 10
+    while not (folder / "asks").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    calls = [subprocess.Popen([folder / "agent", "n1", "exit", str(number)]) for number in range(5)]
+    assert [call.wait(10) for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
+    assert run((str(folder / "agent"), "nowhere", "true"), check=False, timeout_s=10).status == 125
+    quoted = run((str(folder / "agent"), "n1", 'test "a  b" = "a  b" &&', "exit", "7"), check=False, timeout_s=10)
+    assert quoted.status == 7
+    assert sorted(words[:1] for words in asked) == [["n1"]] * 6 + [["nowhere"]]
+    relay.close()
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == ["agent", "asks"], "nothing of a request stays"

@@ -1,0 +1,142 @@
+"""Pods have what a study needs and no rights beyond it; what a cluster changes in them is named."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tare.kubernetes import manifests, reasons
+from tare.kubernetes.manifests import PodSpec
+
+SPEC = PodSpec(
+    name="p0", namespace="s1", run="s1", slot=2, node="worker-1", image="site/app:1", node_image="tare/node:1"
+)
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    return manifests.pod(PodSpec(**{each: getattr(SPEC, each) for each in SPEC.__slots__} | changes))
+
+
+def test_a_pod_has_no_rights_and_no_token() -> None:
+    made = pod()
+    spec = made["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert "privileged" not in str(made)
+    assert "hostPath" not in str(made)
+    assert made["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "tare", "tare.invalid/run": "s1", "tare.invalid/slot": "2",
+    }  # fmt: skip
+    assert spec["restartPolicy"] == "Never"
+    as_user = pod(user=1000)["spec"]["securityContext"]
+    assert (as_user["runAsNonRoot"], as_user["runAsUser"]) == (True, 1000)
+
+
+def test_requests_are_limits_so_that_cores_can_be_exclusive() -> None:
+    ranks, node = pod(cpus=4, memory="8Gi", resources={"rdma/hca": "1"})["spec"]["containers"]
+    assert ranks["resources"]["requests"] == {"cpu": "4", "memory": "8Gi", "rdma/hca": "1"}
+    assert ranks["resources"]["limits"] == ranks["resources"]["requests"]
+    assert node["resources"]["limits"] == node["resources"]["requests"]
+    assert "resources" not in pod()["spec"]["containers"][0]
+
+
+def test_networks_are_the_nodes_a_class_or_annotations() -> None:
+    assert "hostNetwork" not in pod()["spec"]
+    assert pod(host_network=True)["spec"]["hostNetwork"] is True
+    assert pod(runtime_class="fast")["spec"]["runtimeClassName"] == "fast"
+    networks = {"k8s.v1.cni.cncf.io/networks": "macvlan-fast"}
+    assert pod(annotations=networks)["metadata"]["annotations"] == networks
+
+
+def test_a_user_can_add_fields() -> None:
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    made = pod(fields={"tolerations": tolerations, "priorityClassName": "low"}, pull_secrets=("site",))["spec"]
+    assert made["tolerations"] == tolerations
+    assert made["priorityClassName"] == "low"
+    assert made["imagePullSecrets"] == [{"name": "site"}]
+
+
+def test_what_a_webhook_changes_is_named_and_defaults_are_not() -> None:
+    asked = pod(cpus=2)
+    made = copy.deepcopy(asked)
+    made["spec"] |= {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+    made["spec"]["containers"].insert(0, {"name": "sidecar", "image": "mesh"})
+    assert reasons.differences(asked, made) == ()
+    made["spec"]["containers"][1]["resources"]["limits"]["cpu"] = "1"
+    made["spec"]["shareProcessNamespace"] = False
+    assert reasons.differences(asked, made) == (
+        "spec.shareProcessNamespace is False, not True",
+        "spec.containers[0].resources.limits.cpu is 1, not 2",
+    )
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"status": {"containerStatuses": [{"name": "ranks", "image": "site/app:1", "state": state}]}}
+
+
+def ended(reason: str, code: int = 137) -> dict[str, Any]:
+    state = {"terminated": {"reason": reason, "exitCode": code}}
+    return {"metadata": {"name": "p0"}, "status": {"containerStatuses": [{"name": "ranks", "state": state}]}}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (waiting("ErrImageNeverPull"), "the node does not have the image site/app:1, and the pull policy is Never"),
+        (waiting("ImagePullBackOff", "no such host."), "the image site/app:1 cannot be pulled: no such host"),
+        (waiting("CreateContainerConfigError", "secret x not found"), "container ranks cannot be made: secret x not"),
+        (ended("OOMKilled"), "pod p0: container ranks was killed for exceeding its memory limit"),
+        (ended("Error", 2), "pod p0: container ranks has ended with status 2"),
+        (
+            {"metadata": {"name": "p0"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "low on disk"}},
+            "pod p0: the node has evicted the pod: low on disk",
+        ),
+        (
+            {
+                "metadata": {"name": "p0"},
+                "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "message": "for p9"}]},
+            },
+            "pod p0: a pod of higher priority has taken its place: for p9",
+        ),
+        (
+            {"metadata": {"name": "p0", "deletionTimestamp": "now"}, "status": {"phase": "Running"}},
+            "pod p0 is being removed by somebody else",
+        ),
+    ],
+)
+def test_a_pod_that_does_not_run_has_a_sentence(found: dict[str, Any], said: str) -> None:
+    trouble = reasons.waits_in_vain(found)
+    assert trouble
+    assert trouble[0].startswith(said)
+
+
+def test_what_an_unschedulable_pod_needs_is_said() -> None:
+    condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/2 nodes: 2 Insufficient cpu."}
+    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
+    assert trouble == (
+        "no node can take the pod: 0/2 nodes: 2 Insufficient cpu", "use fewer ranks a node, or free the nodes",
+    )  # fmt: skip
+    condition["message"] = "node had untolerated taint {x: y}"
+    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
+    assert trouble
+    assert "tolerations" in trouble[1]
+
+
+def test_a_pod_that_may_still_get_ready_is_waited_for() -> None:
+    creating = waiting("ContainerCreating")
+    assert reasons.waits_in_vain(creating) is None
+    assert not reasons.is_ready(creating)
+    event = {"reason": "FailedCreatePodSandBox", "message": "no network"}
+    trouble = reasons.waits_in_vain(creating, [event])
+    assert trouble
+    assert trouble[0] == "the node cannot start the pod: no network"
+    running = {"status": {"phase": "Running", "containerStatuses": [{"ready": True, "state": {"running": {}}}]}}
+    assert reasons.is_ready(running)
+    assert reasons.waits_in_vain(running) is None
+    hostile = waiting("ErrImagePull", "\x1b[31mred\n")
+    trouble = reasons.waits_in_vain(hostile)
+    assert trouble
+    assert "\x1b" not in trouble[0]

@@ -1,0 +1,92 @@
+"""Pods are waited for until they run or will not, and removed until they are gone; refusals say what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tare.errors import InfrastructureError
+from tare.kubernetes import pods
+from tare.kubernetes.api import ApiError
+from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.pods import Pods
+
+READY = {"status": {"phase": "Running", "containerStatuses": [{"ready": True, "state": {"running": {}}}]}}
+PENDING: dict[str, Any] = {"status": {"phase": "Pending"}}
+GONE = ApiError('pods "p0" not found', status=404, reason="NotFound")
+SPEC = PodSpec(name="p0", namespace="s1", run="s1", slot=0, node="n0", image="app", node_image="node")
+
+
+class FakeApi:
+    """Answers each request from a list; the last answer is repeated."""
+
+    def __init__(self, **answers: Sequence[Any]) -> None:
+        self.answers = {method: list(each) for method, each in answers.items()}
+        self.asked: list[tuple[str, str]] = []
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **_: Any) -> dict[str, Any]:
+        self.asked.append((method, path))
+        left = self.answers[method]
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(body or {}) if answer is None else answer
+
+
+def of(api: FakeApi) -> Pods:
+    return Pods(api=api, namespace="s1")  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pods, "LONGEST_PAUSE_S", 0.001)
+
+
+def test_pods_are_waited_for_until_all_run() -> None:
+    api = FakeApi(GET=[PENDING, READY, PENDING, READY])
+    assert of(api).wait(["p0", "p1"]) == {"p0": READY, "p1": READY}
+    assert {path for _, path in api.asked} == {"/api/v1/namespaces/s1/pods/p0", "/api/v1/namespaces/s1/pods/p1"}
+
+
+def test_a_pod_that_does_not_get_ready_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "READY_S", 0.02)
+    events = {"items": [{"reason": "Pulling", "message": "Pulling image app"}]}
+    api = FakeApi(GET=[PENDING])
+    monkeypatch.setattr(Pods, "events", lambda *_: tuple(events["items"]))
+    with pytest.raises(InfrastructureError, match=r"pod p0 does not run after 0\.02 s: Pulling image app"):
+        of(api).wait(["p0"])
+
+
+def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi(DELETE=[{}], GET=[READY, READY, GONE])
+    of(api).remove(["p0"])
+    assert [method for method, _ in api.asked] == ["DELETE", "GET", "GET", "GET"]
+    of(FakeApi(DELETE=[GONE])).remove(["p0"])
+    monkeypatch.setattr(pods, "GONE_S", 0.02)
+    with pytest.raises(InfrastructureError, match="the pods p0 are not removed after"):
+        of(FakeApi(DELETE=[{}], GET=[READY])).remove(["p0"])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "remedy"),
+    [
+        (ApiError('pods is forbidden: User "x" cannot create', status=403), "allow this user to create it"),
+        (ApiError("exceeded quota: small", status=403), "a larger quota"),
+        (ApiError("Unauthorized", status=401), "sign in again"),
+        (ApiError("already exists", status=409), "tare clean"),
+    ],
+)
+def test_a_refusal_says_what_would_help(refusal: ApiError, remedy: str) -> None:
+    with pytest.raises(InfrastructureError, match="pod p0: ") as caught:
+        of(FakeApi(POST=[refusal])).create(SPEC)
+    assert remedy in caught.value.remedy
+
+
+def test_what_ended_is_told_also_when_the_api_server_is_gone() -> None:
+    assert of(FakeApi(GET=[READY])).ended("p0") is None
+    lost = InfrastructureError("the Kubernetes API server https://x does not answer: timed out")
+    assert of(FakeApi(GET=[lost])).ended("p0") == lost.message
+    assert of(FakeApi(GET=[GONE])).ended("p0") == 'pod p0: pods "p0" not found'
