@@ -1,7 +1,7 @@
 """Run tare as an ordinary user of this machine, from root: for studies that ask what such a user may do.
 
 The user is in passwd, subuid and subgid only in a mount namespace of its own, where /dev/fuse and /dev/net/tun are open
-to all, as on other machines. Its folder has copies of the kernels and the image of root's cache; it is removed at the end.
+to all, as on other machines. Its folder, removed at the end, has copies of the kernels and the image of root's cache.
 """
 
 from __future__ import annotations

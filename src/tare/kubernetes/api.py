@@ -9,17 +9,38 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlencode
 
 from tare.errors import InfrastructureError, MissingTool, TareError
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
-    from kubernetes.stream.ws_client import WSClient
 
 REQUEST_S: Final = 30.0
 EXTRA: Final = "pip install 'tare-hpc[kubernetes]'"
+
+
+class Stream(Protocol):
+    """What is used of the client's stream with channels, which has no types: `kubernetes.stream.ws_client.WSClient`."""
+
+    sock: Any
+    subprotocol: str | None
+
+    def is_open(self) -> bool:
+        """Return whether it is open, as far as is known."""
+
+    def update(self, timeout: float | None = 0) -> None:
+        """Take in what has arrived."""
+
+    def read_channel(self, channel: int, timeout: float = 0) -> bytes:
+        """Return what has arrived on a channel."""
+
+    def write_channel(self, channel: int, data: bytes) -> None:
+        """Send bytes on a channel."""
+
+    def close_channel(self, channel: int) -> None:
+        """Close a channel alone, where the server can."""
 
 
 class ApiError(TareError):
@@ -79,15 +100,16 @@ class Api:
             )
         return told
 
-    def connect(self, path: str, query: Sequence[tuple[str, str]]) -> WSClient:
+    def connect(self, path: str, query: Sequence[tuple[str, str]]) -> Stream:
         """Open a stream with channels (exec): bytes, nothing kept; raise `ApiError` if the server refuses it."""
         from kubernetes.client.exceptions import ApiException
-        from kubernetes.stream.ws_client import WSClient
+        from kubernetes.stream import ws_client
 
+        opened_by: Any = ws_client.WSClient
         headers = {key.lower(): value for key, value in self._authorization().items()}
         url = f"ws{self.host.removeprefix('http')}{path}?{urlencode(query)}"
         try:
-            return WSClient(self._configuration, url, headers, capture_all=False, binary=True)
+            return cast("Stream", opened_by(self._configuration, url, headers, capture_all=False, binary=True))
         except ApiException as error:
             raise ApiError(_said(error), status=int(error.status or 0), reason=str(error.reason or "")) from error
 
@@ -98,7 +120,7 @@ class Api:
     def _authorization(self) -> dict[str, str]:
         """Return the header that signs a request, renewed where a program signs in."""
         with self._lock:
-            settings = self._configuration.auth_settings()
+            settings: Any = self._configuration.auth_settings()
         return {str(each["key"]): str(each["value"]) for each in settings.values() if each.get("in") == "header"}
 
 
@@ -110,8 +132,9 @@ def opened(kubeconfig: str = "", context: str = "") -> Api:
     except ImportError:
         raise MissingTool("cluster kubernetes needs the Python package kubernetes", remedy=EXTRA) from None
     configuration = Configuration()
+    load: Any = config.load_kube_config
     try:
-        config.load_kube_config(kubeconfig or None, context or None, configuration, persist_config=False)
+        load(kubeconfig or None, context or None, configuration, persist_config=False)
     except config.ConfigException as error:
         raise InfrastructureError(
             f"no Kubernetes can be used: {_last(error)}",

@@ -16,13 +16,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tare.errors import InfrastructureError
-from tare.kubernetes.api import Api
-
-if TYPE_CHECKING:
-    from kubernetes.stream.ws_client import WSClient
+from tare.kubernetes.api import Api, Stream
 
 INPUT: Final = 0
 OUTPUT: Final = 1
@@ -55,14 +52,14 @@ class Session:
     def __init__(self, api: Api, container: Container, argv: Sequence[str]) -> None:
         query = [("container", container.name), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in argv]
-        self.client: WSClient = api.connect(container.path, query)
+        self.client: Stream = api.connect(container.path, query)
         self._lock = threading.Lock()
         self._status = b""
 
     @property
     def is_open(self) -> bool:
         """Return whether the stream is open, as far as is known."""
-        return bool(self.client.is_open())
+        return self.client.is_open()
 
     def send(self, data: bytes) -> None:
         """Write to the command's standard input."""

@@ -17,6 +17,7 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +90,7 @@ class Kubernetes:
         """Wait until every node is ready; raise `InfrastructureError` with the end of a log if one does not get so."""
         for number, daemon in enumerate(self.kubelets):
             name = daemon.place.node.name
-            daemon.wait_for(lambda name=name: self._is_ready(name), f"being ready (node {number})", limit_s=LIMIT_S)
+            daemon.wait_for(partial(self._is_ready, name), f"being ready (node {number})", limit_s=LIMIT_S)
 
     def _is_ready(self, node: str) -> bool | None:
         status, answer = self.ask("GET", f"/api/v1/nodes/{node}")

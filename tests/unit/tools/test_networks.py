@@ -113,7 +113,7 @@ def test_every_module_has_its_hash(name: str) -> None:
 
 
 def test_what_can_be_brought_is_named(clone: Path) -> None:
-    result = subprocess.run((clone / "tools/networks", "kubernets"), capture_output=True, text=True, check=False)
+    result = subprocess.run((clone / "tools/networks", "kube"), capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "it is tools/networks [etcd] [flannel] [kubernetes]" in result.stderr
     result = subprocess.run((clone / "tools/networks", "renew"), capture_output=True, text=True, check=False)
