@@ -118,7 +118,7 @@ def runtime_class(name: str, run: str) -> dict[str, Any]:
 
 
 def rules() -> tuple[dict[str, Any], ...]:
-    """Return the rules of the least ClusterRole with which a user can run studies; docs/kubernetes.md has them."""
+    """Return the rules of the least ClusterRole with which a user can run studies."""
     return (
         _rule("", ("namespaces",), ("create", "delete", "get", "list")),
         _rule("", ("pods",), ("create", "delete", "get", "list")),

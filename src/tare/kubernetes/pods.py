@@ -130,7 +130,7 @@ def remedy_of(error: ApiError, method: str) -> str:
     if "exceeded quota" in error.message:
         return "use fewer ranks, or ask for a larger quota"
     if error.status == 403:
-        return f"let an administrator allow this user to {VERBS.get(method, method)} it: see docs/kubernetes.md"
+        return f"let an administrator allow this user to {VERBS.get(method, method)} it"
     if error.status == 401:
         return "sign in again: the credentials of this context are not accepted"
     if error.status == 409:
