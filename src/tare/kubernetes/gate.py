@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import socket
 import threading
 from collections.abc import Mapping, Sequence
@@ -126,13 +125,3 @@ def _frame(connection: socket.socket, channel: int, data: bytes) -> None:
 def _tell(connection: socket.socket, text: str) -> None:
     with contextlib.suppress(OSError):
         _frame(connection, ERRORS, text.encode())
-
-
-def in_shell(text: str) -> tuple[str, ...]:
-    """Return the argv that runs a string with a pod's shell."""
-    return ("/bin/sh", "-c", text)
-
-
-def shown(argv: Sequence[str]) -> str:
-    """Return a command as a user would type it."""
-    return shlex.join(argv)

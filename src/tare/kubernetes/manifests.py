@@ -107,16 +107,6 @@ def marked(run: str) -> dict[str, str]:
     return {MANAGED_BY: MARK, RUN: run}
 
 
-def runtime_class(name: str, run: str) -> dict[str, Any]:
-    """Return a class of pods whose containers the handler of the same name starts."""
-    return {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": name, "labels": marked(run)},
-        "handler": name,
-    }
-
-
 def rules() -> tuple[dict[str, Any], ...]:
     """Return the rules of the least ClusterRole with which a user can run studies."""
     return (

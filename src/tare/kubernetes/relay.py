@@ -8,7 +8,6 @@ no pod has a token for the API.
 from __future__ import annotations
 
 import contextlib
-import shlex
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -35,6 +34,9 @@ exec 3<&- 4<>asks
 while read -r number <&4; do printf '%s\\n' "$number"; cat "ask.$number"; printf '\\0'; done
 """
 """Prints each request: its number and the agent's words, a line each, and a zero byte. Reads numbers with statuses."""
+
+LONGEST: Final = 1 << 20
+"""The most bytes of a request: a pod is not trusted with the head's memory."""
 
 Start = Callable[[list[str]], tuple[str, list[str]]]
 """Turns the words of a launcher's agent into a pod and a command."""
@@ -64,10 +66,13 @@ class Relay:
         if channel != OUTPUT:
             return
         self._left += data
+        if len(self._left) > LONGEST:  # no launcher asks for so much
+            self.close()
+            return
         while b"\0" in self._left:
             request, _, rest = self._left.partition(b"\0")
             self._left = bytearray(rest)
-            number, *words = request.decode(errors="replace").splitlines()
+            number, *words = request.decode(errors="replace").removesuffix("\n").split("\n")
             threading.Thread(target=self._serve, args=(number, words), name="relayed", daemon=True).start()
 
     def _serve(self, number: str, words: list[str]) -> None:
@@ -81,8 +86,3 @@ class Relay:
                 session.close()
         with self._ends, contextlib.suppress(Exception):
             self._session.send(f"{number} {status}\n".encode())
-
-
-def command_line(words: list[str]) -> str:
-    """Return words as one line for a shell."""
-    return shlex.join(words)

@@ -28,8 +28,7 @@ SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
 POLLS: Final = {"mpi_event_tick_rate": "1"}
 """How often, in microseconds, a rank looks at sockets if it counts no connection (adr/0028-connections-of-open-mpi.md).
 
-Where two ranks connect to each other at the same time, one connection is closed again, and one of the ranks counts none
-from then on. By default it looks every 10 ms, and every message takes as long.
+Some ranks count none although they have one. By default they look every 10 ms, and every message takes as long.
 """
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
