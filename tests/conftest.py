@@ -86,6 +86,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
     "axe": (_file(str(AXE)), "tools/bootstrap test"),
     "bird": (_bird, "tools/bootstrap unpacks it"),
+    "bpftrace": (_program("bpftrace"), "apt-get install bpftrace"),
     "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
     "apptainer": (_apptainer, "tools/apptainer"),
     "chromium": (_program("chromium", "chromedriver"), "apt-get install chromium chromium-driver"),

@@ -25,6 +25,8 @@ PODMAN: Final = "XDG_RUNTIME_DIR"
 """What marks the monitor of a container in a run's folder: Podman starts it with few of its own variables."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+READINGS: Final = 5
+"""How often the time of processes is read until none ended meanwhile."""
 
 
 @contextmanager
@@ -122,10 +124,24 @@ def end_with_variable(name: str, value: str) -> None:
 
 
 def usage_s(folder: Path) -> float:
-    """Return the CPU time of the launches of a run with this folder, and of all that this process has waited for."""
+    """Return the CPU time of the launches of a run with this folder, and of all that this process has waited for.
+
+    Processes that end meanwhile would be counted twice or not at all, so it is read again if any did.
+    """
     _reap_orphans()
+    ended_s, running_s = _ended_s(), 0.0
+    for _ in range(READINGS):
+        running_s = sum(map(_usage_s, pids_of_launches(folder)))
+        _reap_orphans()
+        before_s, ended_s = ended_s, _ended_s()
+        if before_s == ended_s:
+            break
+    return ended_s + running_s
+
+
+def _ended_s() -> float:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime + sum(map(_usage_s, pids_of_launches(folder)))
+    return ended.ru_utime + ended.ru_stime
 
 
 def container_usage_s(pid: int) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Final
 
 from tare.cluster import Site
@@ -114,11 +114,13 @@ class _Launch:
     result: Result | None = None
     error: BaseException | None = None
     thread: Thread | None = None
+    done: Event = field(default_factory=Event)
+    """Set as the thread's last act. `Thread.join`, once interrupted, takes a thread that runs for ended."""
 
     @property
     def waits(self) -> bool:
         """Return whether it waits for a turn."""
-        return self.thread is not None and self.thread.is_alive()
+        return self.thread is not None and not self.done.is_set()
 
     def start(self) -> None:
         thread = Thread(target=self._go, name=self.ready.cell.key, daemon=True)
@@ -134,7 +136,10 @@ class _Launch:
         except BaseException as error:  # noqa: BLE001  # it is raised when the launch is collected
             self.error = error
         finally:
-            self.ended.send(b"e")
+            try:
+                self.ended.send(b"e")
+            finally:
+                self.done.set()
 
     def stop_it(self) -> None:
         """Request its end if it still runs."""
@@ -144,7 +149,7 @@ class _Launch:
         """End it if it still runs, and wait until it has ended."""
         self.stop_it()
         if self.thread is not None:
-            self.thread.join()
+            self.done.wait()
 
     def close(self) -> None:
         for each in (self.ended, *self.stop):
@@ -241,7 +246,7 @@ def _section(
     if waited is Waited.TIME_LIMIT or (to_end and waited is not Waited.ENDED):
         launch.end()
     if waited is not Waited.READY and launch.thread is not None:
-        launch.thread.join()
+        launch.done.wait()
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
         end_rest(table, deployed, launch.seat)
     launch.active_s += time.monotonic() - began

@@ -19,6 +19,7 @@ from tare.run import job
 from tare.run.transport_log import Chosen, by_rank, judged
 from tare.wiring.transports import is_local, needs_port
 from tare.workloads import plugin_of
+from tare.workloads.answers import SHOWN
 
 QUESTION: Final = Workload(
     name="question",
@@ -77,6 +78,8 @@ def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
     if not MPIS[environment.mpi].pins:
         return by_rank(library, result.stdout + result.stderr)
     if result.status != 0:
-        return Chosen(library=library, reason=f"asked what it took, the MPI ended with status {result.status}")
+        said = " ".join(result.stderr_tail.split())[-SHOWN:] or "it wrote nothing to stderr"
+        why = f"asked what it took, the MPI ended with status {result.status}: {said}"
+        return Chosen(library=library, reason=why)
     port = needs_port(environment.transport, environment.devices)
     return judged(environment.transport, library, result.stdout + result.stderr, port=port)

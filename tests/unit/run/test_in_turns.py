@@ -23,7 +23,7 @@ from tare.model import Cell, Control, KernelSpec, Role
 from tare.node_service import upkeep
 from tare.plan.cells import expand
 from tare.run import in_turns
-from tare.run.turns import Table, Waited
+from tare.run.turns import Seat, Table, Waited
 from unit.runs import known_study
 
 GIB = 1 << 30
@@ -152,6 +152,32 @@ def test_a_counter_that_is_not_read_in_every_section_is_left_out() -> None:
     _, after = joined([(reading(100), reading(110)), (reading(500), lost)])
     assert set(after.interfaces) == {(7, "eth0")}
     assert after.throttled_s is None
+
+
+def test_a_launch_still_runs_when_waiting_for_its_end_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(in_turns, "run_launch", lambda *_, **__: may_end.wait(20) and "its result")
+    ours, theirs = socket.socketpair()
+    launch = in_turns._Launch(
+        ready=cast("in_turns.Ready", SimpleNamespace(cell=SimpleNamespace(key="one"))), padding=0, kills={},
+        site=cast("Site", None), seat=Seat(ranks=1, ended=ours), ended=theirs, stop=socket.socketpair(),
+    )  # fmt: skip
+    launch.start()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            launch.end()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert launch.waits
+    assert launch.result is None
+    may_end.set()
+    launch.end()
+    assert (launch.waits, cast("str", launch.result)) == (False, "its result")
+    assert ours.recv(2) == b"e"
+    launch.close()
+    ours.close()
 
 
 def test_a_command_is_ended_when_its_socket_says_so_as_at_its_time_limit() -> None:
