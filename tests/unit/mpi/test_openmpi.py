@@ -22,8 +22,9 @@ from tare.deploy.hosts import Deployed
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
-from tare.mpi import MPIS
+from tare.mpi import MPIS, openmpi, openmpi5
 from tare.mpi.openmpi import OpenMpi, point_to_point
+from tare.mpi.openmpi5 import OpenMpi5
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
@@ -342,6 +343,17 @@ def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
         options = point_to_point(make_job(transport))
         assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
+
+
+@pytest.mark.parametrize(("oversubscribe", "named"), [(True, "1"), (False, None)])
+def test_ranks_that_share_cores_leave_them_to_each_other_while_they_wait(oversubscribe: bool, named: str | None) -> None:
+    job = make_job("tcp")
+    shared = replace(job, placement=replace(job.placement, oversubscribe=oversubscribe))
+    for mpi, ways in ((OpenMpi(), openmpi.WAYS), (OpenMpi5(), openmpi5.WAYS)):
+        options = dict(settings(point_to_point(shared, ways), "--mca"))
+        (*_, host) = mpi.for_srun(shared)
+        told = host.environment.get("OMPI_MCA_mpi_yield_when_idle")
+        assert (options.get("mpi_yield_when_idle"), told) == (named, named), mpi.name
 
 
 @pytest.mark.parametrize(
