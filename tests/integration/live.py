@@ -120,7 +120,8 @@ def ended(process: Any, timeout_s: float = 90) -> Ended:
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=20)
         raise AssertionError(f"tare did not end within {timeout_s} s: {stdout[-2000:]}{stderr[-2000:]}") from None
     return Ended(pid=process.pid, status=process.returncode, stdout=stdout, stderr=stderr)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +39,8 @@ ALSO = (
     "unittest.mock",
 )
 """What tare loads where it is used."""
+KEPT_S = 5.0
+"""How long after a command's end its outputs may be open: its own processes end with it."""
 NOT = ("tare.workloads.declared", "tare.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""
 
@@ -88,27 +91,60 @@ class Command:
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Read what the command writes until it ends; what was read is kept where time is over."""
         until = None if timeout is None else time.monotonic() + timeout
-        streams = (self.stdout, self.stderr)
-        if all(stream.closed for stream in streams):
+        streams = [stream for stream in (self.stdout, self.stderr) if not stream.closed]
+        if not streams:
             raise ValueError("all was read before")
+        said = list(self._read.values())
         with selectors.DefaultSelector() as waiting:
-            for stream in streams:
-                if not stream.closed:
-                    waiting.register(stream, selectors.EVENT_READ)
-            said = list(self._read.values())
-            while waiting.get_map():
+            for each in (*streams, *(() if self._told.fileno() < 0 else (self._told,))):
+                waiting.register(each, selectors.EVENT_READ)
+            while any(not stream.closed for stream in streams) and self._told.fileno() >= 0:
                 ready = waiting.select(_left(until))
                 if not ready:
                     raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
                 for key, _ in ready:
-                    if piece := os.read(key.fd, MOST):
-                        self._read[key.fd].append(piece)
-                    else:
+                    if key.fileobj is self._told:
+                        waiting.unregister(self._told)
+                        self.wait()
+                    elif not self._take(key.fd):
                         waiting.unregister(key.fileobj)
                         key.fileobj.close()  # type: ignore[union-attr]
         self.wait(_left(until))
+        for stream in streams:
+            if not stream.closed:
+                self._take_rest(stream)
         stdout, stderr = (b"".join(pieces).decode(errors="replace") for pieces in said)
         return stdout, stderr
+
+    def _take(self, descriptor: int) -> bool:
+        """Read from an output; return whether more may follow."""
+        piece = os.read(descriptor, MOST)
+        self._read[descriptor].append(piece)
+        return bool(piece)
+
+    def _take_rest(self, stream: IO[str]) -> None:
+        """Read an output of a command that ended; who else has it open makes `tare run | tee` hang, and is named."""
+        os.set_blocking(stream.fileno(), False)
+        until = time.monotonic() + KEPT_S
+        while True:
+            try:
+                if not self._take(stream.fileno()):
+                    return stream.close()
+            except BlockingIOError:
+                assert time.monotonic() < until, f"{self.args} ended and left its output to {_holders(stream)}"
+                time.sleep(0.05)
+
+
+def _holders(stream: IO[str]) -> list[str]:
+    """Return the other processes that have a pipe open, each with its command line."""
+    pipe = os.readlink(f"/proc/self/fd/{stream.fileno()}")
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            opened = [os.readlink(each) for each in (process / "fd").iterdir()]
+            if pipe in opened and process.name != str(os.getpid()):
+                found.append(f"{process.name}: {(process / 'cmdline').read_bytes()!r}")
+    return found or [f"nobody: {pipe}"]
 
 
 def _left(until: float | None) -> float | None:
