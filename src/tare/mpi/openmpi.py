@@ -30,6 +30,12 @@ POLLS: Final = {"mpi_event_tick_rate": "1"}
 
 Some ranks count none although they have one. By default they look every 10 ms, and every message takes as long.
 """
+YIELDS: Final = {"mpi_yield_when_idle": "1"}
+"""A rank that waits gives up its core: for placements in which ranks may share cores.
+
+Open MPI does so by itself if a host has more ranks than slots. It does not know that several nodes share cores, and a
+rank that waits for one on its own core would then poll until the scheduler ends its time slice.
+"""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
@@ -167,14 +173,19 @@ def context_arguments(part: Context) -> tuple[str, ...]:
 
 def point_to_point(job: Job, ways: Mapping[str, Way] = WAYS, title: str = TITLE) -> tuple[str, ...]:
     """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
-    parameters = parameters_of(way_of(ways, job.wiring.transport, title), job)
-    named = {**parameters, "coll": COLLECTIVES}
+    named = parameters_in(way_of(ways, job.wiring.transport, title), job)
     return tuple(token for name, value in named.items() for token in mca(name, value))
+
+
+def parameters_in(way: Way, job: Job) -> dict[str, str]:
+    """Return the parameters of an MPI in a job."""
+    shared = YIELDS if job.placement.oversubscribe else {}
+    return {**parameters_of(way, job), "coll": COLLECTIVES, **shared}
 
 
 def with_parameters(way: Way, job: Job) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables of their transport, and those that set the MPI's parameters."""
-    named = {**parameters_of(way, job), "coll": COLLECTIVES}
+    named = parameters_in(way, job)
     told = {f"OMPI_MCA_{name}": value for name, value in named.items()}
     return tuple(replace(each, environment={**told, **each.environment}) for each in with_variables(way, job))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from launches import make_job, settings, values
+from launches import launch_argv, make_job, settings, values
 from nodes import make_node
 from tare.containers import held
 from tare.deploy.hosts import Deployed
@@ -314,6 +314,16 @@ def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_diffe
     if case.environment.transport == "tcp":
         differing = {key for key in mine if mine[key] != reference[key]}
         assert differing <= {"btl_tcp_if_include"}
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
+def test_ranks_that_may_share_cores_yield_and_others_do_not(mpi: str) -> None:
+    alone = make_job()
+    crowded = replace(alone, placement=replace(alone.placement, oversubscribe=True))
+    named, usual = (dict(settings(launch_argv(mpi, job), "--mca")) for job in (crowded, alone))
+    assert named == {**usual, "mpi_yield_when_idle": "1"}
+    variables, usual_variables = (dict(MPIS[mpi].for_srun(job)[0].environment) for job in (crowded, alone))
+    assert variables == {**usual_variables, "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 @every_openmpi
