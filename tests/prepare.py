@@ -41,7 +41,7 @@ def main() -> None:
         sanitized_build,
         sif,
         *(partial(cached_build, name) for name in BUILDS),
-        partial(ensure_kernels, "intelmpi"),
+        *(partial(ensure_kernels, mpi) for mpi in ("intelmpi", "site")),
         *(partial(host_mpi, mpi) for mpi in PROGRAMS),
         collect,
     ]

@@ -31,7 +31,11 @@ POLLS: Final = {"mpi_event_tick_rate": "1"}
 Some ranks count none although they have one. By default they look every 10 ms, and every message takes as long.
 """
 YIELDS: Final = {"mpi_yield_when_idle": "1"}
-"""Ranks that share cores leave them to each other while they wait: else each polls until its time slice ends."""
+"""A rank that waits gives up its core: for placements in which ranks may share cores.
+
+Open MPI does so by itself if a host has more ranks than slots. It does not know that several nodes share cores, and a
+rank that waits for one on its own core would then poll until the scheduler ends its time slice.
+"""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
@@ -169,19 +173,20 @@ def context_arguments(part: Context) -> tuple[str, ...]:
 
 def point_to_point(job: Job, ways: Mapping[str, Way] = WAYS, title: str = TITLE) -> tuple[str, ...]:
     """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
-    named = _named(way_of(ways, job.wiring.transport, title), job)
+    named = parameters_in(way_of(ways, job.wiring.transport, title), job)
     return tuple(token for name, value in named.items() for token in mca(name, value))
 
 
-def _named(way: Way, job: Job) -> dict[str, str]:
-    """Return the MPI's parameters in a job."""
-    yields = YIELDS if job.placement.oversubscribe else {}
-    return {**parameters_of(way, job), **yields, "coll": COLLECTIVES}
+def parameters_in(way: Way, job: Job) -> dict[str, str]:
+    """Return the parameters of an MPI in a job."""
+    shared = YIELDS if job.placement.oversubscribe else {}
+    return {**parameters_of(way, job), "coll": COLLECTIVES, **shared}
 
 
 def with_parameters(way: Way, job: Job) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables of their transport, and those that set the MPI's parameters."""
-    told = {f"OMPI_MCA_{name}": value for name, value in _named(way, job).items()}
+    named = parameters_in(way, job)
+    told = {f"OMPI_MCA_{name}": value for name, value in named.items()}
     return tuple(replace(each, environment={**told, **each.environment}) for each in with_variables(way, job))
 
 

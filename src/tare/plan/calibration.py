@@ -2,7 +2,7 @@
 
 A program that does not run there fails everywhere, and a program that hangs costs its time limit in every launch. This
 first launch is not a trial: it is not stored, and only the estimate of the remaining time uses it. tare's own programs
-are known to run and are not calibrated.
+are known to run and are not calibrated. Nor is a thin study, which launches a program only once or a few times anyway.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ def due(plan: Plan, completed: Collection[str]) -> tuple[Cell, ...]:
 
     `completed` are the keys of the cells with a completed trial.
     """
+    if plan.study.thin:
+        return ()
     cells = [cell for cell in available(plan) if cell.role is Role.BASELINE]
     done = {cell.workload.name for cell in cells if cell.key in completed}
     first: dict[str, Cell] = {}

@@ -26,6 +26,7 @@ DEFAULT_SPACING_BYTES = 8
 THIN_ITERATIONS = 20
 THIN_WARMUP = 4
 THIN_WINDOWS = 8
+THIN_WINDOW = 8
 ALONE = frozenset({"halo"})
 """The kernels that also run on one rank."""
 SLOWEST = "mean of max over ranks"
@@ -72,14 +73,15 @@ class Kernels(WorkloadPlugin):
 
 
 def _thin(spec: KernelSpec) -> KernelSpec:
-    """Return a kernel with few iterations; those of bandwidths have a window of messages each.
+    """Return a kernel with few iterations; those of bandwidths have a window of a few messages each.
 
     Without start windows: clocks of ranks that share a core take tens of seconds to synchronise.
     """
     most = THIN_WINDOWS if spec.kernel in RATES else THIN_ITERATIONS
     usual = THIN_WARMUP if spec.warmup is None else spec.warmup
     sync = "barrier" if spec.kernel in TWO_READINGS and spec.sync is None else spec.sync
-    return replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP), sync=sync)
+    small = replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP), sync=sync)
+    return replace(small, window=min(THIN_WINDOW, spec.window or THIN_WINDOW)) if spec.kernel in RATES else small
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:

@@ -15,16 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from launches import make_job, settings, values
+from launches import launch_argv, make_job, settings, values
 from nodes import make_node
 from tare.containers import held
 from tare.deploy.hosts import Deployed
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
-from tare.mpi import MPIS, openmpi, openmpi5
+from tare.mpi import MPIS
 from tare.mpi.openmpi import OpenMpi, point_to_point
-from tare.mpi.openmpi5 import OpenMpi5
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
@@ -317,6 +316,16 @@ def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_diffe
         assert differing <= {"btl_tcp_if_include"}
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
+def test_ranks_that_may_share_cores_yield_and_others_do_not(mpi: str) -> None:
+    alone = make_job()
+    crowded = replace(alone, placement=replace(alone.placement, oversubscribe=True))
+    named, usual = (dict(settings(launch_argv(mpi, job), "--mca")) for job in (crowded, alone))
+    assert named == {**usual, "mpi_yield_when_idle": "1"}
+    variables, usual_variables = (dict(MPIS[mpi].for_srun(job)[0].environment) for job in (crowded, alone))
+    assert variables == {**usual_variables, "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
 @every_openmpi
 def test_every_host_is_named_with_its_ranks_and_the_numbers_add_up(case: Case) -> None:
     argv = launched(case).argv("/agent")
@@ -343,17 +352,6 @@ def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
         options = point_to_point(make_job(transport))
         assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
-
-
-@pytest.mark.parametrize(("oversubscribe", "named"), [(True, "1"), (False, None)])
-def test_ranks_that_share_cores_leave_them_to_each_other_while_they_wait(oversubscribe: bool, named: str | None) -> None:
-    job = make_job("tcp")
-    shared = replace(job, placement=replace(job.placement, oversubscribe=oversubscribe))
-    for mpi, ways in ((OpenMpi(), openmpi.WAYS), (OpenMpi5(), openmpi5.WAYS)):
-        options = dict(settings(point_to_point(shared, ways), "--mca"))
-        (*_, host) = mpi.for_srun(shared)
-        told = host.environment.get("OMPI_MCA_mpi_yield_when_idle")
-        assert (options.get("mpi_yield_when_idle"), told) == (named, named), mpi.name
 
 
 @pytest.mark.parametrize(

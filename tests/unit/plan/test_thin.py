@@ -9,6 +9,7 @@ import pytest
 from tare import study
 from tare.feasibility.availability import make_plan
 from tare.model import Plan, Role
+from tare.plan import calibration
 from tare.plan.cells import available, estimate_s, estimate_trial_s, expand, placement_name
 from tare.plan.thin import LEFT_OUT, thin
 from tare.workloads import plugin_of
@@ -62,6 +63,20 @@ def test_workloads_are_small_and_keep_what_they_start() -> None:
     assert cg.miniapp == "npb-cg:class=S"
     assert minife.miniapp == "minife:nx=16,ny=16,nz=16"
     assert tcp.arguments == ("-u", "-t", "1")
+
+
+@pytest.mark.parametrize(("window", "expected"), [("", 8), (", window: 2", 2)])
+def test_a_bandwidth_has_a_window_of_few_messages(window: str, expected: int) -> None:
+    text = TEXT.replace("latency: [8, 64KiB], barrier", f"{{bw: 1MiB{window}}}, {{bibw: 1MiB{window}}}")
+    micro = thin(study.parse(text)).workloads[0]
+    assert [(spec.iterations, spec.window) for spec in micro.kernels] == [(8, expected)] * 2
+
+
+def test_a_program_is_not_launched_once_more_before_a_thin_study() -> None:
+    stated = study.parse(TEXT)
+    whole, small = (expand(each, lambda *_: None) for each in (stated, thin(stated)))
+    assert [cell.workload.name for cell in calibration.due(whole, ())] == ["tcp"]
+    assert calibration.due(small, ()) == ()
 
 
 def test_a_small_size_that_the_ranks_of_a_placement_are_too_many_for_is_not_taken() -> None:

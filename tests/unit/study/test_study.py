@@ -372,3 +372,9 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
     assert 0.1 < measured < 0.3
     assert all((k.iterations or 0) >= 20 for k in study.workloads[0].kernels)
     assert plan.estimated_s < 300
+
+
+def test_a_study_that_only_counts_may_have_one_environment() -> None:
+    counts = "a_a: false\nenvironments: [bare]\nplacements: [{nodes: 2, ranks_per_node: 4, oversubscribe: true}]\n"
+    study = parse(f"{counts}{WORK}", file="s.yaml")
+    assert [cell.environment.name for cell in expand(study, lambda *_: None).cells] == ["bare"]
