@@ -28,6 +28,7 @@ from tare.images.build import ensure_image, ensure_tar  # noqa: E402
 from tare.images.convert import ensure_file  # noqa: E402
 from tare.images.host_mpi import PROGRAMS, ensure_host_mpi  # noqa: E402
 from tare.images.kernels import ensure_kernels  # noqa: E402
+from tare.mpi import MPIS  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
 from tare.services import docker  # noqa: E402
 
@@ -41,7 +42,8 @@ def main() -> None:
         sanitized_build,
         sif,
         *(partial(cached_build, name) for name in BUILDS),
-        *(partial(ensure_kernels, mpi) for mpi in ("intelmpi", "site")),
+        partial(ensure_kernels, "intelmpi"),
+        site_kernels,
         *(partial(host_mpi, mpi) for mpi in PROGRAMS),
         collect,
     ]
@@ -75,6 +77,11 @@ def import_images() -> None:
 def sif() -> None:
     """Pack the image as a SIF."""
     ensure_file(ensure_image(find_recipe()), "sif", apptainer.find_program() or "")
+
+
+def site_kernels() -> None:
+    """Compile the programs with the compiler that the environment gives."""
+    ensure_kernels("site", compiler=MPIS["site"].compiler())
 
 
 def host_mpi(mpi: str) -> None:
