@@ -13,7 +13,7 @@ from tare.model import Cell, Comparison, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
 from tare.summary.series import LaunchFigure, Series, series_of
-from tare.summary.state import NOTHING, Adjustment, Values, adjustment_of, difference
+from tare.summary.state import NOTHING, Adjustment, StatesOfTrials, Values, adjustment_of, difference
 
 SELF_SUFFIX: Final = " (A/A)"
 
@@ -77,9 +77,10 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
         for info in infos
         for cell in of_group[info.group]
     }
+    states: StatesOfTrials = {}
     adjustments = {
         (info.group, info.key): adjustment_of(
-            info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]]
+            info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]], states
         )
         for info in infos
     }
