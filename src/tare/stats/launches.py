@@ -80,10 +80,10 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
     the effect of a block on both cancels exactly), and the costs arithmetically. All rounds have the same weight.
     Raises ValueError if a cost is not positive and finite.
     """
-    common = sorted(block for block in environment_s if block in baseline_s)  # a set would lose their order
+    common = sorted([block for block in environment_s if block in baseline_s])  # a set would lose their order
     environment = positive([environment_s[block] for block in common])
     baseline = positive([baseline_s[block] for block in common])
-    of_blocks = np.stack((np.log(environment) - np.log(baseline), environment, baseline))
+    of_blocks = np.array((np.log(environment) - np.log(baseline), environment, baseline))
     rounds, (ratios, environment, baseline) = round_means([block[0] for block in common], of_blocks)
     return RoundPairs(
         rounds=rounds,
