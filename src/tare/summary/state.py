@@ -90,6 +90,12 @@ class Adjustment:
     means: tuple[float, ...] = ()
     effects: tuple[StateEffect, ...] = ()
 
+    def costs_s(self, series: Series) -> dict[Block, float]:
+        """Return `cost_s` of the launches that count, by block."""
+        if not self.states:
+            return {block: reading.metric.typical_s for block, reading in series.counted.items()}
+        return {block: self.cost_s(reading) for block, reading in series.counted.items()}
+
     def cost_s(self, reading: LaunchFigure) -> float:
         """Return the typical cost of a launch as it would be in the column's mean state."""
         if not self.states:
