@@ -11,6 +11,7 @@ from typing import Any
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.node import SILENT_ROLE
 from tare.runtimes import RUNTIMES
+from tare.store.traffic import carried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +132,8 @@ def without_container(evidence: Evidence) -> Environment:
 def _carried(trial: Trial) -> tuple[float, float]:
     """Return the packets and bytes of a launch on the first data interface of each node, both directions."""
     first: dict[str, tuple[float, float]] = {}
-    for each in trial.traffic:
-        if each.role != SILENT_ROLE:
-            first.setdefault(each.node, (each.rx_packets + each.tx_packets, each.rx_bytes + each.tx_bytes))
+    for each in carried(trial.traffic, but=SILENT_ROLE):
+        first.setdefault(each.node, (each.packets, each.volume_bytes))
     return sum(packets for packets, _ in first.values()), sum(volume for _, volume in first.values())
 
 

@@ -12,10 +12,11 @@ from statistics import fmean
 from typing import Final
 
 from tare.counters.values import MACHINE
-from tare.model import Completed, InterfaceTraffic
+from tare.model import Completed
 from tare.node import SILENT_ROLE
 from tare.report import units
 from tare.report.runs import ShownLaunch
+from tare.store.traffic import Carried, carried
 
 _AS_SIZE: Final = "B"
 _AS_TIME: Final = "s"
@@ -89,19 +90,18 @@ def traffic_tables(
 
 def mean_traffic(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[RoleTraffic, ...]:
     """Return the mean traffic of each kind of interface that must carry messages, by environment."""
-    by_role: dict[tuple[str, str], list[tuple[InterfaceTraffic, float]]] = {}
+    by_role: dict[tuple[str, str], list[tuple[Carried, float]]] = {}
     for run in runs:
-        for item in run.trial.traffic:
-            if item.role != SILENT_ROLE:
-                by_role.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
+        for item in carried(run.trial.traffic, but=SILENT_ROLE):
+            by_role.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
     order = {name: number for number, name in enumerate(environments)}
     keys = sorted(by_role, key=lambda key: order.get(key[0], len(order)))
     return tuple(_role_traffic(*key, by_role[key]) for key in keys)
 
 
-def _role_traffic(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic, float]]) -> RoleTraffic:
-    packets = [item.rx_packets + item.tx_packets for item, _ in items]
-    volumes = [item.rx_bytes + item.tx_bytes for item, _ in items]
+def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, float]]) -> RoleTraffic:
+    packets = [item.packets for item, _ in items]
+    volumes = [item.volume_bytes for item, _ in items]
     rates = [number / elapsed_s for number, (_, elapsed_s) in zip(packets, items, strict=True) if elapsed_s > 0]
     return RoleTraffic(
         environment=environment,

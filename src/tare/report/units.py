@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tare.model import Estimate
@@ -18,6 +19,9 @@ from tare.model.text import printable, rate_scale
 MINUS: Final = "\u2212"
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
+
+REMEMBERED: Final = 1 << 16
+"""Texts of intervals that are remembered: the page and the terminal show most of them several times."""
 
 _APART: Final = re.compile(
     r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)"
@@ -175,7 +179,7 @@ class Interval:
 
 
 def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = False) -> Interval:
-    value, low, high = (x / unit.size for x in (estimate.value, estimate.low, estimate.high))
+    value, low, high = estimate.value / unit.size, estimate.low / unit.size, estimate.high / unit.size
     largest = max((abs(bound) for bound in (value, low, high) if math.isfinite(bound)), default=1.0)
     places = decimals_for((high - low) / 2, largest, compact=compact)
     return Interval(
@@ -185,6 +189,7 @@ def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = Fal
     )
 
 
+@lru_cache(maxsize=REMEMBERED)
 def time_interval(
     estimate: Estimate, *, sign: bool = False, reference_s: float | None = None, compact: bool = False
 ) -> Interval:
@@ -200,6 +205,7 @@ def time_interval(
     return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, compact: bool = False) -> Interval:
     """Return the rate that corresponds to a cost per sample, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
     inverse = Estimate(
@@ -221,6 +227,7 @@ def _divide(amount: float, cost: float) -> float:
     return amount / cost if cost > 0 else math.inf
 
 
+@lru_cache(maxsize=REMEMBERED)
 def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
     """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` if it is tenfold or more."""
     if estimate.value >= TIMES_FROM:

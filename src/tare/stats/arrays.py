@@ -61,9 +61,10 @@ def moments_of(values: FloatArray, scale: float) -> Moments:
         return Moments(mean, 0.0, 1)
     centred = values - mean
     deviation = math.sqrt(float(centred @ centred) / (n - 1))
-    rounding = ROUNDING * max(scale, float(np.maximum.reduce(np.abs(values))))
-    if deviation <= rounding:
-        return Moments(mean if abs(mean) > rounding else 0.0, 0.0, n)
+    if deviation <= ROUNDING * max(scale, abs(mean) + n * deviation):  # no value is larger; the largest takes longer
+        rounding = ROUNDING * max(scale, float(np.maximum.reduce(np.abs(values))))
+        if deviation <= rounding:
+            return Moments(mean if abs(mean) > rounding else 0.0, 0.0, n)
     return Moments(mean, deviation / math.sqrt(n), n)
 
 

@@ -92,14 +92,21 @@ def median_by_ranks(values: ArrayLike, confidence: float) -> Estimate | None:
     It assumes nothing about the distribution (Conover, Practical Nonparametric Statistics, section 3.2). None if there
     are too few values for the confidence: fewer than six for 95 %.
     """
-    ordered = np.sort(vector(values))
-    n = ordered.size
-    below = scipy.special.bdtr(np.arange(n // 2), n, 0.5)  # the probability of at most so many values below the median
-    outside = int(np.count_nonzero(below <= (1.0 - confidence) / 2.0)) - 1
+    every = vector(values)
+    n = every.size
+    outside = _ranks_outside(n, confidence)
     if outside < 0:
         return None
+    ordered = np.sort(every)
     low, high = float(ordered[outside]), float(ordered[n - 1 - outside])
-    return Estimate(value=float(np.median(ordered)), low=low, high=high, n=n)
+    return Estimate(value=(float(ordered[(n - 1) // 2]) + float(ordered[n // 2])) / 2.0, low=low, high=high, n=n)
+
+
+@lru_cache(maxsize=512)
+def _ranks_outside(n: int, confidence: float) -> int:
+    """Return the rank, from 0, of the lower bound of a median of n values; -1 if there are too few for one."""
+    below = scipy.special.bdtr(np.arange(n // 2), n, 0.5)  # the probability of at most so many values below the median
+    return int(np.count_nonzero(below <= (1.0 - confidence) / 2.0)) - 1
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
@@ -135,7 +142,7 @@ def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: f
     below = np.count_nonzero(resampled < value - tolerance) / size
     below += np.count_nonzero(np.abs(resampled - value) <= tolerance) / size / 2
     bias = float(scipy.special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
-    centred = jackknife.mean() - jackknife
+    centred = np.add.reduce(jackknife) / jackknife.size - jackknife
     squares = float(np.add.reduce(centred**2))
     acceleration = float(np.add.reduce(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
     levels = []

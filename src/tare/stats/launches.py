@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import lt
+from operator import itemgetter, lt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,11 +80,10 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
     the effect of a block on both cancels exactly), and the costs arithmetically. All rounds have the same weight.
     Raises ValueError if a cost is not positive and finite.
     """
-    common = sorted(block for block in environment_s if block in baseline_s)  # a set would lose their order
-    environment = positive([environment_s[block] for block in common])
-    baseline = positive([baseline_s[block] for block in common])
-    of_blocks = np.stack((np.log(environment) - np.log(baseline), environment, baseline))
-    rounds, (ratios, environment, baseline) = round_means([block[0] for block in common], of_blocks)
+    common = sorted([(block, cost, baseline_s[block]) for block, cost in environment_s.items() if block in baseline_s])
+    environment, baseline = positive([cost for side in (1, 2) for cost in map(itemgetter(side), common)]).reshape(2, -1)
+    of_blocks = np.array((np.log(environment) - np.log(baseline), environment, baseline))
+    rounds, (ratios, environment, baseline) = round_means([block[0] for block, _, _ in common], of_blocks)
     return RoundPairs(
         rounds=rounds,
         log_ratios=ratios,

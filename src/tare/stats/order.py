@@ -117,11 +117,19 @@ def trend(values: ArrayLike) -> Trend:
     first, second = _pairs(n)
     differences = every[second] - every[first]
     s = float(np.sign(differences).sum())
-    counts = np.unique(every, return_counts=True)[1]
-    variance = (n * (n - 1) * (2 * n + 5) - float((counts * (counts - 1) * (2 * counts + 5)).sum())) / 18.0
+    variance = (n * (n - 1) * (2 * n + 5) - _ties(every)) / 18.0
     z = (abs(s) - 1) / math.sqrt(variance) if variance > 0 and s else 0.0
     slope = median(differences / (at[second] - at[first]))
     return Trend(change=slope * float(at[-1] - at[0]), p_value=float(2 * scipy.special.ndtr(-max(z, 0.0))), n=n)
+
+
+def _ties(values: FloatArray) -> float:
+    """Return what equal observations take from the variance of Kendall's score, times 18."""
+    ordered = np.sort(values)
+    if (ordered[1:] != ordered[:-1]).all():
+        return 0.0
+    counts = np.unique(values, return_counts=True)[1]
+    return float((counts * (counts - 1) * (2 * counts + 5)).sum())
 
 
 @lru_cache(maxsize=8)

@@ -20,11 +20,11 @@ LONGEST_NUMBER: Final = 25
 """Characters; the longest float has 24."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Part:
     """A part that is ready to be filled: its gaps, its number of items, the length of its JSON.
 
-    `checked` tells whether a value that was made of it has been examined.
+    `checked` tells whether a value that was made of it has been examined. A part equals itself only.
     """
 
     fill: Filler
@@ -50,10 +50,10 @@ class Part:
 class Later(Sequence[T]):
     """A sequence that is kept as a part and its values, and made of them at each use."""
 
-    __slots__ = ("_values", "part")
+    __slots__ = ("part", "values")
 
     def __init__(self, part: Part, values: Values) -> None:
-        self.part, self._values = part, values
+        self.part, self.values = part, values
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -78,10 +78,10 @@ class Later(Sequence[T]):
         return repr(self._made())
 
     def _made(self) -> tuple[T, ...]:
-        return self.part.made(self._values)  # type: ignore[no-any-return]
+        return self.part.made(self.values)  # type: ignore[no-any-return]
 
 
-def part_of(sequence: Sequence[Any]) -> object | None:
+def part_of(sequence: Sequence[Any]) -> Part | None:
     """Return what a stored sequence shares with those of other trials, which differ from it only in `VARYING`."""
     return sequence.part if isinstance(sequence, Later) else None
 

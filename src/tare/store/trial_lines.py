@@ -109,9 +109,11 @@ class TrialLines:
         values: Values = tuple(decoder_of(Sequence[str])(given)) if name == "argv" else expect(given, str)
         if name not in LATER:
             return part.made(values)
-        if name == "argv" or not part.checked:
+        if not part.checked:
             LATER[name](part.made(values))
             part.checked = True
+        elif name == "argv":
+            part.split(values)
         elif not "".join(part.split(values)).isdecimal():
             raise ValueError(f"{name} has a value that is not a count")
         return Later(part, values)

@@ -211,7 +211,8 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         estimate["mean"] = stats.mean_interval(stats.round_means(rounds, means)[1], judge.confidence)
         if loops and len(loops) == len(rounds):
             estimate["loop"] = stats.mean_interval(stats.round_means(rounds, loops)[1], judge.confidence)
-    p99 = stats.median_by_ranks([metric.p99_s for metric in metrics], judge.confidence)
+    medians_s, p99s = [metric.median_s for metric in metrics], [metric.p99_s for metric in metrics]
+    p99 = stats.median_by_ranks(p99s, judge.confidence)
     verdict, reason = row.blocked or (
         Verdict.BASELINE,
         _join("" if row.series.launches else "no complete block yet", row.series.reason),
@@ -231,8 +232,8 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         rounds=rounds,
         values_s=typical,
         means_s=means,
-        median_s=median(metric.median_s for metric in metrics) if metrics else None,
-        p99_s=median(metric.p99_s for metric in metrics) if metrics else None,
+        median_s=median(medians_s) if metrics else None,
+        p99_s=p99.value if p99 else median(p99s) if p99s else None,
         p99_interval_s=(p99.low, p99.high) if p99 else None,
         reruns=reruns,
         misses=stats.missed_share(len(metrics)) if metrics else None,

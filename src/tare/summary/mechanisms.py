@@ -6,8 +6,8 @@ cores than ranks, although it has enough CPUs.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tare.model import Finding, RankPlace, Trial
@@ -21,36 +21,29 @@ SHARED_CORE: Final = "shared core"
 def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Finding, ...]:
     """Return each mechanism that launches of one cell show, with the number of these launches."""
     launches = [trial.ranks for trial in trials if trial.ranks]
+    unlike = _unlike(launches)
     result = []
     for kind, detect in DETECTORS:
-        texts = [text for text in _detected(detect, launches) if text]
-        if texts:
+        found = [(text, count) for ranks, count in unlike if (text := detect(ranks))]
+        if found:
             result.append(
                 Finding(
                     group=group,
                     environment=environment,
                     kind=kind,
-                    text=texts[0],
-                    launches=len(texts),
+                    text=found[0][0],
+                    launches=sum(count for _, count in found),
                     of=len(launches),
                 )
             )
     return tuple(result)
 
 
-def _detected(
-    detect: Callable[[Sequence[RankPlace]], str | None], launches: Iterable[Sequence[RankPlace]]
-) -> Iterator[str | None]:
-    """Yield what is detected in each launch; ranks that are alike but for their processes are examined once."""
-    known: dict[int, str | None] = {}
-    for ranks in launches:
-        part = part_of(ranks)
-        if part is None:
-            yield detect(ranks)
-            continue
-        if id(part) not in known:
-            known[id(part)] = detect(ranks)
-        yield known[id(part)]
+def _unlike(launches: Iterable[Sequence[RankPlace]]) -> list[tuple[tuple[RankPlace, ...], int]]:
+    """Return the ranks of launches with their number; those that are alike but for their processes count as one."""
+    numbers = Counter(part_of(ranks) or id(ranks) for ranks in launches)
+    first = {part_of(ranks) or id(ranks): ranks for ranks in reversed(list(launches))}
+    return [(tuple(first[one]), count) for one, count in numbers.items()]
 
 
 def transport_loss(ranks: Sequence[RankPlace]) -> str | None:

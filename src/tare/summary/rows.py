@@ -13,7 +13,7 @@ from tare.model import Cell, Comparison, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
 from tare.summary.series import LaunchFigure, Series, series_of
-from tare.summary.state import NOTHING, Adjustment, Values, adjustment_of, difference
+from tare.summary.state import NOTHING, Adjustment, StatesOfTrials, Values, adjustment_of, difference
 
 SELF_SUFFIX: Final = " (A/A)"
 
@@ -77,9 +77,10 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
         for info in infos
         for cell in of_group[info.group]
     }
+    states: StatesOfTrials = {}
     adjustments = {
         (info.group, info.key): adjustment_of(
-            info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]]
+            info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]], states
         )
         for info in infos
     }
@@ -122,11 +123,11 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _C
     if row.cell.role is Role.BASELINE or blocked is not None:
         return replace(row, blocked=blocked, adjustment=own.adjustment, costs_s=own.costs_s)
     if without_base := _without_baseline(row, base, unavailable):
-        return replace(row, blocked=without_base, costs_s=_costs(row.series, NOTHING.cost_s))
+        return replace(row, blocked=without_base, costs_s=NOTHING.costs_s(row.series))
     note = _state_note(own.states, other.states, tests)
     used, costs, base_costs = own.adjustment, own.costs_s, other.costs_s
     if note:
-        used, costs, base_costs = NOTHING, *(_costs(series, NOTHING.cost_s) for series in (row.series, row.base))
+        used, costs, base_costs = NOTHING, NOTHING.costs_s(row.series), NOTHING.costs_s(row.base)
     every = None
     if row.series.repeated or row.base.repeated:
         every = stats.all_launches(_every(row.series, used.cost_s), _every(row.base, used.cost_s))
@@ -143,11 +144,7 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _C
 
 
 def _costs_of(series: Series, adjustment: Adjustment) -> _Costs:
-    return _Costs(adjustment, _costs(series, adjustment.cost_s), series.means_s, adjustment.values(series))
-
-
-def _costs(series: Series, cost_s: Cost) -> dict[Block, float]:
-    return {block: cost_s(reading) for block, reading in series.counted.items()}
+    return _Costs(adjustment, adjustment.costs_s(series), series.means_s, adjustment.values(series))
 
 
 def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:

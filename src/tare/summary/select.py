@@ -7,7 +7,7 @@ kept as well, because a verdict must also hold over those (`tare.summary.compare
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,21 +59,22 @@ def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
     same key counts. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     group_of = {cell.key: cell.group for cell in plan.cells}
-    wanted: dict[str, list[str]] = {}
+    wanted: dict[str, dict[str, None]] = {}
     for cell in plan.cells:
         if cell.key not in plan.unavailable:
-            wanted.setdefault(cell.group, []).append(cell.key)
+            wanted.setdefault(cell.group, {})[cell.key] = None
     chosen: dict[str, dict[Block, Trial]] = {cell.key: {} for cell in plan.cells}
     launches: dict[str, dict[Block, tuple[Trial, ...]]] = {cell.key: {} for cell in plan.cells}
     rounds: dict[str, set[int]] = {group: set() for group in wanted}
     latest = {trial.key: trial for trial in trials}
     for (group, block), attempts in sorted(_by_attempt(latest.values(), group_of).items()):
-        whole = [attempts[number] for number in sorted(attempts) if _is_whole(attempts[number], wanted.get(group, []))]
+        keys = wanted.get(group, {}).keys()
+        whole = [attempts[number] for number in sorted(attempts) if _is_whole(attempts[number], keys)]
         if not whole:
             continue
         rounds[group].add(block[0])
-        for key in wanted[group]:
-            all_of_cell = tuple(trial for attempt in whole for trial in attempt[key])
+        for key in keys:
+            all_of_cell = tuple([trial for attempt in whole for trial in attempt[key]])
             launches[key][block] = all_of_cell
             chosen[key][block] = all_of_cell[-1]
     return Selection(
@@ -89,20 +90,22 @@ def _by_attempt(trials: Iterable[Trial], group_of: Mapping[str, str]) -> dict[tu
     by_attempt: defaultdict[tuple[str, Block], Attempts] = defaultdict(dict)
     for trial in sorted(trials, key=lambda trial: trial.key.repeat):
         key = trial.key
-        if key.cell not in group_of:
+        group = group_of.get(key.cell)
+        if group is None:
             raise ResultsError(
                 f"the results contain a trial of {key.cell!r} (round {key.round}, block {key.block}), "
                 "which is not a cell of this study",
                 remedy="use the plan that produced the results",
             )
-        attempt = by_attempt[group_of[key.cell], (key.round, key.block)].setdefault(key.attempt, {})
-        attempt.setdefault(key.cell, []).append(trial)
+        attempts = by_attempt[group, (key.round, key.block)]
+        launches = attempts.setdefault(key.attempt, {})
+        launches.setdefault(key.cell, []).append(trial)
     return by_attempt
 
 
-def _is_whole(attempt: Mapping[str, Sequence[Trial]], wanted: Iterable[str]) -> bool:
-    broken = any(isinstance(trial.outcome, Interrupted) for launches in attempt.values() for trial in launches)
-    return not broken and all(key in attempt for key in wanted)
+def _is_whole(attempt: Mapping[str, Sequence[Trial]], wanted: Set[str]) -> bool:
+    outcomes = {type(trial.outcome) for launches in attempt.values() for trial in launches}
+    return Interrupted not in outcomes and attempt.keys() >= wanted
 
 
 def _reruns(launches: Iterable[TrialKey]) -> dict[str, int]:

@@ -60,7 +60,7 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
     for block, trial in trials.items():
         metric = read(trial, key)
         if isinstance(metric, Metric):
-            counted[block] = LaunchFigure(trial=trial, metric=metric)
+            counted[block] = LaunchFigure(trial, metric)
             continue
         reasons.append(metric)
         if isinstance(trial.outcome, Failed):
@@ -72,12 +72,13 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
         words = " or ".join(dict.fromkeys(word for word, _ in reasons))
         text = f"{len(reasons)} of {len(trials)} launches {words}: {reasons[0][1]}"
     every = {
-        block: (counted[block],) if len(launches) == 1 and block in counted else _readings(launches, key)
+        block: readings
         for block, launches in selection.launches[cell].items()
+        if (readings := (counted[block],) if len(launches) == 1 and block in counted else _readings(launches, key))
     }
     return Series(
         counted=counted,
-        every={block: readings for block, readings in every.items() if readings},
+        every=every,
         failed=frozenset(failed),
         launches=len(trials),
         bad=len(reasons),

@@ -90,6 +90,12 @@ class Adjustment:
     means: tuple[float, ...] = ()
     effects: tuple[StateEffect, ...] = ()
 
+    def costs_s(self, series: Series) -> dict[Block, float]:
+        """Return `cost_s` of the launches that count, by block."""
+        if not self.states:
+            return {block: reading.metric.typical_s for block, reading in series.counted.items()}
+        return {block: self.cost_s(reading) for block, reading in series.counted.items()}
+
     def cost_s(self, reading: LaunchFigure) -> float:
         """Return the typical cost of a launch as it would be in the column's mean state."""
         if not self.states:
@@ -118,15 +124,22 @@ def difference(environment: Mapping[Block, float], baseline: Mapping[Block, floa
 NOTHING: Final = Adjustment()
 
 
-def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:
-    """Return the effect of the machine's state on one metric, over all cells of its group; NOTHING if unknown."""
+StatesOfTrials = dict[int, tuple[float | None, ...]]
+"""The values of STATES during trials, by the identity of each."""
+
+
+def adjustment_of(group: str, metric: str, column: Sequence[Series], read: StatesOfTrials) -> Adjustment:
+    """Return the effect of the machine's state on one metric, over all cells of its group; NOTHING if unknown.
+
+    `read` remembers the states of trials for the other metrics of the same group.
+    """
     launches = [
         (cell, block, reading)
         for cell, series in enumerate(column)
         for block, readings in series.every.items()
         for reading in readings
     ]
-    known = _usable([reading for _, _, reading in launches])
+    known = _usable([_states(reading, read) for _, _, reading in launches])
     if not known:
         return NOTHING
     numbers: dict[Block, int] = {}
@@ -151,12 +164,22 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
     return NOTHING
 
 
-def _usable(launches: Sequence[LaunchFigure]) -> dict[State, stats.FloatArray]:
+def _states(reading: LaunchFigure, read: StatesOfTrials) -> tuple[float | None, ...]:
+    """Return the values of STATES during a launch; those of a metric without its own are its trial's."""
+    trial = id(reading.trial)
+    if trial in read and not reading.metric.noise:
+        return read[trial]
+    values = tuple([state.read(reading) for state in STATES])
+    if not reading.metric.noise:
+        read[trial] = values
+    return values
+
+
+def _usable(launches: Sequence[tuple[float | None, ...]]) -> dict[State, stats.FloatArray]:
     """Return the states that vary and are known for every launch, in order, with their values, shape (launches,)."""
     usable = {}
-    for state in STATES:
-        values = [state.read(reading) for reading in launches]
-        if values and None not in values:
+    for state, values in zip(STATES, zip(*launches, strict=True), strict=False):
+        if None not in values:
             known = np.asarray(values, dtype=np.float64)
             if float(np.std(known)) > state.least:
                 usable[state] = known

@@ -46,13 +46,14 @@ def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> 
     result = {name: Points() for name in rows}
     key, group = column.info.key, column.info.group
     for run in runs:
-        if run.completed and run.group == group and (metric := run.metrics.get(key)) is not None:
+        if run.group == group and (metric := run.metrics.get(key)) is not None and run.completed:
             of_row = result.get(run.environment) or result.setdefault(run.environment, Points())
             of_row.orders.append(run.order)
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
     size, unit = column.axis([cost_s for one in result.values() for cost_s in one.costs_s])
-    drawn = {name: np.array([column.shown(cost_s) for cost_s in one.costs_s]) / size for name, one in result.items()}
+    shown = column.shown if column.is_rate else float
+    drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in result.items()}
     return Plotted(by_row=result, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size)
 
 

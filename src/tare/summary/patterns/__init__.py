@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -48,10 +49,10 @@ def _drifts_of_columns(table: Sequence[Row]) -> Iterable[Pattern]:
     columns: dict[tuple[str, str], dict[Block, list[float]]] = {}
     for row in table:
         if len(row.costs_s) >= MIN_LAUNCHES:
-            logs = {block: math.log(cost_s) for block, cost_s in row.costs_s.items()}
-            centre = float(np.median(list(logs.values())))
+            logs = list(map(math.log, row.costs_s.values()))
+            centre = median(logs)
             blocks = columns.setdefault(row.column, {})
-            for block, value in logs.items():
+            for block, value in zip(row.costs_s, logs, strict=True):
                 blocks.setdefault(block, []).append(value - centre)
     for (group, metric), blocks in columns.items():
         yield _drift(group, "", metric, [float(np.mean(blocks[block])) for block in sorted(blocks)])
@@ -88,7 +89,7 @@ def _tails(table: Sequence[Row]) -> Iterable[Pattern]:
     }
     for row in table:
         own, other = _tail_ratios(row), base.get(row.column, {})
-        if row.cell.role is Role.BASELINE or sum(block in other for block in own) < MIN_LAUNCHES:
+        if row.cell.role is Role.BASELINE or len(own.keys() & other.keys()) < MIN_LAUNCHES:
             continue
         pairs = stats.pair_rounds(own, other)
         group, environment, metric = _place(row)
