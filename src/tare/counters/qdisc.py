@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tare.counters.netlink import Message, attributes, text_of
+from tare.counters.netlink import Message, attributes, listed, text_of
 
 KIND: Final = 1
 OPTIONS: Final = 2
@@ -76,6 +76,15 @@ def limit_of(kind: str, options: bytes) -> int:
     if kind == "fq_codel" and len(value := attributes(options).get(FQ_CODEL_LIMIT, b"")) >= 4:
         return int(struct.unpack_from("=I", value)[0])
     return 0
+
+
+def totals(answer: bytes) -> dict[str, int]:
+    """Return the counters of a namespace's queues, summed over interfaces, from the answer to `netlink.GET_QDISCS`.
+
+    An interface counts with its largest queue, because a queue with others inside also counts what they drop. Nothing
+    is returned if there was no answer.
+    """
+    return totals_in(listed(answer)) if answer else {}
 
 
 def totals_in(dump: Iterable[bytes]) -> dict[str, int]:

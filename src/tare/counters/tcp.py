@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -34,9 +33,9 @@ def parse(text: str) -> dict[str, int]:
     return found
 
 
-def of_path(counted: Mapping[str, int]) -> dict[str, int]:
+def parse_path(text: str) -> dict[str, int]:
     """Return those of the counters that concern packets which a node without any rank forwards."""
-    return {name: value for name, value in counted.items() if name.startswith(OF_PATH)}
+    return {name: value for name, value in parse(text).items() if name.startswith(OF_PATH)}
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.counters import conntrack, interfaces, links, memory, netlink, qdisc, scheduling, softnet, tcp
-from tare.counters.files import KernelFiles, read_text, why_unread
+from tare.counters.files import KernelFile, read_text, why_unread
 
 DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
@@ -44,15 +44,18 @@ def test_interfaces_are_read_with_bytes_packets_and_what_they_lost() -> None:
     found = interfaces.parse(DEV)
     assert interfaces.counts_of(found["data0"]) == (123456789012, 345, 987654321098, 765)
     assert interfaces.counts_of(found["lo"]) == (1000, 10, 1000, 10)
-    assert interfaces.lost(found, {"data0", "gone"}) == {
+    used = interfaces.counted(frozenset({"data0", "gone"}))(DEV)
+    assert interfaces.counts_in(used, "data0") == interfaces.counts_of(found["data0"])
+    assert interfaces.counts_in(used, "gone") is interfaces.counts_in(used, "lo") is None
+    assert interfaces.lost(used, {"data0", "gone"}) == {
         "rx_errors": 1, "rx_dropped": 2, "tx_errors": 7, "tx_dropped": 8,
     }  # fmt: skip
-    assert interfaces.lost(found, {"gone"}) == {}
+    assert interfaces.lost(used, {"gone"}) == {}
 
 
 @pytest.mark.parametrize("text", ["", "Inter-|\n face |\n", "Inter-|\n face |\n lo: 1 2\n"])
 def test_a_text_without_interfaces_has_none(text: str) -> None:
-    assert interfaces.parse(text) == {}
+    assert interfaces.parse(text) == interfaces.counted(frozenset({"lo"}))(text) == {}
 
 
 def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> None:
@@ -61,7 +64,7 @@ def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> N
         "UdpRcvbufErrors": 4,
     }  # fmt: skip
     assert tcp.parse(NETSTAT) == {"TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
-    assert tcp.of_path(tcp.parse(SNMP)) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
+    assert tcp.parse_path(SNMP) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
     assert tcp.parse("") == {}
 
 
@@ -176,13 +179,16 @@ def test_the_path_of_a_pod_leads_through_its_bridge_to_the_tunnel() -> None:
 
 
 def test_a_file_is_read_again_and_one_that_is_gone_has_no_text(tmp_path: Path) -> None:
-    files, file = KernelFiles(), tmp_path / "stat"
+    file = tmp_path / "stat"
+    kept = KernelFile(str(file))
     file.write_text("1\n")
-    assert files.text(str(file)) == "1\n"
+    assert kept.read() == b"1\n"
     file.write_text("x" * 200_000)
-    assert len(files.text(str(file))) == 200_000
-    files.close()
+    assert len(kept.read()) == 200_000
+    kept.close()
     file.unlink()
-    assert files.text(str(file)) == read_text(str(file)) == ""
+    assert kept.read() == b""
+    assert read_text(str(file)) == ""
+    kept.close()
     assert why_unread(str(file)) == "no such file or directory"
     assert why_unread("/proc/self/stat") == ""

@@ -10,9 +10,8 @@ import pytest
 
 from nodes import make_node
 from tare.counters import netlink
-from tare.counters.monitor import HostWatch, Reader
+from tare.counters.monitor import GroupUsage, HostWatch, Reader
 from tare.counters.sources import Sources
-from tare.counters.usage import GroupUsage
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
 
@@ -38,7 +37,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("open", "pread", "close", "stat", "access"):
         counting(os, name)
-    counting(netlink.Netlink, "messages")
+    counting(netlink.Netlink, "answer")
     return calls
 
 
@@ -57,7 +56,7 @@ def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted
         missing = counted.pop("open", 0)
         assert missing <= 1, "only connection tracking may be missing, and is looked for again"
         assert len(SHARED_FILES) <= blocks <= len(SHARED_FILES) + 3, "two are longer than a block"
-        assert counted == {"messages": 1}
+        assert counted == {"answer": 1}
     finally:
         reader.close()
         shared.close()
@@ -79,31 +78,29 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[
         counted.clear()
         other.read(whole=False)
         other.read(whole=False)
-        assert counted["messages"] == 2, "without a moment everything is read"
+        assert counted["answer"] == 2, "without a moment everything is read"
     finally:
         for each in (one, other):
             each.close()
         shared.close()
 
 
-def test_a_text_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
+def test_a_content_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
     file, parsed = tmp_path / "counts", []
     sources = Sources()
 
-    def parse(text: str) -> int:
-        parsed.append(text)
-        return int(text or 0)
+    def parse(content: bytes) -> dict[str, float]:
+        parsed.append(content)
+        return {"n": int(content or 0)}
 
-    for text in ("1", "1", "2"):
-        file.write_text(text)
-        sources.begin()
-        assert sources.parsed(str(file), parse) == int(text)
-        assert sources.parsed(str(file), parse) == int(text)
-    assert parsed == ["1", "2"]
+    for content in (b"1", b"1", b"2"):
+        file.write_bytes(content)
+        taken = sources.file(str(file)).take(0)
+        assert [taken.parsed(parse) for _ in range(2)] == [{"n": int(content)}] * 2
+    assert parsed == [b"1", b"2"]
     file.unlink()
     sources.close()
-    sources.begin()
-    assert sources.parsed(str(file), parse) == 0
+    assert sources.file(str(file)).take(0).parsed(parse) == {"n": 0}
 
 
 @pytest.mark.parametrize(
