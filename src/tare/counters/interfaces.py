@@ -52,12 +52,25 @@ def counted(names: frozenset[str]) -> Callable[[str], dict[object, int]]:
 
     def parse_counted(text: str) -> dict[object, int]:
         found: dict[object, int] = {}
-        for name, row in rows(text).items():
-            if name in names and (columns := row.split()) and len(columns) >= COLUMNS:
+        for name in names:
+            columns = _row_of(name, text).split()
+            if len(columns) >= COLUMNS:
                 found.update({(name, at): int(columns[at]) for at in USED})
         return found
 
     return parse_counted
+
+
+def _row_of(name: str, text: str) -> str:
+    """Return the row of an interface in the text of /proc/net/dev, "" if there is none. The other rows are not parsed.
+
+    A row begins with blanks; another name may end with this one.
+    """
+    label = f"{name}:"
+    at = text.find(label)
+    while at > 0 and text[at - 1] not in " \n":
+        at = text.find(label, at + 1)
+    return text[at + len(label) :].partition("\n")[0] if at > 0 else ""
 
 
 def counts_in(numbers: Mapping[Any, float], name: str) -> Counts | None:

@@ -123,13 +123,13 @@ class Reader:
         machine are left out: another of its nodes reads them. What was read at the same `moment` for another deployment
         is not read again.
         """
-        layout = self._layouts.get(machine) or self._lay_out(machine=machine)
+        layout = self._layouts.get(machine) or self._lay_out(moment, machine=machine)
         contents = [source.take(moment) for source in (layout.sources if whole else layout.shared_sources)]
         taken = Taken(layout=layout, contents=contents, given_s=job_s)
         unread = self._unread(layout, contents)
         counts = self._read_other_watches(unread) if self._others else {}
-        if whole and self._lacking is None:
-            self._lacking = self._find_lacking(taken)
+        if whole:
+            self._check_whole(taken)
         taken.counts, taken.unread, taken.lacking = counts, unread, self._lacking or ()
         return taken
 
@@ -168,10 +168,16 @@ class Reader:
         """Return whether the network of a watch counts it itself."""
         return watch.by_network and self._count is not None
 
-    def _lay_out(self, *, machine: bool) -> Layout:
-        """Return what is read with or without the counters of the machine; what is shared comes first."""
+    def _lay_out(self, moment: int, *, machine: bool) -> Layout:
+        """Return what is read with or without the counters of the machine; what is shared comes first.
+
+        Queues are only where a namespace has one that could drop packets.
+        """
         shared = [entry for each in self._namespaces if each.shared for entry in each.entries()]
         own = [entry for each in self._namespaces if not each.shared for entry in each.entries()]
+        without_queue = [entry for entry in shared if _has_no_queue(entry, moment)]
+        shared = [entry for entry in shared if entry not in without_queue]
+        own = [*without_queue, *own]
         path, parse = usage_file(self._node.group)
         if path:
             name = (self._node.machine, self._node.name, "")
@@ -188,7 +194,13 @@ class Reader:
             shared += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE.items()]
             own += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE_WHOLE.items()]
         watches = {each.scope: tuple(each.watches) for each in self._namespaces}
-        layout = Layout(machine=self._node.machine, entries=(*shared, *own), shared=len(shared), watches=watches)
+        layout = Layout(
+            machine=self._node.machine,
+            entries=(*shared, *own),
+            shared=len(shared),
+            without_queue=tuple(range(len(shared), len(shared) + len(without_queue))),
+            watches=watches,
+        )
         return self._layouts.setdefault(machine, layout)
 
     def _unread(self, layout: Layout, contents: Sequence[Content]) -> dict[Key, str]:
@@ -214,6 +226,13 @@ class Reader:
                 unread[key] = why
         return found
 
+    def _check_whole(self, taken: Taken) -> None:
+        """Note what cannot be read. Plan anew if a queue was added to a namespace that had none."""
+        if self._lacking is None:
+            self._lacking = self._find_lacking(taken)
+        if any(taken.contents[at].parsed(qdisc.kept_in)[qdisc.KEPT] for at in taken.layout.without_queue):
+            self._layouts.clear()
+
     def _find_lacking(self, taken: Taken) -> tuple[str, ...]:
         """Return which sources of counters cannot be read here, and why."""
         found = list(self._machine.lacking())
@@ -232,6 +251,11 @@ def read(places: Sequence[HostWatch], count: Count | None = None, *, job_s: floa
         return reader.read(job_s=job_s)
     finally:
         reader.close()
+
+
+def _has_no_queue(entry: Entry, moment: int) -> bool:
+    """Return whether an entry lists the queues of a namespace, and there is none that can keep or drop packets."""
+    return entry.role is Role.QUEUES and not entry.source.take(moment).parsed(qdisc.kept_in)[qdisc.KEPT]
 
 
 def _ident(pid: int) -> str:

@@ -55,11 +55,15 @@ class NodeReading(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What is read of a node: `entries`, of which the first `shared` are read for launches in turns, too."""
+    """What is read of a node: `entries`, of which the first `shared` are read for launches in turns, too.
+
+    `without_queue` are the indices of the entries that list the queues of shared namespaces which had none.
+    """
 
     machine: str
     entries: tuple[Entry, ...]
     shared: int
+    without_queue: tuple[int, ...]
     watches: Mapping[Scope, tuple[Watch, ...]]
     sources: tuple[Source, ...] = field(init=False)
     shared_sources: tuple[Source, ...] = field(init=False)
@@ -160,7 +164,7 @@ def joined_readings(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Counte
 
 def _joined_node(sections: Sequence[tuple[NodeReading, NodeReading]]) -> tuple[CounterValues, CounterValues]:
     taken = [(a, b) for a, b in sections if isinstance(a, Taken) and isinstance(b, Taken)]
-    if len(taken) < len(sections):
+    if len(taken) < len(sections) or any(each.layout is not taken[0][0].layout for pair in taken for each in pair):
         return joined([(a.values(), b.values()) for a, b in sections])
     return _joined_taken(taken)
 

@@ -173,13 +173,14 @@ def joined_numbers(
 
     Sections in which nothing changed may be left out. A number that is missing in one is the one at the end.
     """
-    return {
-        name: first[name] + sum(after[name] - before[name] for before, after in sections)
-        if all(name in before and name in after for before, after in sections)
-        else end[name]
-        for name in end
-        if name in first
-    }
+    found = {}
+    for name in end:
+        if name in first:
+            try:
+                found[name] = first[name] + sum([after[name] - before[name] for before, after in sections])
+            except KeyError:
+                found[name] = end[name]
+    return found
 
 
 def _grown(before: Iterable[int], after: Iterable[int]) -> list[int]:

@@ -192,3 +192,38 @@ def test_a_file_is_read_again_and_one_that_is_gone_has_no_text(tmp_path: Path) -
     kept.close()
     assert why_unread(str(file)) == "no such file or directory"
     assert why_unread("/proc/self/stat") == ""
+
+
+def test_the_row_of_an_interface_is_not_that_of_one_whose_name_ends_alike() -> None:
+    row = ":1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+    text = f"{DEV} veth0{row.replace('1', '5')}eth0{row}  h0{row.replace('2', '6')}"
+    for names in ({"eth0"}, {"h0", "eth0"}, {"data0", "veth0"}, {"th0"}, {"face"}):
+        every = {name: columns for name, columns in interfaces.parse(text).items() if name in names}
+        used = interfaces.counted(frozenset(names))(text)
+        assert {name: interfaces.counts_in(used, name) for name in every} == {
+            name: interfaces.counts_of(columns) for name, columns in every.items()
+        }
+        assert len(used) == 8 * len(every)
+
+
+def test_a_namespace_whose_interfaces_have_no_queue_keeps_nothing() -> None:
+    def queue(kind: bytes) -> bytes:
+        named = netlink.ATTRIBUTE.pack(netlink.ATTRIBUTE.size + len(kind) + 1, qdisc.KIND) + kind + b"\0"
+        content = qdisc.TCMSG.pack(0, 1, 0, qdisc.ROOT, 0) + named.ljust((len(named) + 3) & ~3, b"\0")
+        return netlink.HEADER.pack(netlink.HEADER.size + len(content), 36, netlink.MULTI, netlink.NUMBER, 0) + content
+
+    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    assert qdisc.kept_in(queue(b"noqueue") * 2 + done) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(queue(b"noqueue") + queue(b"fq_codel") + done) == {qdisc.KEPT: 1}
+    assert qdisc.kept_in(done) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(b"") == {qdisc.KEPT: 1}, "without an answer it is asked again"
+
+
+def test_an_answer_ends_with_its_last_message_and_an_error_is_raised() -> None:
+    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    other = netlink.HEADER.pack(20, 36, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    assert [netlink._is_complete(data) for data in (other, done, other + done, b"")] == [False, True, True, False]
+    assert netlink.listed(other + done) == [bytes(4)]
+    refused = netlink.HEADER.pack(36, netlink.ERROR, 0, netlink.NUMBER, 0) + struct.pack("=i", -1) + bytes(16)
+    with pytest.raises(PermissionError):
+        netlink._is_complete(refused)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node
-from tare.counters import netlink
-from tare.counters.monitor import GroupUsage, HostWatch, Reader
+from tare.counters import monitor, netlink, qdisc
+from tare.counters.monitor import GroupUsage, HostWatch, Moment, Reader, Reading, joined_readings
 from tare.counters.sources import Sources
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
@@ -124,3 +124,30 @@ def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
     assert counted == {"pread": 1}
     usage.close()
     assert GroupUsage(Group(path="gone", hierarchies=group.hierarchies)).seconds() == 0.0
+
+
+def test_queues_are_read_in_turns_only_where_one_could_drop(
+    monkeypatch: pytest.MonkeyPatch, counted: Counter[str]
+) -> None:
+    monkeypatch.setattr(qdisc, "kept_in", lambda _: {qdisc.KEPT: 0})
+    shared = Sources()
+    (reader,) = readers(shared, 1)
+
+    def asked(*, whole: bool) -> int:
+        counted.clear()
+        taken.append(reader.take(whole=whole, moment=len(taken) + 2))
+        return counted["answer"]
+
+    taken = [reader.take(moment=1)]
+    try:
+        assert [asked(whole=False), asked(whole=True), asked(whole=False)] == [0, 1, 0]
+        monkeypatch.setattr(qdisc, "kept_in", lambda _: {qdisc.KEPT: 1})
+        assert asked(whole=True) == 1, "now there is one"
+        assert asked(whole=False) == 1
+        assert taken[-1].layout is not taken[-2].layout
+    finally:
+        reader.close()
+        shared.close()
+    readings = [Reading(moment=Moment(), nodes=(each,)) for each in taken]
+    start, end = joined_readings([(readings[0], readings[3]), (readings[4], readings[5])])
+    assert monitor.by_place(start, end).keys() >= {"machine localhost"}
