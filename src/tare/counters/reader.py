@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from tare.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
-from tare.counters.files import KernelFile, decoded
+from tare.counters.files import KernelFile, decoded, read_text
 from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.counters.sources import Content, Numbers, Parse, Sources
 from tare.counters.taken import Entry, Layout, Role, Taken
@@ -274,7 +274,7 @@ def _files_of(group: Group) -> dict[str, str]:
     }
     unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in scheduling.PRESSURES))
     found: dict[str, str] = {}
-    for hierarchy, folder in zip(group.hierarchies, group.folders, strict=True):
+    for hierarchy, folder in zip(group.hierarchies, group.names, strict=True):
         of_version = [name for controller in hierarchy.controllers for name in wanted.get(controller, ())]
         for name in unified if hierarchy.version == 2 else of_version:
             path = os.path.join(folder, name)
@@ -302,10 +302,10 @@ class GroupUsage:
 
 def usage_file(group: Group) -> tuple[str, ParseText]:
     """Return the file with a cgroup's CPU time, "" if there is none, and what parses it."""
-    for folder in group.folders:
-        nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
-        if nanoseconds.exists():
-            return str(nanoseconds), scheduling.nanoseconds_in
-        if table.exists() and "usage_usec" in table.read_text():
-            return str(table), scheduling.usage_in
+    for folder in group.names:
+        nanoseconds, table = os.path.join(folder, "cpuacct.usage"), os.path.join(folder, "cpu.stat")
+        if os.path.exists(nanoseconds):
+            return nanoseconds, scheduling.nanoseconds_in
+        if "usage_usec" in read_text(table):
+            return table, scheduling.usage_in
     return "", scheduling.usage_in
