@@ -2,8 +2,9 @@
 
 The CPU time of a reading of one node, with a 95 % bootstrap interval of its mean: whole; of what launches in turns
 share; and of the latter where the reading before was of the same moment. Then the share of a core that all readings
-take during a study like the quick start, from its first round to its end; the CPU time of the study's processes, which
-is read with them, is part of it. Exits 1 if the share exceeds .1 % of a core.
+take during a study like the quick start, from its first round to its end. Parsing them and joining those of a launch in
+turns, when it has ended, is part of it, and so is the CPU time of the study's processes, which is read with them.
+Exits 1 if the share exceeds .1 % of a core.
 """
 
 from __future__ import annotations
@@ -14,60 +15,67 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.stats
 
 from tare.cli.app import main as tare
 from tare.cluster.lab_site import LabSite
-from tare.counters.monitor import CounterValues, Reader
+from tare.counters import monitor
+from tare.counters.monitor import Reader, Taken
 from tare.deploy.hosts import Deployed
+
+T = TypeVar("T")
 
 REPOSITORY = Path(__file__).parents[1]
 BOUND = 0.001
 READINGS: dict[str, list[float]] = {}
-OF_STUDY: list[float] = []
+OF_STUDY: dict[str, list[float]] = {}
+INSIDE: list[str] = []
 BEGAN: list[float] = []
 LAST: dict[str, int] = {}
 """The moment of the last reading of each node."""
 
 
-def timed_read(self: Reader, *, whole: bool = True, moment: int = 0, **given: Any) -> CounterValues:
+def timed_take(self: Reader, *, whole: bool = True, moment: int = 0, **given: Any) -> Taken:
     """Read as before, and note the CPU time of the thread."""
     node = self._node.name
     kind = "whole" if whole else "repeated" if moment and moment == LAST.get(node) else "shared"
     LAST[node] = moment
     began = time.thread_time()
     try:
-        return plain_read(self, whole=whole, moment=moment, **given)
+        return plain_take(self, whole=whole, moment=moment, **given)
     finally:
         READINGS.setdefault(kind, []).append(time.thread_time() - began)
 
 
-def timed_counters(self: Deployed, *given: Any, **named: Any) -> CounterValues:
-    """Read all nodes as before, and note the CPU time of the thread, of what puts the values together, too."""
-    began = time.thread_time()
-    BEGAN.append(time.monotonic())
-    try:
-        return plain_counters(self, *given, **named)
-    finally:
-        OF_STUDY.append(time.thread_time() - began)
+def timed(plain: Callable[..., T], kind: str) -> Callable[..., T]:
+    """Return a function that does the same and notes the CPU time of the thread, of the outermost such call only."""
+
+    def call(*given: Any, **named: Any) -> T:
+        if INSIDE:
+            return plain(*given, **named)
+        INSIDE.append(kind)
+        BEGAN.append(time.monotonic())
+        began = time.thread_time()
+        try:
+            return plain(*given, **named)
+        finally:
+            OF_STUDY.setdefault(kind, []).append(time.thread_time() - began)
+            INSIDE.clear()
+
+    return call
 
 
-def timed_usage(self: LabSite) -> float:
-    """Read the CPU time of the study's processes as before, and note that of the thread."""
-    began = time.thread_time()
-    try:
-        return plain_usage(self)
-    finally:
-        OF_STUDY.append(time.thread_time() - began)
-
-
-plain_read, plain_counters, plain_usage = Reader.read, Deployed.counters, LabSite.usage_s
-Reader.read, Deployed.counters = timed_read, timed_counters  # type: ignore[method-assign]
-LabSite.usage_s = timed_usage  # type: ignore[method-assign]
+plain_take = Reader.take
+Reader.take = timed_take  # type: ignore[method-assign]
+Deployed.counters = timed(Deployed.counters, "whole readings of all nodes")  # type: ignore[method-assign]
+Deployed.take = timed(Deployed.take, "readings of all nodes")  # type: ignore[method-assign]
+LabSite.usage_s = timed(LabSite.usage_s, "CPU time of the study's processes")  # type: ignore[method-assign]
+monitor.joined_readings = timed(monitor.joined_readings, "parsing and joining readings")
 
 
 def interval(values: list[float]) -> str:
@@ -100,7 +108,9 @@ def main() -> int:
     for kind, values in READINGS.items():
         if len(values) > 1:
             print(f"a {kind} reading of a node: {interval(values)}")
-    wall_s, cpu_s = ended - BEGAN[0], sum(OF_STUDY)
+    for kind, values in OF_STUDY.items():
+        print(f"{kind}: {sum(values):.3f} s of CPU, n = {len(values)}")
+    wall_s, cpu_s = ended - BEGAN[0], sum(map(sum, OF_STUDY.values()))
     share = cpu_s / wall_s
     print(
         f"all readings: {cpu_s:.3f} s of CPU in {wall_s:.1f} s, {100 * share:.3f} % of a core (bound {100 * BOUND} %)"

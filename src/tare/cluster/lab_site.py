@@ -14,7 +14,8 @@ from pathlib import Path
 from tare.cluster import lab
 from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
-from tare.counters.usage import GroupUsage
+from tare.counters.monitor import GroupUsage
+from tare.counters.sources import Sources
 from tare.errors import MissingTool
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
@@ -34,7 +35,7 @@ from tare.services import docker
 class LabSite:
     """A lab that is up; `daemon_nodes` are the nodes' twins, which run Docker.
 
-    `usage` reads the lab's CPU time where that is done often.
+    `usage` reads the lab's CPU time where that is done often; `counted` reads what is counted for the machine.
     """
 
     name: str
@@ -46,9 +47,10 @@ class LabSite:
     allocation: Allocated | None = None
     services: dict[str, NodeService] = field(default_factory=dict)
     usage: GroupUsage | None = None
+    counted: Sources = field(default_factory=Sources)
 
     def service(self, node: Node) -> NodeService:
-        return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect))
+        return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect, self.counted))
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -148,7 +150,9 @@ class LabCluster(Cluster):
                 )
             usage = GroupUsage(made.group)
             stack.callback(usage.close)
-            yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
+            site = LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
+            stack.callback(site.counted.close)
+            yield site
 
 
 def _current_folder() -> tuple[str, ...]:

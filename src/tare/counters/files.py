@@ -11,34 +11,30 @@ SHORTEST_BLOCK: Final = 3072
 """Bytes; what is shorter is a whole file: the kernel fills its buffer of a page up to the last line that fits."""
 
 
-class KernelFiles:
-    """Kernel files that are read again and again: each stays open until `close`, which saves half of the time.
+class KernelFile:
+    """A kernel file that is read again and again: it stays open until `close`, which saves half of the time.
 
-    An open file below /proc/PID/net keeps its network namespace, so close them before the namespace is to end.
+    An open file below /proc/PID/net keeps its network namespace, so close it before the namespace is to end.
     """
 
-    def __init__(self) -> None:
-        self._open: dict[str, int] = {}
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = -1
 
-    def text(self, path: str) -> str:
-        """Return the current text of a file, "" if it cannot be read."""
+    def read(self) -> bytes:
+        """Return the current content, empty if the file cannot be read."""
         try:
-            file = self._open.get(path)
-            if file is None:
-                file = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return _whole(file)
+            if self._file < 0:
+                self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            return _whole(self._file)
         except OSError:
-            self._forget(path)
-            return ""
+            self.close()
+            return b""
 
     def close(self) -> None:
-        """Close all files."""
-        for path in tuple(self._open):
-            self._forget(path)
-
-    def _forget(self, path: str) -> None:
-        file = self._open.pop(path, None)
-        if file is not None:
+        """Close the file; the next reading opens it again."""
+        file, self._file = self._file, -1
+        if file >= 0:
             os.close(file)
 
 
@@ -49,7 +45,7 @@ def read_text(path: str) -> str:
     except OSError:
         return ""
     try:
-        return _whole(file)
+        return decoded(_whole(file))
     except OSError:
         return ""
     finally:
@@ -69,10 +65,15 @@ def why_unread(path: str) -> str:
     return ""
 
 
-def _whole(file: int) -> str:
+def decoded(content: bytes) -> str:
+    """Return the text of a kernel file's content."""
+    return content.decode("ascii", "replace")
+
+
+def _whole(file: int) -> bytes:
     """Return all of a file from its beginning. The kernel gives whole lines, in blocks of a page or more."""
     data = os.pread(file, READ_BYTES, 0)
     if len(data) >= SHORTEST_BLOCK:
         while more := os.pread(file, READ_BYTES, len(data)):
             data += more
-    return data.decode("ascii", "replace")
+    return data

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tare.counters.files import read_text
 from tare.host.devices import CLASSES
@@ -17,6 +18,7 @@ PORT_UNIT: Final = 4
 COLUMNS: Final = 16
 LOST: Final = {"rx_errors": 2, "rx_dropped": 3, "tx_errors": 10, "tx_dropped": 11}
 """The columns of /proc/net/dev that count what an interface did not deliver."""
+USED: Final = (0, 1, 8, 9, *LOST.values())
 
 
 def parse(text: str) -> dict[str, tuple[int, ...]]:
@@ -41,10 +43,47 @@ def counts_of(columns: tuple[int, ...]) -> Counts:
     return columns[0], columns[1], columns[8], columns[9]
 
 
-def lost(found: dict[str, tuple[int, ...]], names: Collection[str]) -> dict[str, int]:
-    """Return what the interfaces of these names did not deliver, summed; `found` is what `parse` returned."""
-    watched = [found[name] for name in names if found.get(name)]
-    return {word: sum(columns[at] for columns in watched) for word, at in LOST.items()} if watched else {}
+@lru_cache(maxsize=256)
+def counted(names: frozenset[str]) -> Callable[[str], dict[object, int]]:
+    """Return what parses the text of /proc/net/dev into the columns that are used of these interfaces.
+
+    The numbers are by name and column. Equal names have the same function, so that what it found is shared.
+    """
+
+    def parse_counted(text: str) -> dict[object, int]:
+        found: dict[object, int] = {}
+        for name in names:
+            columns = _row_of(name, text).split()
+            if len(columns) >= COLUMNS:
+                found.update({(name, at): int(columns[at]) for at in USED})
+        return found
+
+    return parse_counted
+
+
+def _row_of(name: str, text: str) -> str:
+    """Return the row of an interface in the text of /proc/net/dev, "" if there is none. The other rows are not parsed.
+
+    A row begins with blanks; another name may end with this one.
+    """
+    label = f"{name}:"
+    at = text.find(label)
+    while at > 0 and text[at - 1] not in " \n":
+        at = text.find(label, at + 1)
+    return text[at + len(label) :].partition("\n")[0] if at > 0 else ""
+
+
+def counts_in(numbers: Mapping[Any, float], name: str) -> Counts | None:
+    """Return bytes and packets of an interface from what `counted` parsed, None if it is not there."""
+    if (name, 0) not in numbers:
+        return None
+    return int(numbers[name, 0]), int(numbers[name, 1]), int(numbers[name, 8]), int(numbers[name, 9])
+
+
+def lost(numbers: Mapping[Any, float], names: Collection[str]) -> dict[str, float]:
+    """Return what the interfaces of these names did not deliver, summed, from what `counted` parsed."""
+    present = [name for name in names if (name, 0) in numbers]
+    return {word: sum(numbers[name, at] for name in present) for word, at in LOST.items()} if present else {}
 
 
 def interface_counters(pid: int) -> dict[str, Counts]:

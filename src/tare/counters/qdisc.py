@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tare.counters.netlink import Message, attributes, text_of
+from tare.counters.netlink import ATTRIBUTE, Message, attributes, listed, text_of
 
 KIND: Final = 1
 OPTIONS: Final = 2
@@ -21,6 +21,9 @@ ROOT: Final = 0xFFFFFFFF
 BACKLOG: Final = "qdisc_backlog_bytes"
 """What waits now: a state that does not only grow."""
 FQ_CODEL_LIMIT: Final = 2
+KEPT: Final = "queues"
+NO_QUEUE: Final = ATTRIBUTE.pack(ATTRIBUTE.size + 8, KIND) + b"noqueue\0"
+"""The attribute `KIND` of an interface without a queue, where nothing waits."""
 TOTALS: Final = (BACKLOG, "qdisc_drops", "qdisc_requeues", "qdisc_overlimits")
 
 
@@ -76,6 +79,21 @@ def limit_of(kind: str, options: bytes) -> int:
     if kind == "fq_codel" and len(value := attributes(options).get(FQ_CODEL_LIMIT, b"")) >= 4:
         return int(struct.unpack_from("=I", value)[0])
     return 0
+
+
+def totals(answer: bytes) -> dict[str, int]:
+    """Return the counters of a namespace's queues, summed over interfaces, from the answer to `netlink.GET_QDISCS`.
+
+    An interface counts with its largest queue, because a queue with others inside also counts what they drop. Nothing
+    is returned if there was no answer.
+    """
+    return totals_in(listed(answer)) if answer else {}
+
+
+def kept_in(answer: bytes) -> dict[str, int]:
+    """Return how many queues there are that can keep or drop packets, from the answer to `netlink.GET_QDISCS`."""
+    every = listed(answer)
+    return {KEPT: sum(NO_QUEUE not in message for message in every)} if answer else {KEPT: 1}
 
 
 def totals_in(dump: Iterable[bytes]) -> dict[str, int]:

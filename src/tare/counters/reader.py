@@ -1,41 +1,52 @@
 """Read all counters of a node's hosts, again and again; cumulative ones, so that no burst is missed.
 
 A reading is whole, or only of what several deployments use in turns: the node's network namespace and the CPU times.
-Whatever belongs to one deployment alone does not change while it sleeps. See `values.joined`. What all deployments of a
-node share comes from `Sources` that their readers share, too: the end of one section is the beginning of the next.
+Whatever belongs to one deployment alone does not change while it sleeps. A reading only takes what the sources contain;
+`taken` parses it. What all deployments of a node share comes from `Sources` that their readers share, too: the end of
+one section is the beginning of the next.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from tare.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
+from tare.counters.files import KernelFile, decoded, read_text
 from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
-from tare.counters.sources import Sources
-from tare.counters.usage import usage_file
+from tare.counters.sources import Content, Numbers, Parse, Sources
+from tare.counters.taken import Entry, Layout, Role, Taken
 from tare.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
 from tare.node import Watch, unreadable
 from tare.node.cgroups import Group
 
 Count = Callable[[Watch], Counts]
-Numbers = dict[str, float]
-Parse = Callable[[str], Mapping[str, float]]
-OF_GROUP: Final[Mapping[str, Parse]] = {
+ParseText = Callable[[str], Numbers]
+OF_GROUP: Final[Mapping[str, ParseText]] = {
     "memory.stat": partial(memory.parse, names=memory.OF_GROUP),
     "memory.events": memory.limit_hits,
     "memory.failcnt": memory.limit_hits,
     **{f"{kind}.pressure": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
 """What is read of a cgroup in a whole reading; throttling is read in every one."""
-OF_MACHINE: Final[Mapping[str, Parse]] = {
+OF_MACHINE: Final[Mapping[str, ParseText]] = {
+    "/proc/net/softnet_stat": softnet.parse,
+    "/proc/softirqs": softnet.parse_softirqs,
+}
+OF_MACHINE_WHOLE: Final[Mapping[str, ParseText]] = {
     "/proc/vmstat": partial(memory.parse, names=memory.OF_MACHINE),
     **{f"/proc/pressure/{kind}": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
+
+
+@lru_cache(maxsize=256)
+def of_text(parse: ParseText) -> Parse:
+    """Return what parses the content of a text file; it is the same function for the same `parse`."""
+    return lambda content: parse(decoded(content))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,20 +67,42 @@ class _Namespace:
     def folder(self) -> str:
         return f"/proc/{self.pid or 'self'}/net"
 
+    def entries(self) -> Iterator[Entry]:
+        """Yield what is read of it: interfaces, protocols, connection tracking, queues."""
+
+        def file(name: str, parse: ParseText, role: Role = Role.COUNTERS) -> Entry:
+            return Entry(self.sources.file(f"{self.folder}/{name}"), of_text(parse), self.scope, role)
+
+        if self.watches:
+            names = frozenset(watch.interface for watch in self.watches)
+            yield file("dev", interfaces.counted(names), Role.INTERFACES)
+        yield file("snmp", tcp.parse if self.has_ranks else tcp.parse_path)
+        if self.has_ranks:
+            yield file("netstat", tcp.parse)
+        yield file("stat/nf_conntrack", conntrack.parse)
+        yield Entry(self.sources.queues(self.pid), qdisc.totals, self.scope, Role.QUEUES)
+
 
 class Reader:
     """Read the counters of one node's hosts, of which there is at least one; files stay open until `close`.
 
     `count` returns the values of watches that their network counts itself. `shared` reads what the node's deployments
-    share; its owner closes it.
+    share, `machine` what all nodes of a machine share; their owners close them.
     """
 
-    def __init__(self, hosts: Sequence[HostWatch], count: Count | None = None, shared: Sources | None = None) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[HostWatch],
+        count: Count | None = None,
+        shared: Sources | None = None,
+        machine: Sources | None = None,
+    ) -> None:
         self._hosts = tuple(hosts)
         self._node = self._hosts[0].node
         self._count = count
         self._own = Sources()
         self._shared = shared or self._own
+        self._machine = machine or self._shared
         self._namespaces = self._find_namespaces()
         self._others = tuple(
             watch for host in self._hosts for watch in host.watches if self._counts(watch) or ":" in watch.interface
@@ -80,47 +113,31 @@ class Reader:
             for group in host.groups
             if group.hierarchies
         }
-        self._usage = usage_file(self._node.group)
+        self._layouts: dict[bool, Layout] = {}
         self._lacking: tuple[str, ...] | None = None
 
-    def read(
-        self, *, job_s: float | None = None, whole: bool = True, machine: bool = True, moment: int = 0
-    ) -> CounterValues:
-        """Return the current values.
+    def take(self, *, job_s: float | None = None, whole: bool = True, machine: bool = True, moment: int = 0) -> Taken:
+        """Take a reading, which is parsed later.
 
         `job_s` is the CPU time of the node's jobs where they have no cgroup. Without `machine`, the counters of the
         machine are left out: another of its nodes reads them. What was read at the same `moment` for another deployment
         is not read again.
         """
-        self._own.begin()
-        if self._shared is not self._own:
-            self._shared.begin(moment)
-        found: dict[Key, Counts] = {}
-        unread: dict[Key, str] = {}
-        growing: dict[Scope, Numbers] = {}
-        states: dict[Scope, Numbers] = {}
-        for each in self._namespaces:
-            if whole or each.shared:
-                lost = self._read_interfaces(each, found, unread)
-                growing[each.scope], states[each.scope] = _read_namespace(each, lost)
-        self._read_other_watches(found, unread)
-        throttled_s = self._read_groups(growing, whole=whole)
-        times = self._read_machine(growing, whole=whole) if machine else (0.0, 0.0, 0.0)
-        if whole and self._lacking is None:
-            self._lacking = self._find_lacking()
-        return CounterValues(
-            interfaces=found,
-            unread=unread,
-            growing=growing,
-            states=states,
-            lacking=self._lacking or (),
-            machine=self._node.machine,
-            busy_s=times[0],
-            steal_s=times[1],
-            softirq_s=times[2],
-            job_s=self._usage_s() if job_s is None else job_s,
-            throttled_s=throttled_s,
-        )
+        layout = self._layouts.get(machine) or self._lay_out(moment, machine=machine)
+        contents = [source.take(moment) for source in (layout.sources if whole else layout.shared_sources)]
+        taken = Taken(layout=layout, contents=contents, given_s=job_s)
+        unread = self._unread(layout, contents)
+        counts = self._read_other_watches(unread) if self._others else {}
+        if whole:
+            self._check_whole(taken)
+        taken.counts, taken.unread, taken.lacking = counts, unread, self._lacking or ()
+        return taken
+
+    def read(
+        self, *, job_s: float | None = None, whole: bool = True, machine: bool = True, moment: int = 0
+    ) -> CounterValues:
+        """Return the current values; see `take`."""
+        return self.take(job_s=job_s, whole=whole, machine=machine, moment=moment).values()
 
     def close(self) -> None:
         """Close what is open: it keeps namespaces."""
@@ -151,22 +168,54 @@ class Reader:
         """Return whether the network of a watch counts it itself."""
         return watch.by_network and self._count is not None
 
-    def _read_interfaces(self, each: _Namespace, found: dict[Key, Counts], unread: dict[Key, str]) -> Numbers:
-        """Read the watched interfaces of a network namespace; return what they did not deliver."""
-        if not each.watches:
-            return {}
-        rows = each.sources.parsed(f"{each.folder}/dev", interfaces.rows)
-        columns = {name: interfaces.columns_of(rows.get(name, "")) for name in {w.interface for w in each.watches}}
-        for watch in each.watches:
-            key = (self._node.machine, watch.pid, watch.interface)
-            if columns[watch.interface]:
-                found[key] = interfaces.counts_of(columns[watch.interface])
-            elif not rows and (why := unreadable.of_process(watch.pid)):
-                unread[key] = why
-        return dict(interfaces.lost(columns, columns))
+    def _lay_out(self, moment: int, *, machine: bool) -> Layout:
+        """Return what is read with or without the counters of the machine; what is shared comes first.
 
-    def _read_other_watches(self, found: dict[Key, Counts], unread: dict[Key, str]) -> None:
-        """Read what networks count themselves, and adapters' ports."""
+        Queues are only where a namespace has one that could drop packets.
+        """
+        shared = [entry for each in self._namespaces if each.shared for entry in each.entries()]
+        own = [entry for each in self._namespaces if not each.shared for entry in each.entries()]
+        without_queue = [entry for entry in shared if _has_no_queue(entry, moment)]
+        shared = [entry for entry in shared if entry not in without_queue]
+        own = [*without_queue, *own]
+        path, parse = usage_file(self._node.group)
+        if path:
+            name = (self._node.machine, self._node.name, "")
+            shared.append(Entry(self._shared.file(path), of_text(parse), name, Role.USAGE))
+        for scope, files in self._groups.items():
+            if "cpu.stat" in files:
+                throttled = of_text(scheduling.throttling_in)
+                shared.append(Entry(self._own.file(files["cpu.stat"]), throttled, scope, Role.THROTTLING))
+            parsers = ((files[name], of_text(parse)) for name, parse in OF_GROUP.items() if name in files)
+            own += [Entry(self._own.file(path), parse, scope) for path, parse in parsers]
+        if machine:
+            scope = (self._node.machine, place_of_machine(self._node.machine), "")
+            shared.append(Entry(self._machine.file("/proc/stat"), of_text(scheduling.machine_in), scope, Role.MACHINE))
+            shared += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE.items()]
+            own += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE_WHOLE.items()]
+        watches = {each.scope: tuple(each.watches) for each in self._namespaces}
+        layout = Layout(
+            machine=self._node.machine,
+            entries=(*shared, *own),
+            shared=len(shared),
+            without_queue=tuple(range(len(shared), len(shared) + len(without_queue))),
+            watches=watches,
+        )
+        return self._layouts.setdefault(machine, layout)
+
+    def _unread(self, layout: Layout, contents: Sequence[Content]) -> dict[Key, str]:
+        """Return the watched interfaces that may not be read, with the reason."""
+        found: dict[Key, str] = {}
+        for at in layout.interfaces:
+            if at < len(contents) and not contents[at].data:
+                for watch in layout.watches[layout.entries[at].scope]:
+                    if why := unreadable.of_process(watch.pid):
+                        found[self._node.machine, watch.pid, watch.interface] = why
+        return found
+
+    def _read_other_watches(self, unread: dict[Key, str]) -> dict[Key, Counts]:
+        """Return what networks count themselves, and adapters' ports; add to `unread` what cannot be read."""
+        found: dict[Key, Counts] = {}
         for watch in self._others:
             key = (self._node.machine, watch.pid, watch.interface)
             if watch.by_network and self._count is not None:
@@ -175,46 +224,20 @@ class Reader:
                 found[key] = values
             elif why := unreadable.of_port(watch.interface, PORT_COUNTERS):
                 unread[key] = why
+        return found
 
-    def _read_groups(self, growing: dict[Scope, Numbers], *, whole: bool) -> float | None:
-        """Read the hosts' cgroups; return for how long they were throttled, None if that is not reported."""
-        total_s: float | None = None
-        for scope, files in self._groups.items():
-            parsed = self._own.parsed
-            throttled = parsed(files["cpu.stat"], scheduling.throttling_in) if "cpu.stat" in files else {}
-            if throttled:
-                total_s = (total_s or 0.0) + throttled["throttled_s"]
-            numbers = dict(throttled)
-            if whole:
-                for name, parse in OF_GROUP.items():
-                    numbers |= parsed(files[name], parse) if name in files else {}
-            growing[scope] = numbers
-        return total_s
+    def _check_whole(self, taken: Taken) -> None:
+        """Note what cannot be read. Plan anew if a queue was added to a namespace that had none."""
+        if self._lacking is None:
+            self._lacking = self._find_lacking(taken)
+        if any(taken.contents[at].parsed(qdisc.kept_in)[qdisc.KEPT] for at in taken.layout.without_queue):
+            self._layouts.clear()
 
-    def _read_machine(self, growing: dict[Scope, Numbers], *, whole: bool) -> tuple[float, float, float]:
-        """Read what is counted for the whole machine; return its busy, steal and softirq times."""
-        parsed = self._shared.parsed
-        times, switches = parsed("/proc/stat", scheduling.machine_in)
-        numbers: Numbers = {
-            **switches,
-            **parsed("/proc/net/softnet_stat", softnet.parse),
-            **parsed("/proc/softirqs", softnet.parse_softirqs),
-        }
-        if whole:
-            for path, parse in OF_MACHINE.items():
-                numbers |= parsed(path, parse)
-        growing[self._node.machine, place_of_machine(self._node.machine), ""] = numbers
-        return times
-
-    def _usage_s(self) -> float:
-        """Return the CPU time of the node's cgroup in seconds."""
-        path, parse = self._usage
-        return self._shared.parsed(path, parse) if path else 0.0
-
-    def _find_lacking(self) -> tuple[str, ...]:
+    def _find_lacking(self, taken: Taken) -> tuple[str, ...]:
         """Return which sources of counters cannot be read here, and why."""
-        found = list(self._shared.lacking())
-        if any(each.sources.queues(each.pid) is None for each in self._namespaces):
+        found = list(self._machine.lacking())
+        pairs = zip(taken.layout.entries, taken.contents, strict=True)
+        if any(entry.role is Role.QUEUES and not content.data for entry, content in pairs):
             found.append("queueing disciplines (a network namespace cannot be entered)")
         if not any("cpu.stat" in files for files in self._groups.values()):
             found.append("throttling (the job has no cgroup of its own)")
@@ -230,18 +253,9 @@ def read(places: Sequence[HostWatch], count: Count | None = None, *, job_s: floa
         reader.close()
 
 
-def _read_namespace(each: _Namespace, lost: Numbers) -> tuple[Numbers, Numbers]:
-    """Return what grows in a network namespace, and its states: losses, protocols, connection tracking, queues."""
-    parsed = each.sources.parsed
-    protocols = parsed(f"{each.folder}/snmp", tcp.parse)
-    if each.has_ranks:
-        numbers = lost | protocols | parsed(f"{each.folder}/netstat", tcp.parse)
-    else:
-        numbers = lost | tcp.of_path(protocols)
-    numbers |= parsed(f"{each.folder}/stat/nf_conntrack", conntrack.parse)
-    numbers |= each.sources.queues(each.pid) or {}
-    state: Numbers = {name: numbers.pop(name) for name in (conntrack.ENTRIES, qdisc.BACKLOG) if name in numbers}
-    return numbers, state
+def _has_no_queue(entry: Entry, moment: int) -> bool:
+    """Return whether an entry lists the queues of a namespace, and there is none that can keep or drop packets."""
+    return entry.role is Role.QUEUES and not entry.source.take(moment).parsed(qdisc.kept_in)[qdisc.KEPT]
 
 
 def _ident(pid: int) -> str:
@@ -260,10 +274,38 @@ def _files_of(group: Group) -> dict[str, str]:
     }
     unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in scheduling.PRESSURES))
     found: dict[str, str] = {}
-    for hierarchy, folder in zip(group.hierarchies, group.folders, strict=True):
+    for hierarchy, folder in zip(group.hierarchies, group.names, strict=True):
         of_version = [name for controller in hierarchy.controllers for name in wanted.get(controller, ())]
         for name in unified if hierarchy.version == 2 else of_version:
             path = os.path.join(folder, name)
             if os.access(path, os.R_OK):
                 found[name] = path
     return found
+
+
+class GroupUsage:
+    """The CPU time of a cgroup that exists; its file stays open until `close`."""
+
+    def __init__(self, group: Group) -> None:
+        path, self._parse = usage_file(group)
+        self._file = KernelFile(path) if path else None
+
+    def seconds(self) -> float:
+        """Return the CPU time in seconds, 0 if nothing counts it."""
+        return self._parse(decoded(self._file.read()))[scheduling.USAGE] if self._file else 0.0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+def usage_file(group: Group) -> tuple[str, ParseText]:
+    """Return the file with a cgroup's CPU time, "" if there is none, and what parses it."""
+    for folder in group.names:
+        nanoseconds, table = os.path.join(folder, "cpuacct.usage"), os.path.join(folder, "cpu.stat")
+        if os.path.exists(nanoseconds):
+            return nanoseconds, scheduling.nanoseconds_in
+        if "usage_usec" in read_text(table):
+            return table, scheduling.usage_in
+    return "", scheduling.usage_in

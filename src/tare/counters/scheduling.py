@@ -11,6 +11,10 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PRESSURES: Final = ("cpu", "memory", "io")
 """The resources for which the kernel counts waiting (PSI), in files of the machine and of cgroups."""
 US_PER_S: Final = 1e6
+TIMES: Final = ("busy_s", "steal_s", "softirq_s")
+"""The names of the CPU times of a machine."""
+USAGE: Final = "job_s"
+"""The name of the CPU time of a cgroup."""
 THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
 """Units per second of the throttled time in `cpu.stat`, in cgroup v1 and v2."""
 
@@ -33,20 +37,20 @@ def switches_in(stat: str) -> dict[str, int]:
     return {"context_switches": int(rest.split("\n", 1)[0])} if found else {}
 
 
-def machine_in(stat: str) -> tuple[tuple[float, float, float], dict[str, int]]:
-    """Return the CPU times and the context switches in the text of /proc/stat."""
-    return times_in(stat), switches_in(stat)
+def machine_in(stat: str) -> dict[str, float]:
+    """Return the CPU times and the context switches in the text of /proc/stat by name."""
+    return dict(zip(TIMES, times_in(stat), strict=True)) | switches_in(stat)
 
 
-def nanoseconds_in(usage: str) -> float:
+def nanoseconds_in(usage: str) -> dict[str, float]:
     """Return a cgroup's CPU time in seconds, from the text of its `cpuacct.usage`, 0 if that has none."""
-    return int(usage) / 1e9 if usage.strip().isdigit() else 0.0
+    return {USAGE: int(usage) / 1e9 if usage.strip().isdigit() else 0.0}
 
 
-def usage_in(stat: str) -> float:
+def usage_in(stat: str) -> dict[str, float]:
     """Return a cgroup's CPU time in seconds, from the text of its `cpu.stat` (cgroup v2), 0 if that has none."""
     text = stat.partition("usage_usec ")[2].split("\n", 1)[0]
-    return int(text) / 1e6 if text.strip().isdigit() else 0.0
+    return {USAGE: int(text) / 1e6 if text.strip().isdigit() else 0.0}
 
 
 def throttling_in(stat: str) -> dict[str, float]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from tare.counters import netlink, qdisc
-from tare.counters.files import KernelFiles, why_unread
+from tare.counters import netlink
+from tare.counters.files import KernelFile, why_unread
 from tare.errors import InfrastructureError
 
-T = TypeVar("T")
+Numbers = Mapping[Any, float]
+"""What a source's content says, by name. It is shared and must not be changed."""
+Parse = Callable[[bytes], Numbers]
 NAMED: Final = {
     "TCP": "/proc/self/net/netstat",
     "connection tracking": "/proc/self/net/stat/nf_conntrack",
@@ -21,52 +23,64 @@ NAMED: Final = {
 """The sources that a kernel may lack or forbid, by name."""
 
 
-class Sources:
-    """Sources that are read again and again. Each is read once at a moment, and parsed only if its text has changed.
+class Content:
+    """What a source contained at a moment, empty if it could not be read. It is parsed when that is asked for, once."""
 
-    Files and sockets stay open until `close`, and so do the network namespaces that they belong to. Results are shared
-    and must not be changed.
-    """
+    __slots__ = ("_parsed", "data")
 
-    def __init__(self) -> None:
-        self._files = KernelFiles()
-        self._sockets: dict[int, netlink.Netlink] = {}
-        self._moment = 0
-        self._read: dict[tuple[str, Callable[[str], Any]], Any] = {}
-        self._queues: dict[int, Mapping[str, int] | None] = {}
-        self._texts: dict[tuple[str, Callable[[str], Any]], tuple[str, Any]] = {}
-        self._lacking: tuple[str, ...] | None = None
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._parsed: dict[Parse, Numbers] = {}
 
-    def begin(self, moment: int = 0) -> None:
-        """Begin a reading; what was read at the same moment is not read again. Moment 0 is always a new one."""
-        if not moment or moment != self._moment:
-            self._read.clear()
-            self._queues.clear()
-        self._moment = moment
-
-    def parsed(self, path: str, parse: Callable[[str], T]) -> T:
-        """Return what `parse` finds in the text of a file, which is "" if the file cannot be read."""
-        key = path, parse
-        if key in self._read:
-            found: T = self._read[key]
-            return found
-        text = self._files.text(path)
-        last = self._texts.get(key)
-        if last is None or last[0] != text:
-            last = self._texts[key] = text, parse(text)
-        self._read[key] = found = last[1]
+    def parsed(self, parse: Parse) -> Numbers:
+        """Return what `parse` finds in it."""
+        found = self._parsed.get(parse)
+        if found is None:
+            found = self._parsed[parse] = parse(self.data)
         return found
 
-    def queues(self, pid: int) -> Mapping[str, int] | None:
-        """Return the counters of the queues in a process's network namespace, None if they cannot be read."""
-        if pid not in self._queues:
-            try:
-                if pid not in self._sockets:
-                    self._sockets[pid] = netlink.Netlink(pid)
-                self._queues[pid] = qdisc.totals_in(self._sockets[pid].messages(netlink.GET_QDISCS))
-            except (OSError, InfrastructureError):
-                self._queues[pid] = None
-        return self._queues[pid]
+
+class Source:
+    """A source that is read again and again, but once at a moment."""
+
+    __slots__ = ("_content", "_moment", "_read", "close")
+
+    def __init__(self, read: Callable[[], bytes], close: Callable[[], None]) -> None:
+        self._read = read
+        self._moment = 0
+        self._content = Content(b"")
+        self.close = close
+
+    def take(self, moment: int) -> Content:
+        """Return the content at a moment; moment 0 is always a new one. It is the last content if nothing changed."""
+        if not moment or moment != self._moment:
+            self._moment = moment
+            data = self._read()
+            if data != self._content.data:
+                self._content = Content(data)
+        return self._content
+
+
+class Sources:
+    """Sources by what they read. Files and sockets stay open until `close`, and so do their network namespaces."""
+
+    def __init__(self) -> None:
+        self._found: dict[str | int, Source] = {}
+        self._lacking: tuple[str, ...] | None = None
+
+    def file(self, path: str) -> Source:
+        """Return the source that is a file."""
+        if path not in self._found:
+            file = KernelFile(path)
+            self._found[path] = Source(file.read, file.close)
+        return self._found[path]
+
+    def queues(self, pid: int) -> Source:
+        """Return the source that lists the queues in a process's network namespace, for `qdisc.totals`."""
+        if pid not in self._found:
+            queues = _Queues(pid)
+            self._found[pid] = Source(queues.read, queues.close)
+        return self._found[pid]
 
     def lacking(self) -> tuple[str, ...]:
         """Return which sources cannot be read here, and why."""
@@ -76,9 +90,31 @@ class Sources:
 
     def close(self) -> None:
         """Close what is open and forget what was read."""
-        self._files.close()
-        for each in self._sockets.values():
+        for each in self._found.values():
             each.close()
-        for kept in (self._sockets, self._read, self._queues, self._texts):
-            kept.clear()
-        self._moment, self._lacking = 0, None
+        self._found.clear()
+        self._lacking = None
+
+
+class _Queues:
+    """The queueing disciplines in a process's network namespace; the socket stays open until `close`."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._socket: netlink.Netlink | None = None
+
+    def read(self) -> bytes:
+        """Return the kernel's answer, empty if the namespace cannot be entered or does not answer."""
+        try:
+            if self._socket is None:
+                self._socket = netlink.Netlink(self._pid)
+            return self._socket.answer(netlink.GET_QDISCS)
+        except (OSError, InfrastructureError):
+            self.close()
+            return b""
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -15,8 +14,8 @@ NAMES: Final = frozenset(
         "UdpRcvbufErrors",
     }
 )  # fmt: skip
-OF_PATH: Final = "Ip"
-"""What begins the names of the counters that a node without any rank counts for the packets that it forwards."""
+OF_PATH: Final = "Ip:"
+"""What begins the first line of /proc/net/snmp, with the counters of packets that a node without any rank forwards."""
 
 
 def parse(text: str) -> dict[str, int]:
@@ -34,9 +33,10 @@ def parse(text: str) -> dict[str, int]:
     return found
 
 
-def of_path(counted: Mapping[str, int]) -> dict[str, int]:
+def parse_path(text: str) -> dict[str, int]:
     """Return those of the counters that concern packets which a node without any rank forwards."""
-    return {name: value for name, value in counted.items() if name.startswith(OF_PATH)}
+    lines = text.split("\n", 2)
+    return parse("\n".join(lines[:2])) if lines[0].startswith(OF_PATH) else {}
 
 
 @lru_cache(maxsize=64)

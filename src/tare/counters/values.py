@@ -51,6 +51,10 @@ class Moment:
     site_s: float = 0.0
     tare_s: float = field(default_factory=time.process_time)
 
+    def ours_s(self, job_s: float) -> float:
+        """Return the CPU time of the study and of tare, which is at least that of the jobs."""
+        return max(self.site_s, job_s) + self.tare_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterValues:
@@ -99,7 +103,7 @@ def merged(nodes: Sequence[CounterValues], moment: Moment) -> CounterValues:
         steal_s=sum(each.steal_s for each in machines),
         softirq_s=sum(each.softirq_s for each in machines),
         job_s=job_s,
-        ours_s=max(moment.site_s, job_s) + moment.tare_s,
+        ours_s=moment.ours_s(job_s),
         throttled_s=sum(throttled) if throttled else None,
     )
 
@@ -115,10 +119,14 @@ def joined(sections: Sequence[tuple[CounterValues, CounterValues]]) -> tuple[Cou
         for each in pair:
             unread |= each.unread
     last = CounterValues(
-        interfaces=_joined_counts([(a.interfaces, b.interfaces) for a, b in sections]),
+        interfaces=joined_counts([(a.interfaces, b.interfaces) for a, b in sections]),
         unread=unread,
         growing={
-            scope: _joined_numbers([(a.growing.get(scope, {}), b.growing.get(scope, {})) for a, b in sections])
+            scope: joined_numbers(
+                first.growing[scope],
+                end.growing[scope],
+                [(a.growing.get(scope, {}), b.growing.get(scope, {})) for a, b in sections],
+            )
             for scope in end.growing
             if scope in first.growing
         },
@@ -143,7 +151,8 @@ def _sum(sections: Sequence[tuple[CounterValues, CounterValues]], name: str) -> 
     return start + grown
 
 
-def _joined_counts(sections: Sequence[tuple[Mapping[Key, Counts], Mapping[Key, Counts]]]) -> dict[Key, Counts]:
+def joined_counts(sections: Sequence[tuple[Mapping[Key, Counts], Mapping[Key, Counts]]]) -> dict[Key, Counts]:
+    """Return the first counts of interfaces and what they grew during all sections (see `joined`)."""
     found: dict[Key, Counts] = {}
     first, end = sections[0][0], sections[-1][1]
     for key in first.keys() & end.keys():
@@ -155,15 +164,23 @@ def _joined_counts(sections: Sequence[tuple[Mapping[Key, Counts], Mapping[Key, C
     return found
 
 
-def _joined_numbers(sections: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:
-    first, end = sections[0][0], sections[-1][1]
-    return {
-        name: first[name] + sum(after[name] - before[name] for before, after in sections)
-        if all(name in before and name in after for before, after in sections)
-        else end[name]
-        for name in end
-        if name in first
-    }
+def joined_numbers(
+    first: Mapping[Any, float],
+    end: Mapping[Any, float],
+    sections: Sequence[tuple[Mapping[Any, float], Mapping[Any, float]]],
+) -> dict[Any, float]:
+    """Return the first numbers and what they grew during sections.
+
+    Sections in which nothing changed may be left out. A number that is missing in one is the one at the end.
+    """
+    found = {}
+    for name in end:
+        if name in first:
+            try:
+                found[name] = first[name] + sum([after[name] - before[name] for before, after in sections])
+            except KeyError:
+                found[name] = end[name]
+    return found
 
 
 def _grown(before: Iterable[int], after: Iterable[int]) -> list[int]:

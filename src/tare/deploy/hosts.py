@@ -15,7 +15,7 @@ from tare.launch.srun import entered_by_ranks
 from tare.model import Environment, Launching, Placement
 from tare.node import Endpoint
 from tare.node_service import NodeService
-from tare.node_service.local import watch_of
+from tare.node_service.local import LocalNode, watch_of
 from tare.node_service.sides import Side
 
 
@@ -91,14 +91,22 @@ class Deployed:
             yield
 
     def counters(self, moment: monitor.Moment | None = None, *, whole: bool = True) -> monitor.CounterValues:
-        """Return the counters of all nodes at a moment, by default now.
+        """Return the counters of all nodes at a moment, by default now (see `take`)."""
+        return self.take(moment or monitor.Moment(), whole=whole).values()
+
+    def take(self, moment: monitor.Moment, *, whole: bool = True) -> monitor.Reading:
+        """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
 
         Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes.
         """
-        moment = moment or monitor.Moment()
-        first = {node.node.machine: node for node in reversed(self.nodes)}
-        each = [node.counters(self.name, whole, first[node.node.machine] is node, moment.number) for node in self.nodes]
-        return monitor.merged(each, moment)
+        machines: set[str] = set()
+        taken: list[monitor.NodeReading] = []
+        for node in self.nodes:
+            machine = node.node.machine
+            asked = (self.name, whole, machine not in machines, moment.number)
+            machines.add(machine)
+            taken.append(node.take(*asked) if isinstance(node, LocalNode) else monitor.Given(node.counters(*asked)))
+        return monitor.Reading(moment=moment, nodes=tuple(taken))
 
     def state(self) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""

@@ -39,10 +39,10 @@ class _Deployment:
     reader: monitor.Reader | None = None
     state: tuple[Mapping[str, str], ...] = ()
 
-    def open_reader(self, shared: Sources) -> monitor.Reader:
-        """Return what reads the counters of its hosts; `shared` reads what all deployments of the node share."""
+    def open_reader(self, shared: Sources, machine: Sources | None) -> monitor.Reader:
+        """Return what reads the counters of its hosts; deployments of the node share `shared`, its nodes `machine`."""
         if self.reader is None:
-            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared)
+            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared, machine)
         return self.reader
 
     def close_reader(self) -> None:
@@ -57,15 +57,19 @@ class _Deployment:
 
 
 class LocalNode:
-    """A `NodeService` in this process. `folder` is the run's; `connect` connects a pod to the control network."""
+    """A `NodeService` in this process. `folder` is the run's; `connect` connects a pod to the control network.
 
-    def __init__(self, node: Node, folder: Path, connect: Connect) -> None:
+    `machine` reads what is counted for the whole machine. Its nodes may share it; its owner closes it.
+    """
+
+    def __init__(self, node: Node, folder: Path, connect: Connect, machine: Sources | None = None) -> None:
         self.node = node
         self._folder = folder
         self._connect = connect
         self._deployments: dict[str, _Deployment] = {}
         self._surroundings: NodeHas | None = None
         self._counted = Sources()
+        self._machine = machine
 
     def import_image(self, tag: str, archive: Path) -> None:
         docker.import_image(self.node, archive, tag)
@@ -146,10 +150,14 @@ class LocalNode:
         limits.prefer(self.node.group, weight)
 
     def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
+        return self.take(study, whole, machine, moment).values()
+
+    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> monitor.Taken:
+        """Read the same as `counters`, to be parsed later."""
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
-        reader = deployment.open_reader(self._counted)
-        return reader.read(job_s=job_s, whole=whole, machine=machine, moment=moment)
+        reader = deployment.reader or deployment.open_reader(self._counted, self._machine)
+        return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment)
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
         deployment = self._deployments[study]

@@ -109,7 +109,7 @@ class _Launch:
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
     shares_pods: bool = False
-    sections: list[tuple[monitor.CounterValues, monitor.CounterValues]] = field(default_factory=list)
+    sections: list[tuple[monitor.Reading, monitor.Reading]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
     error: BaseException | None = None
@@ -239,7 +239,7 @@ def _section(
     That is the `start` of the next section: what launches share is read once for both.
     """
     deployed, whole = launch.ready.deployed, launch.shares_pods or not launch.sections
-    before, began = deployed.counters(start, whole=whole), time.monotonic()
+    before, began = deployed.take(start, whole=whole), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
@@ -251,7 +251,7 @@ def _section(
         end_rest(table, deployed, launch.seat)
     launch.active_s += time.monotonic() - began
     end = _now(launch.site)
-    after = deployed.counters(end, whole=launch.shares_pods or not launch.waits)
+    after = deployed.take(end, whole=launch.shares_pods or not launch.waits)
     launch.sections.append((before, after))
     return end
 
@@ -261,5 +261,5 @@ def _watched(launch: _Launch) -> Watched:
         raise launch.error
     if launch.result is None:
         raise InfrastructureError(f"the launch of {launch.ready.cell.key} has no result")
-    before, after = monitor.joined(launch.sections)
+    before, after = monitor.joined_readings(launch.sections)
     return Watched(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare.counters import monitor
-from tare.counters.files import KernelFiles
+from tare.counters.files import KernelFile
 from tare.counters.monitor import CounterValues, HostWatch, joined, merged
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import Group, Hierarchy
@@ -70,7 +70,8 @@ def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_z
 
 
 def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KernelFiles, "text", lambda _self, path: "cpu 1 2 3 4 5 6 7 8" if path == "/proc/stat" else "")
+    stat = b"cpu 1 2 3 4 5 6 7 8"
+    monkeypatch.setattr(KernelFile, "read", lambda file: stat if file.path == "/proc/stat" else b"")
     monkeypatch.setattr(unreadable, "of_process", lambda _pid: unreadable.DENIED)
     values = monitor.read([PLACE])
     (item,) = monitor.unread([PLACE], CounterValues(), values)

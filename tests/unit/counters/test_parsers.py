@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.counters import conntrack, interfaces, links, memory, netlink, qdisc, scheduling, softnet, tcp
-from tare.counters.files import KernelFiles, read_text, why_unread
+from tare.counters.files import KernelFile, read_text, why_unread
 
 DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
@@ -44,15 +44,18 @@ def test_interfaces_are_read_with_bytes_packets_and_what_they_lost() -> None:
     found = interfaces.parse(DEV)
     assert interfaces.counts_of(found["data0"]) == (123456789012, 345, 987654321098, 765)
     assert interfaces.counts_of(found["lo"]) == (1000, 10, 1000, 10)
-    assert interfaces.lost(found, {"data0", "gone"}) == {
+    used = interfaces.counted(frozenset({"data0", "gone"}))(DEV)
+    assert interfaces.counts_in(used, "data0") == interfaces.counts_of(found["data0"])
+    assert interfaces.counts_in(used, "gone") is interfaces.counts_in(used, "lo") is None
+    assert interfaces.lost(used, {"data0", "gone"}) == {
         "rx_errors": 1, "rx_dropped": 2, "tx_errors": 7, "tx_dropped": 8,
     }  # fmt: skip
-    assert interfaces.lost(found, {"gone"}) == {}
+    assert interfaces.lost(used, {"gone"}) == {}
 
 
 @pytest.mark.parametrize("text", ["", "Inter-|\n face |\n", "Inter-|\n face |\n lo: 1 2\n"])
 def test_a_text_without_interfaces_has_none(text: str) -> None:
-    assert interfaces.parse(text) == {}
+    assert interfaces.parse(text) == interfaces.counted(frozenset({"lo"}))(text) == {}
 
 
 def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> None:
@@ -61,7 +64,7 @@ def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> N
         "UdpRcvbufErrors": 4,
     }  # fmt: skip
     assert tcp.parse(NETSTAT) == {"TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
-    assert tcp.of_path(tcp.parse(SNMP)) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
+    assert tcp.parse_path(SNMP) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
     assert tcp.parse("") == {}
 
 
@@ -176,13 +179,51 @@ def test_the_path_of_a_pod_leads_through_its_bridge_to_the_tunnel() -> None:
 
 
 def test_a_file_is_read_again_and_one_that_is_gone_has_no_text(tmp_path: Path) -> None:
-    files, file = KernelFiles(), tmp_path / "stat"
+    file = tmp_path / "stat"
+    kept = KernelFile(str(file))
     file.write_text("1\n")
-    assert files.text(str(file)) == "1\n"
+    assert kept.read() == b"1\n"
     file.write_text("x" * 200_000)
-    assert len(files.text(str(file))) == 200_000
-    files.close()
+    assert len(kept.read()) == 200_000
+    kept.close()
     file.unlink()
-    assert files.text(str(file)) == read_text(str(file)) == ""
+    assert kept.read() == b""
+    assert read_text(str(file)) == ""
+    kept.close()
     assert why_unread(str(file)) == "no such file or directory"
     assert why_unread("/proc/self/stat") == ""
+
+
+def test_the_row_of_an_interface_is_not_that_of_one_whose_name_ends_alike() -> None:
+    row = ":1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+    text = f"{DEV} veth0{row.replace('1', '5')}eth0{row}  h0{row.replace('2', '6')}"
+    for names in ({"eth0"}, {"h0", "eth0"}, {"data0", "veth0"}, {"th0"}, {"face"}):
+        every = {name: columns for name, columns in interfaces.parse(text).items() if name in names}
+        used = interfaces.counted(frozenset(names))(text)
+        assert {name: interfaces.counts_in(used, name) for name in every} == {
+            name: interfaces.counts_of(columns) for name, columns in every.items()
+        }
+        assert len(used) == 8 * len(every)
+
+
+def test_a_namespace_whose_interfaces_have_no_queue_keeps_nothing() -> None:
+    def queue(kind: bytes) -> bytes:
+        named = netlink.ATTRIBUTE.pack(netlink.ATTRIBUTE.size + len(kind) + 1, qdisc.KIND) + kind + b"\0"
+        content = qdisc.TCMSG.pack(0, 1, 0, qdisc.ROOT, 0) + named.ljust((len(named) + 3) & ~3, b"\0")
+        return netlink.HEADER.pack(netlink.HEADER.size + len(content), 36, netlink.MULTI, netlink.NUMBER, 0) + content
+
+    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    assert qdisc.kept_in(queue(b"noqueue") * 2 + done) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(queue(b"noqueue") + queue(b"fq_codel") + done) == {qdisc.KEPT: 1}
+    assert qdisc.kept_in(done) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(b"") == {qdisc.KEPT: 1}, "without an answer it is asked again"
+
+
+def test_an_answer_ends_with_its_last_message_and_an_error_is_raised() -> None:
+    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    other = netlink.HEADER.pack(20, 36, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+    assert [netlink._is_complete(data) for data in (other, done, other + done, b"")] == [False, True, True, False]
+    assert netlink.listed(other + done) == [bytes(4)]
+    refused = netlink.HEADER.pack(36, netlink.ERROR, 0, netlink.NUMBER, 0) + struct.pack("=i", -1) + bytes(16)
+    with pytest.raises(PermissionError):
+        netlink._is_complete(refused)

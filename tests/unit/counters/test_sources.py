@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node
-from tare.counters import netlink
-from tare.counters.monitor import HostWatch, Reader
+from tare.counters import monitor, netlink, qdisc
+from tare.counters.monitor import GroupUsage, HostWatch, Moment, Reader, Reading, joined_readings
 from tare.counters.sources import Sources
-from tare.counters.usage import GroupUsage
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
 
@@ -38,7 +37,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("open", "pread", "close", "stat", "access"):
         counting(os, name)
-    counting(netlink.Netlink, "messages")
+    counting(netlink.Netlink, "answer")
     return calls
 
 
@@ -57,7 +56,7 @@ def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted
         missing = counted.pop("open", 0)
         assert missing <= 1, "only connection tracking may be missing, and is looked for again"
         assert len(SHARED_FILES) <= blocks <= len(SHARED_FILES) + 3, "two are longer than a block"
-        assert counted == {"messages": 1}
+        assert counted == {"answer": 1}
     finally:
         reader.close()
         shared.close()
@@ -79,31 +78,29 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[
         counted.clear()
         other.read(whole=False)
         other.read(whole=False)
-        assert counted["messages"] == 2, "without a moment everything is read"
+        assert counted["answer"] == 2, "without a moment everything is read"
     finally:
         for each in (one, other):
             each.close()
         shared.close()
 
 
-def test_a_text_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
+def test_a_content_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
     file, parsed = tmp_path / "counts", []
     sources = Sources()
 
-    def parse(text: str) -> int:
-        parsed.append(text)
-        return int(text or 0)
+    def parse(content: bytes) -> dict[str, float]:
+        parsed.append(content)
+        return {"n": int(content or 0)}
 
-    for text in ("1", "1", "2"):
-        file.write_text(text)
-        sources.begin()
-        assert sources.parsed(str(file), parse) == int(text)
-        assert sources.parsed(str(file), parse) == int(text)
-    assert parsed == ["1", "2"]
+    for content in (b"1", b"1", b"2"):
+        file.write_bytes(content)
+        taken = sources.file(str(file)).take(0)
+        assert [taken.parsed(parse) for _ in range(2)] == [{"n": int(content)}] * 2
+    assert parsed == [b"1", b"2"]
     file.unlink()
     sources.close()
-    sources.begin()
-    assert sources.parsed(str(file), parse) == 0
+    assert sources.file(str(file)).take(0).parsed(parse) == {"n": 0}
 
 
 @pytest.mark.parametrize(
@@ -127,3 +124,30 @@ def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
     assert counted == {"pread": 1}
     usage.close()
     assert GroupUsage(Group(path="gone", hierarchies=group.hierarchies)).seconds() == 0.0
+
+
+def test_queues_are_read_in_turns_only_where_one_could_drop(
+    monkeypatch: pytest.MonkeyPatch, counted: Counter[str]
+) -> None:
+    monkeypatch.setattr(qdisc, "kept_in", lambda _: {qdisc.KEPT: 0})
+    shared = Sources()
+    (reader,) = readers(shared, 1)
+
+    def asked(*, whole: bool) -> int:
+        counted.clear()
+        taken.append(reader.take(whole=whole, moment=len(taken) + 2))
+        return counted["answer"]
+
+    taken = [reader.take(moment=1)]
+    try:
+        assert [asked(whole=False), asked(whole=True), asked(whole=False)] == [0, 1, 0]
+        monkeypatch.setattr(qdisc, "kept_in", lambda _: {qdisc.KEPT: 1})
+        assert asked(whole=True) == 1, "now there is one"
+        assert asked(whole=False) == 1
+        assert taken[-1].layout is not taken[-2].layout
+    finally:
+        reader.close()
+        shared.close()
+    readings = [Reading(moment=Moment(), nodes=(each,)) for each in taken]
+    start, end = joined_readings([(readings[0], readings[3]), (readings[4], readings[5])])
+    assert monitor.by_place(start, end).keys() >= {"machine localhost"}

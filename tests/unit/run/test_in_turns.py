@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from tare.cluster import Site
-from tare.counters.monitor import CounterValues, Moment, joined
+from tare.counters.monitor import CounterValues, Moment, Reading, joined
 from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
@@ -125,14 +125,14 @@ def test_what_happens_between_sections_is_not_counted() -> None:
 def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> None:
     moments: list[Moment] = []
 
-    def counters(moment: Moment, *, whole: bool) -> CounterValues:
+    def take(moment: Moment, *, whole: bool) -> Reading:
         moments.append(moment)
-        return CounterValues()
+        return Reading(moment=moment, nodes=())
 
     cell = SimpleNamespace(workload=SimpleNamespace(time_limit_s=1.0))
     usages = iter((1.0, 2.0, 4.0))
     launch = SimpleNamespace(
-        ready=SimpleNamespace(deployed=SimpleNamespace(counters=counters), cell=cell),
+        ready=SimpleNamespace(deployed=SimpleNamespace(take=take), cell=cell),
         site=SimpleNamespace(usage_s=lambda: next(usages)),
         sections=[], shares_pods=False, active_s=0.0, seat=None, thread=None, waits=True,
     )  # fmt: skip
