@@ -6,10 +6,11 @@ import json
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tare.cluster import lab
 from tare.cluster.base import Allocated, Cluster
@@ -27,6 +28,7 @@ from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
 from tare.node.owners import owner
 from tare.node_service import LocalNode, NodeService
+from tare.node_service.sides import Side
 from tare.services import docker
 
 
@@ -60,6 +62,12 @@ class LabSite:
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
 
     def listen(self) -> socket.socket | None:
         with inside_network(self.lab.head_pid):

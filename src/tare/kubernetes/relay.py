@@ -27,6 +27,9 @@ exit "${status:-125}"
 """
 """The launcher's agent. A command of a launcher has no line breaks."""
 
+MAKES: Final = 'mkdir -p "$0" && printf %s "$1" > "$0/agent" && chmod 700 "$0/agent" || exit 1\n'
+"""Writes the agent into the folder."""
+
 LISTENS: Final = """cd "$0" || exit 1
 rm -f asks; mkfifo asks || exit 1
 { while read -r number status; do [ -p "end.$number" ] && echo "$status" > "end.$number"; done; kill $$; } <&3 &
@@ -50,8 +53,8 @@ class Relay:
         self._start = start
         self._ends = threading.Lock()
         self._left = bytearray()
-        script = f"exec 3<&0; {LISTENS}"
-        self._session: Session = gate.start(pod, ("/bin/sh", "-c", script, folder))
+        script = f"exec 3<&0; {MAKES}{LISTENS}"
+        self._session: Session = gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT))
         threading.Thread(target=self._listen, name="relay", daemon=True).start()
 
     def close(self) -> None:
