@@ -28,6 +28,7 @@ from tare.images.build import ensure_image, ensure_tar  # noqa: E402
 from tare.images.convert import ensure_file  # noqa: E402
 from tare.images.host_mpi import PROGRAMS, ensure_host_mpi  # noqa: E402
 from tare.images.kernels import ensure_kernels  # noqa: E402
+from tare.images.recipe import service  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
 from tare.services import docker  # noqa: E402
 
@@ -43,6 +44,7 @@ def main() -> None:
         *(partial(cached_build, name) for name in BUILDS),
         partial(ensure_kernels, "intelmpi"),
         *(partial(host_mpi, mpi) for mpi in PROGRAMS),
+        service_image,
         collect,
     ]
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -75,6 +77,11 @@ def import_images() -> None:
 def sif() -> None:
     """Pack the image as a SIF."""
     ensure_file(ensure_image(find_recipe()), "sif", apptainer.find_program() or "")
+
+
+def service_image() -> None:
+    """Pack the image of the service in pods of a Kubernetes."""
+    ensure_file(ensure_image(service()), "docker-archive")
 
 
 def host_mpi(mpi: str) -> None:

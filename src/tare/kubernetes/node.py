@@ -11,32 +11,38 @@ from typing import Any, Final
 from tare.counters.monitor import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.kubernetes import manifests
-from tare.kubernetes.describe import Seen
+from tare.kubernetes.describe import TUNNELS, Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.making import Making, common_network
 from tare.kubernetes.manifests import PodSpec
 from tare.kubernetes.pod_service import PodService
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.session import Container, Doorway
-from tare.node import Endpoint, Node, Wired
+from tare.node import NODE_NIC, NODE_TUNNEL, Endpoint, Node, Watch, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
 from tare.services.ssh import SshHost
 
+OF_NODE: Final = 1 << 30
+"""Stands for the node's own processes among those of its pods, in keys of interfaces."""
 SHELLS: Final = 2
 """How many shells wait in each container of ranks: the first pod of a job starts its launcher and a daemon."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Deployment:
-    """What a node has of a deployment: what was ordered, its pods, and the services in those that are up."""
+    """What a node has of a deployment: what was ordered, its pods, and the services in those that are up.
+
+    `passes` are the node's own interfaces that the messages of its pod pass.
+    """
 
     order: Order
     specs: tuple[PodSpec, ...]
     changed: tuple[str, ...] = ()
     services: list[PodService] = field(default_factory=list)
+    passes: tuple[Watch, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -88,6 +94,9 @@ class KubernetesNode:
             )
             deployment.services.append(service)
             service.begin(self._making.site, deployment.order, objects[spec.name], self._data_address)
+        if len(deployment.services) == 1 and not deployment.services[0].spec.host_network:
+            deployment.passes = watched_on_node(self._on_node())
+            deployment.services[0].watch(deployment.passes)
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
         return tuple(service.with_facts(facts) for service in deployment.services)
 
@@ -133,8 +142,18 @@ class KubernetesNode:
             service.counters(study, whole, machine and number == 0, moment)
             for number, service in enumerate(self._deployments[study].services)
         ]
-        self._gate.prepare({spec.name: SHELLS for spec in self._deployments[study].specs})
-        return replace(merged(read, Moment(tare_s=0.0)), machine=self.node.machine)
+        deployment = self._deployments[study]
+        values = replace(merged(read, Moment(tare_s=0.0)), machine=self.node.machine)
+        if deployment.passes and (there := self._on_node()) is not None:
+            told = there.ask("interfaces")
+            found = {
+                (self.node.machine, each.pid, each.interface): tuple(told[each.interface])
+                for each in deployment.passes
+                if each.interface in told
+            }
+            values = replace(values, interfaces={**values.interfaces, **found})
+        self._gate.prepare({spec.name: SHELLS for spec in deployment.specs})
+        return values
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
         return tuple(each for service in self._services(study) for each in service.ask("state", study))
@@ -167,11 +186,13 @@ class KubernetesNode:
 
     def surroundings(self) -> NodeHas:
         """Return the node's namespace of the network, which a pod on the node's network tells; no more can be known."""
-        for deployment in self._deployments.values():
-            for service in deployment.services:
-                if service.spec.host_network:
-                    return service.surroundings
-        return NodeHas()
+        there = self._on_node()
+        return NodeHas() if there is None else there.surroundings
+
+    def _on_node(self) -> PodService | None:
+        """Return the service in a pod that is on the node's own network, which sees the node's interfaces; or None."""
+        every = (service for each in self._deployments.values() for service in each.services)
+        return next((service for service in every if service.spec.host_network), None)
 
     def facts(self) -> Mapping[str, Any]:
         for deployment in self._deployments.values():
@@ -203,3 +224,13 @@ class KubernetesNode:
 
     def _services(self, study: str) -> Iterator[PodService]:
         yield from self._deployments[study].services
+
+
+def watched_on_node(there: PodService | None) -> tuple[Watch, ...]:
+    """Return watches on the interfaces of a node that messages of its pods pass: its NIC, and its only tunnel."""
+    if there is None:
+        return ()
+    seen = there.seen
+    tunnels = [each.name for each in seen.others if each.kind in TUNNELS]
+    nic = Watch(pid=OF_NODE, interface=seen.interface, role=NODE_NIC)
+    return (nic, *(Watch(pid=OF_NODE, interface=name, role=NODE_TUNNEL) for name in tunnels if len(tunnels) == 1))

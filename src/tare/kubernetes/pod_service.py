@@ -15,7 +15,7 @@ from tare.kubernetes.gate import Gate
 from tare.kubernetes.manifests import NODE, PodSpec
 from tare.kubernetes.pods import Pods
 from tare.model import Environment, Launching, Placement, Sides
-from tare.node import Nic, Node, Wired
+from tare.node import Nic, Node, Watch, Wired
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
 from tare.node_service.order import Files, Order
@@ -111,6 +111,11 @@ class PodService:
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
             others=self._interfaces,
         )  # fmt: skip
+
+    def watch(self, more: tuple[Watch, ...]) -> None:
+        """Watch further interfaces, which others read."""
+        endpoint = self.side.endpoint
+        self.side = replace(self.side, endpoint=replace(endpoint, watches=(*endpoint.watches, *more)))
 
     def with_facts(self, facts: Mapping[str, str]) -> Side:
         """Return the pod's side with further facts of its network."""

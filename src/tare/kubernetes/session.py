@@ -48,7 +48,11 @@ class Container:
 
 
 class Session:
-    """A command that runs in a container. One thread pumps; others may send: TLS does not read and write at once."""
+    """A command that runs in a container. One thread pumps; others may send: TLS does not read and write at once.
+
+    While a thread pumps, no other closes the socket: its number would be given to another stream, and TLS would go on
+    reading there.
+    """
 
     def __init__(self, api: Api, container: Container, argv: Sequence[str]) -> None:
         query = [("container", container.name), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
@@ -56,6 +60,7 @@ class Session:
         self.client: Stream = api.connect(container.path, query)
         self._lock = threading.Lock()
         self._status = b""
+        self._pumped = False
 
     @property
     def is_open(self) -> bool:
@@ -76,16 +81,26 @@ class Session:
                 self.client.sock.shutdown()
 
     def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
-        """Carry bytes until the command ends; return its exit status.
+        """Carry bytes until the command ends, or the stream is closed; return the exit status.
 
         What arrives on `beside` goes to standard input, until its end; `take` gets output and errors.
         """
+        with self._lock:
+            self._pumped = True
+        try:
+            return self._carry(beside, take)
+        finally:
+            with self._lock:
+                self._pumped = False
+                self._close()
+
+    def _carry(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
         stream: ssl.SSLSocket = self.client.sock.sock
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         if beside is not None:
             poll.register(beside, select.POLLIN)
-        while self.client.is_open():
+        while self.client.is_open() and stream.fileno() >= 0:
             ready = {stream.fileno()} if stream.pending() else {number for number, _ in poll.poll()}
             if beside is not None and beside.fileno() in ready:
                 data = beside.recv(PIECE)
@@ -102,6 +117,14 @@ class Session:
 
     def close(self) -> None:
         """Close the stream; the command's standard input ends with it."""
+        if self._pumped:
+            with contextlib.suppress(Exception):  # the thread that pumps sees the end
+                socket.socket.shutdown(self.client.sock.sock, socket.SHUT_RDWR)
+            return
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         with contextlib.suppress(Exception):
             self.client.sock.shutdown()
 
