@@ -141,7 +141,7 @@ def test_a_cluster_gives_every_node_cores_without_making_any(name: str, nodes: i
         with pytest.raises(RefusedError, match="has no hosts"):
             CLUSTERS[name].topology(LabSpec(nodes=nodes))
         return
-    if CLUSTERS[name].makes_pods:
+    if CLUSTERS[name].makes_pods(LabSpec()):
         with pytest.raises(InfrastructureError, match="no Kubernetes can be used"):
             CLUSTERS[name].topology(LabSpec(nodes=nodes, kubernetes=KubernetesSpec(kubeconfig="/nowhere")))
         return

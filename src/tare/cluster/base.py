@@ -158,8 +158,7 @@ class Cluster(ABC):
         """Return whether this process is inside a job of its batch system; False where there is none."""
         return False
 
-    @property
-    def makes_pods(self) -> bool:
+    def makes_pods(self, spec: LabSpec) -> bool:
         """Return whether it makes pods itself, so that no runtime of a node's has containers on it."""
         return False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 import threading
 import time
@@ -11,20 +13,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.cluster.base import Allocated
+from tare.cluster.base import Allocated, Site
+from tare.cluster.needs import Needs
 from tare.errors import InfrastructureError, TareError
-from tare.kubernetes import manifests
+from tare.host.paths import made_run_folder
+from tare.images import recipe
+from tare.kubernetes import making, manifests, nodes
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.describe import Description
 from tare.kubernetes.gate import Gate
+from tare.kubernetes.making import Making
 from tare.kubernetes.node import KubernetesNode
-from tare.kubernetes.pods import ask
+from tare.kubernetes.nodes import KubernetesMachine
+from tare.kubernetes.pods import Pods, ask
 from tare.kubernetes.relay import Relay
 from tare.launch import Entry
 from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.launch.job import Inside
-from tare.node import Node, marked
-from tare.node_service import NodeService
+from tare.model import KubernetesSpec, LabSpec
+from tare.node import Nic, Node, marked
+from tare.node.cgroups import Group
+from tare.node.owners import owner
+from tare.node_service import NodeService, site_folder
 from tare.node_service.sides import Side
 from tare.remote.timing import RENEWED_S
 
@@ -38,7 +48,7 @@ NAMESPACES: Final = "/api/v1/namespaces"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesSite:
-    """A namespace of a Kubernetes, and the nodes that the study uses."""
+    """A namespace of a Kubernetes, and the nodes that the study uses; `under` is the lab on whose nodes it runs."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -51,6 +61,7 @@ class KubernetesSite:
     stated: Description = field(default_factory=Description)
     control_subnet: str = ""
     control_interface: str = ""
+    under: Site | None = None
 
     def service(self, node: Node) -> NodeService:
         return self.services[node.name]
@@ -84,13 +95,14 @@ class KubernetesSite:
         return None  # pods need not reach the head
 
     def adopt(self, pid: int) -> None:
-        pass
+        if self.under is not None:
+            self.under.adopt(pid)
 
     def pids(self) -> set[int]:
-        return marked.pids_of_run(self.name, self.folder)
+        return marked.pids_of_run(self.name, self.folder) if self.under is None else self.under.pids()
 
     def usage_s(self) -> float:
-        return 0.0
+        return 0.0 if self.under is None else self.under.usage_s()
 
     def settle(self) -> None:
         self.gate.settle()
@@ -105,6 +117,89 @@ def read_request(words: Sequence[str]) -> tuple[str, str]:
     while rest and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in RSH_OPTIONS_WITH_VALUE else rest[1:]
     return rest[0], " ".join(rest[1:])
+
+
+@contextmanager
+def opened(
+    client: Api,
+    machines: Sequence[KubernetesMachine],
+    spec: LabSpec,
+    needs: Needs,
+    *,
+    name: str,
+    folder: Path,
+    namespace: str,
+    under: Site | None = None,
+) -> Iterator[KubernetesSite]:
+    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already."""
+    settings, used = spec.kubernetes, nodes.chosen(machines, spec.nodes)
+    with ExitStack() as stack:
+        stack.enter_context(
+            made_namespace(client, namespace, name, {key: str(value) for key, value in owner().items()})
+        )
+        gate = Gate(folder)
+        stack.callback(gate.close)
+        made = Making(
+            site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings)
+        )
+        pods = Pods(api=client, namespace=namespace)
+        services = {
+            f"n{number}": KubernetesNode(
+                _node(number, each, spec, needs), made, pods, gate, spec.data_subnet or each.data_address
+            )
+            for number, each in enumerate(used)
+        }
+        stack.enter_context(renewed(tuple(services.values())))
+        yield KubernetesSite(
+            name=name,
+            nodes=tuple(each.node for each in services.values()),
+            folder=folder,
+            gate=gate,
+            services=services,
+            stated=Description.read(client, settings.context, used),
+            under=under,
+        )
+
+
+@contextmanager
+def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a site's folder on this machine, with a note of its owner where others look for it."""
+    note = made_run_folder() / note_name
+    note.mkdir(mode=0o700)
+    try:
+        stated = {"lab": site, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **told}
+        (note / "owner.json").write_text(json.dumps(stated))
+        site_folder.make(folder, of_head=True)
+        yield
+    finally:
+        marked.end_run(site, folder)
+        site_folder.remove(folder, of_head=True)
+        shutil.rmtree(note, ignore_errors=True)
+
+
+def service_image(settings: KubernetesSpec) -> str:
+    """Return the name of the image of the service beside the ranks."""
+    own = making.image_of(settings.registry, making.SERVICE, f"tare:{recipe.service().digest[:16]}")
+    return settings.node_image or own
+
+
+def cores_of(machine: KubernetesMachine, spec: LabSpec) -> tuple[int, ...]:
+    """Return as many cores as pods may ask for; which ones they are is known from inside of a pod."""
+    return tuple(range(machine.cpus))[: spec.cores_per_node]
+
+
+def _node(number: int, machine: KubernetesMachine, spec: LabSpec, needs: Needs) -> Node:
+    return Node(
+        name=f"n{number}",
+        index=number,
+        cores=cores_of(machine, spec),
+        control_address=machine.address,
+        nics=(Nic(name="", address=machine.data_address, prefix=32),) * needs.nics,
+        pid=0,
+        group=Group(path="", hierarchies=()),
+        boot_id=machine.boot_id,
+        machine=machine.name,
+    )
 
 
 @contextmanager

@@ -181,15 +181,15 @@ def _refuse_container_launch(environment: Environment, *, own_pods: bool, severa
     return None
 
 
-def refuse_pods(environment: Environment, cluster: Cluster) -> str | None:
+def refuse_pods(environment: Environment, cluster: Cluster, spec: LabSpec) -> str | None:
     """Return why an environment's pods are not those that a cluster makes itself, or None."""
     runtime = RUNTIMES[environment.runtime]
     if runtime.is_fake and cluster.is_fake:
         return None
-    if cluster.makes_pods and not runtime.by_cluster:
+    if cluster.makes_pods(spec) and not runtime.by_cluster:
         made = " or ".join(name for name, each in RUNTIMES.items() if each.by_cluster)
         return f"cluster {cluster.name} makes its pods itself: use runtime: {made}"
-    if runtime.by_cluster and not cluster.makes_pods:
+    if runtime.by_cluster and not cluster.makes_pods(spec):
         return f"pods of {runtime.name} are made by a cluster: use cluster: {runtime.name}"
     return None
 

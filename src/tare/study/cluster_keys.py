@@ -65,6 +65,10 @@ class ClusterIn(Checked):
     sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
         default=[], description="cluster slurm: further options of sbatch, one a word"
     )
+    kubernetes: bool = Field(
+        default=False,
+        description="cluster lab: start a Kubernetes on the nodes, for environments of runtime kubernetes",
+    )
     kubeconfig: str = Field(
         default="", description="cluster kubernetes: file with the user's access; by default $KUBECONFIG"
     )

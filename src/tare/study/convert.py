@@ -85,13 +85,14 @@ def _slurm(stated: ClusterIn) -> model.SlurmSpec:
 def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
     file = stated.kubeconfig
     return model.KubernetesSpec(
+        in_lab=stated.kubernetes,
         kubeconfig=os.path.normpath(base / Path(file).expanduser()) if file else "",
         context=stated.context,
         namespace=stated.namespace,
         selector=stated.selector,
         registry=stated.registry.rstrip("/"),
         node_image=stated.node_image,
-        pull_policy=stated.pull_policy,
+        pull_policy="Never" if stated.kubernetes else stated.pull_policy,
         pull_secrets=tuple(stated.pull_secrets),
         exclusive=stated.exclusive,
         resources=tuple(f"{name}={value}" for name, value in stated.resources.items()),
