@@ -28,6 +28,7 @@ from tare.images.build import ensure_image, ensure_tar  # noqa: E402
 from tare.images.convert import ensure_file  # noqa: E402
 from tare.images.host_mpi import PROGRAMS, ensure_host_mpi  # noqa: E402
 from tare.images.kernels import ensure_kernels  # noqa: E402
+from tare.images.recipe import service  # noqa: E402
 from tare.mpi import MPIS  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
 from tare.services import docker  # noqa: E402
@@ -45,6 +46,7 @@ def main() -> None:
         partial(ensure_kernels, "intelmpi"),
         site_kernels,
         *(partial(host_mpi, mpi) for mpi in PROGRAMS),
+        service_image,
         collect,
     ]
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -82,6 +84,11 @@ def sif() -> None:
 def site_kernels() -> None:
     """Compile the programs with the compiler that the environment gives."""
     ensure_kernels("site", compiler=MPIS["site"].compiler())
+
+
+def service_image() -> None:
+    """Pack the image of the service in pods of a Kubernetes."""
+    ensure_file(ensure_image(service()), "docker-archive")
 
 
 def host_mpi(mpi: str) -> None:

@@ -14,6 +14,7 @@ from nodes import make_pod, make_request
 from tare.containers import user_podman
 from tare.containers.site_runtime import SiteRuntime
 from tare.host.devices import NVIDIA, ROCM, host_config
+from tare.kubernetes import manifests
 from tare.runtimes import (
     RUNTIMES,
     PodRequest,
@@ -31,6 +32,18 @@ INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
 NOT_OF_DOCKER = (*FORBIDDEN, "--security-opt", "--device", "--pid", "--userns")
 POD = make_pod(NODE, pid=7, container="p")
+POD_SPEC = manifests.PodSpec(
+    name="p",
+    namespace="n",
+    run="r",
+    slot=0,
+    node="m",
+    image="i",
+    node_image="s",
+    cpus=2,
+    memory="1Gi",
+    host_network=True,
+)
 
 
 def request(devices: tuple[str, ...]) -> PodRequest:
@@ -76,6 +89,7 @@ COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
     ),
     "podman-hpc": lambda asked: podman_hpc.client(Path("/s"), Path("/store"), *podman_hpc.run_options(asked)),
     "charliecloud": lambda asked: charliecloud.ch_run("ch-run"),
+    "kubernetes": lambda asked: tuple(json.dumps(manifests.pod(POD_SPEC)).split()),
     **{
         name: lambda asked, runtime=runtime: (*runtime.command(asked), *runtime.command(asked, alone=True))
         for name, runtime in RUNTIMES.items()

@@ -20,9 +20,9 @@ from contract.compositions import NODE, is_sentence
 from factory_job import job_of
 from nodes import make_request
 from tare.cluster import CLUSTERS
-from tare.errors import RefusedError
+from tare.errors import InfrastructureError, RefusedError
 from tare.launch import Entry, Host
-from tare.model import LabSpec, Placement
+from tare.model import KubernetesSpec, LabSpec, Placement
 from tare.mpi import MPIS
 from tare.networks import NETWORKS, Wiring, find
 from tare.runtimes import RUNTIMES
@@ -140,6 +140,10 @@ def test_a_cluster_gives_every_node_cores_without_making_any(name: str, nodes: i
     if CLUSTERS[name].takes_hosts:
         with pytest.raises(RefusedError, match="has no hosts"):
             CLUSTERS[name].topology(LabSpec(nodes=nodes))
+        return
+    if CLUSTERS[name].makes_pods(LabSpec()):
+        with pytest.raises(InfrastructureError, match="no Kubernetes can be used"):
+            CLUSTERS[name].topology(LabSpec(nodes=nodes, kubernetes=KubernetesSpec(kubeconfig="/nowhere")))
         return
     topology = CLUSTERS[name].topology(LabSpec(nodes=nodes, cores_per_node=1))
     assert len(topology.nodes) in ({1, nodes} if CLUSTERS[name].is_real else {nodes})

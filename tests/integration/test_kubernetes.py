@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import time
@@ -12,14 +13,16 @@ from typing import Final
 
 import pytest
 
-from integration.live import lab_site, live, sent_on
+from integration.live import cell_of, lab_site, live, outcome, sent_on, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
 from tare.cluster.lab_site import LabSite
 from tare.errors import InfrastructureError
+from tare.host.paths import run_folder
 from tare.host.process import Result, run
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
+from tare.images.recipe import service
 from tare.kubernetes import api, in_lab, manifests
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.in_lab import LabKubernetes
@@ -64,12 +67,13 @@ class Up:
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     image = ensure_image(find_recipe())
-    archive = ensure_file(image, "docker-archive").path
+    archives = [ensure_file(each, "docker-archive").path for each in (image, ensure_image(service()))]
     with (
         lab_site() as site,
         in_lab.running(site.nodes, site.folder, users=(USER,)) as made,
     ):
-        made.import_image(archive)
+        for archive in archives:
+            made.import_image(archive)
         made.api.ask("POST", "/api/v1/namespaces", manifests.namespace(NAMESPACE, "test", {}))
         gate = Gate(site.folder)
         try:
@@ -195,3 +199,57 @@ def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up,
     student.remove(["least"])
     with pytest.raises(api.ApiError, match="cannot list"):
         student.api.ask("GET", "/api/v1/secrets")
+
+
+BYTES: Final = 65536
+KERNELS: Final = (
+    f"{{micro: {{time_limit: 60s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: 60, warmup: 5}}}}, "
+    "{barrier: {iterations: 20, warmup: 5}}]}}"
+)
+PAYLOAD: Final = BYTES * 60
+ROLES: Final = {
+    "kubernetes": {("data NIC", "data0")},
+    "kubernetes+pod-network": {("pod's interface", "eth0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN)},
+}
+
+
+def test_a_study_runs_on_pods_to_a_report_that_names_their_network(up: Up, tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path,
+        "pods",
+        list(ROLES),
+        cluster=f"{{kubernetes: {{kubeconfig: {up.kubernetes.kubeconfig}, pull_policy: Never}}}}",
+        placements="[2x1]",
+        workloads=KERNELS,
+        repetition="{rounds: 2, max_rounds: 2}",
+    )
+    before = namespaces(up)
+    ended = tare("run", study, cwd=tmp_path, timeout_s=200)
+    assert ended.status in (0, 3), ended.stdout + ended.stderr
+    found = trials(tmp_path / "results" / "pods")
+    assert [outcome(each) for each in found] == ["Completed"] * 4, found
+    for trial in found:
+        cell = cell_of(trial)
+        assert {(each["role"], each["interface"]) for each in trial["traffic"]} == ROLES[cell]
+        assert all(min(each["rx_bytes"], each["tx_bytes"]) >= PAYLOAD for each in trial["traffic"])
+        hosts = [(rank["hostname"], rank["host"].partition("/")[0]) for rank in trial["ranks"]]
+        nodes = [(each.name, each.boot_id) for each in up.site.nodes]
+        assert [(name.rpartition("-")[2], boot_id) for name, boot_id in hosts] == nodes
+        assert [rank["node_namespaces"] for rank in trial["ranks"]] == [[] if "pod" in cell else ["net"]] * 2
+        assert trial["facts"]["mtu"] == ("1450" if "pod" in cell else "1500")
+        assert trial["counters"]["TcpOutSegs"] > 60
+        assert trial["noise"]["job_s"] > 0, "the time of a container beside the service"
+        assert bool(trial["partly_proven"]) == (cell == "kubernetes")
+    report = " ".join(html.unescape((tmp_path / "results" / "pods" / "report.html").read_text()).split())
+    assert "Kubernetes v1.31.4; nodes n0, n1; containerd://" in report
+    assert "pods' network: flannel (vxlan), eth0 MTU 1450, over data0 MTU 1500, through flannel.1 (vxlan)" in report
+    assert namespaces(up) == before
+    assert list(Path("/tmp").glob(f"tare-{ended.lab}x*")) == []
+    assert [note for note in run_folder().iterdir() if note.name.startswith(ended.lab)] == []
+
+
+def namespaces(up: Up) -> set[str]:
+    """Return the names of the namespaces with tare's mark, whatever their state is."""
+    query = [("labelSelector", manifests.SELECTOR)]
+    found = up.kubernetes.api.ask("GET", "/api/v1/namespaces", query=query)
+    return {each["metadata"]["name"] for each in found["items"]}

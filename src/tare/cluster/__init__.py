@@ -7,6 +7,7 @@ from typing import Final
 
 from tare.cluster.base import Cluster, Site
 from tare.cluster.fake import FakeCluster
+from tare.cluster.kubernetes import KubernetesCluster
 from tare.cluster.lab_site import LabCluster
 from tare.cluster.local import LocalCluster
 from tare.cluster.needs import Needs
@@ -20,5 +21,6 @@ CLUSTERS: Final[Mapping[str, Cluster]] = {
     "local": LocalCluster(),
     "ssh": SshCluster(),
     "slurm": SlurmCluster(),
+    "kubernetes": KubernetesCluster(),
     "fake": FakeCluster(),
 }

@@ -6,17 +6,20 @@ import math
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tare.cluster.needs import Needs
+from tare.launch.job import Inside
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.node import Node
 from tare.node_service import NodeService
 from tare.node_service.probe import probe
+from tare.node_service.sides import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,12 @@ class Site(Protocol):
     def folder(self) -> Path:
         """Return the folder for launch maps and logs of this run."""
         ...
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
+        """Keep up how launchers start in the first pod of a deployment; None: they start on the head."""
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the facts of the cluster itself, once pods are up; `machine` is a line in place of the head's."""
 
     def listen(self) -> socket.socket | None:
         """Return a socket bound to an address of the head that all pods can reach, or None if there is none."""
@@ -147,6 +156,10 @@ class Cluster(ABC):
     @property
     def in_job(self) -> bool:
         """Return whether this process is inside a job of its batch system; False where there is none."""
+        return False
+
+    def makes_pods(self, spec: LabSpec) -> bool:
+        """Return whether it makes pods itself, so that no runtime of a node's has containers on it."""
         return False
 
     @property

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
@@ -18,6 +18,7 @@ from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
 from tare.node_service import LocalNode, NodeService
+from tare.node_service.sides import Side
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,6 +46,12 @@ class FakeSite:
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
 
     def listen(self) -> socket.socket | None:
         return None

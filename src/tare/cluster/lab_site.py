@@ -6,13 +6,14 @@ import json
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tare.cluster import lab
-from tare.cluster.base import Allocated, Cluster
+from tare.cluster import lab, lab_kubernetes
+from tare.cluster.base import Allocated, Cluster, Site
 from tare.cluster.needs import Needs
 from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
@@ -22,12 +23,13 @@ from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.host.signals import uninterrupted
-from tare.model import LabSpec
+from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
 from tare.node.owners import owner
 from tare.node_service import LocalNode, NodeService
+from tare.node_service.sides import Side
 from tare.services import docker
 
 
@@ -62,6 +64,12 @@ class LabSite:
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
 
     def listen(self) -> socket.socket | None:
         with inside_network(self.lab.head_pid):
@@ -123,11 +131,29 @@ class LabCluster(Cluster):
                 return f"{program} is not installed: {install(package)}"
         return None
 
+    def makes_pods(self, spec: LabSpec) -> bool:
+        return spec.kubernetes.in_lab
+
+    def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
+        return lab_kubernetes.refuse(spec, environment, placement) if self.makes_pods(spec) else None
+
+    def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
+        return lab_kubernetes.lacks() if self.makes_pods(spec) else super().lacks(spec, environment)
+
     def topology(self, spec: LabSpec) -> Topology:
         return lab.topology(spec)[0]
 
     @contextmanager
-    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[Site]:
+        with self._opened(study, spec, needs) as site:
+            if not self.makes_pods(spec):
+                yield site
+                return
+            with lab_kubernetes.opened(site, spec, needs) as pods:
+                yield pods
+
+    @contextmanager
+    def _opened(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:
         if reason := self.probe():
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:

@@ -11,11 +11,11 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
@@ -28,6 +28,7 @@ from tare.node import Nic, Node, Pod, marked
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id, owner
 from tare.node_service import LocalNode, NodeService
+from tare.node_service.sides import Side
 from tare.services import docker
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class LocalSite:
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
 
     def listen(self) -> socket.socket | None:
         first, last = self.nodes[0].head_ports or (0, 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tare.cluster.base import Allocated
 from tare.cluster.connections import MOST_AT_ONCE, Connections
@@ -21,6 +21,7 @@ from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node_service import NodeService
 from tare.node_service.owned import Terms
+from tare.node_service.sides import Side
 from tare.remote.conversation import Unreachable
 from tare.remote.machine import Interface, Machine, this_machine
 from tare.remote.service import RemoteNode
@@ -53,6 +54,12 @@ class RemoteSite:
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return self.connections.reach(self.numbers[node.name])
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
 
     def listen(self) -> socket.socket | None:
         made = socket.socket()

@@ -55,6 +55,11 @@ class Runtime(ABC):
         return False
 
     @property
+    def by_cluster(self) -> bool:
+        """Return whether a cluster itself makes its pods, so that it exists on such a cluster only."""
+        return False
+
+    @property
     def runs_sshd(self) -> bool:
         """Return whether an sshd can work in a pod: it drops privileges, so it must have them."""
         return False

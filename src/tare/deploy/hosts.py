@@ -11,6 +11,7 @@ from pathlib import Path
 from tare.containers.held import job_group
 from tare.counters import monitor
 from tare.launch import Entry, Host
+from tare.launch.job import Inside
 from tare.launch.srun import entered_by_ranks
 from tare.model import Environment, Launching, Placement
 from tare.node import Endpoint
@@ -24,6 +25,7 @@ class Deployed:
     """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
 
     `nodes` serve it under its `name`. `launcher` is the program that starts jobs, "" if it is this machine's own.
+    `inside` is how it starts in the first pod, None if it starts on the head or over ssh.
     """
 
     environment: Environment
@@ -32,6 +34,7 @@ class Deployed:
     nodes: tuple[NodeService, ...] = ()
     ssh: Path | None = None
     launcher: str = ""
+    inside: Inside | None = None
 
     @property
     def subnet(self) -> str:

@@ -62,7 +62,8 @@ def deployed(
         if keys is not None:
             _leave_at_the_end(stack, up, Phase.LISTENING)
             up = _listen(up, keys)
-        yield replace(up, launcher=_launcher(environment, files))
+        inside = stack.enter_context(site.launching(up.name, up.sides))
+        yield replace(up, launcher=_launcher(environment, files, by_cluster=inside is not None), inside=inside)
 
 
 def on_each(nodes: Sequence[NodeService], call: Callable[[NodeService], T]) -> tuple[T, ...]:
@@ -129,8 +130,10 @@ def _ssh_host(side: Side, environment: Environment, keys: Path) -> ssh.SshHost:
     return ssh.SshHost(name=side.pod.host or side.pod.node.name, address=address, port=port, pod=side.pod)
 
 
-def _launcher(environment: Environment, files: Files) -> str:
+def _launcher(environment: Environment, files: Files, *, by_cluster: bool) -> str:
     """Return the program that starts jobs, "" if it is this machine's own."""
+    if by_cluster:
+        return MPIS[environment.mpi].inside
     if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
         return str(files.host_mpi.launcher)
     return MPIS[environment.mpi].inside if environment.launch is Launching.SSH and environment.image else ""

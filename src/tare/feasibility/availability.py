@@ -47,6 +47,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
         return (
             cluster_reason
             or composition.refuse_launcher(wanted, cluster)
+            or composition.refuse_pods(wanted, cluster, study.lab)
             or cluster.refuse(study.lab, wanted, placement)
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)

@@ -95,7 +95,9 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
         with write_atomically(place, PRIVATE) as work:
-            if (debian / "builder").is_dir():
+            if not recipe.mpi:
+                (work / "kernels" / recipes.PREFIX.lstrip("/")).mkdir(parents=True)
+            elif (debian / "builder").is_dir():
                 progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
                 _compile(recipe, debian / "builder", work)
             else:

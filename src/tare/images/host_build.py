@@ -26,7 +26,7 @@ def find_versions(recipe: Recipe) -> Mapping[str, str]:
 
     `recipe.same` maps packages of the image to those of this machine.
     """
-    if (recipe.kernels, recipe.miniapps) != (kernels_source(), miniapps_source()):
+    if recipe.mpi and (recipe.kernels, recipe.miniapps) != (kernels_source(), miniapps_source()):
         return {}
     if f"VERSION_CODENAME={recipe.suite}" not in _lines(OS_RELEASE) or "ID=debian" not in _lines(OS_RELEASE):
         return {}

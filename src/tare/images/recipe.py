@@ -41,6 +41,8 @@ _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/lo
 class Recipe:
     """One image: a Debian suite, packages on top of the smallest system, and our programs built against its MPI.
 
+    Without an `mpi` there are none of our programs in it.
+
     `build_packages` are there while `kernels` and `miniapps` (folders of sources) are compiled, not in the image;
     `mpi` is the MPI's name in the registry of MPIs. `debian` names a Debian part that recipes share, "" where it is the
     recipe's own; `brought` is a folder of this machine that is in the image at the same path, and `brought_stamp` says
@@ -50,12 +52,12 @@ class Recipe:
 
     name: str
     suite: str
-    mpi: str
     packages: tuple[str, ...]
-    build_packages: tuple[str, ...]
-    mpi_compiler: str
-    kernels: Path
-    miniapps: Path
+    mpi: str = ""
+    build_packages: tuple[str, ...] = ()
+    mpi_compiler: str = ""
+    kernels: Path = Path()
+    miniapps: Path = Path()
     debian: str = ""
     brought: Path | None = None
     brought_stamp: str = ""
@@ -85,7 +87,7 @@ class Recipe:
     @property
     def sources_digest(self) -> str:
         """Return the digest of the sources of our programs."""
-        return sources_digest(self.kernels, self.miniapps)
+        return sources_digest(self.kernels, self.miniapps) if self.mpi else ""
 
 
 def debian_openmpi() -> Recipe:
@@ -126,6 +128,11 @@ def debian_openmpi5() -> Recipe:
 def debian_mpich5() -> Recipe:
     """Return Debian 12 with MPICH 5 of the Python package index (tools/mpis)."""
     return _with_wheel("mpich5")
+
+
+def service() -> Recipe:
+    """Return Debian 12 with what a node's service needs: the image of the container beside the ranks in a pod."""
+    return Recipe(name="tare-node", suite="bookworm", packages=("python3", "iproute2"), same={"libc6": "libc6"})
 
 
 def _with_wheel(mpi: str) -> Recipe:

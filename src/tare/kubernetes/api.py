@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlencode
 
@@ -122,6 +123,11 @@ class Api:
         with self._lock:
             settings: Any = self._configuration.auth_settings()
         return {str(each["key"]): str(each["value"]) for each in settings.values() if each.get("in") == "header"}
+
+
+def probe() -> str | None:
+    """Return that the official client is missing, with what installs it, or None."""
+    return None if find_spec("kubernetes") else f"the Python package kubernetes is not installed: {EXTRA}"
 
 
 def opened(kubeconfig: str = "", context: str = "") -> Api:

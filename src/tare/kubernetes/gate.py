@@ -57,10 +57,17 @@ class Gate:
         """Return the pods in which commands can be started."""
         return dict(self._doorways)
 
-    def prepare(self) -> None:
-        """Have a shell wait in every pod."""
+    def prepare(self, counts: Mapping[str, int] | None = None) -> None:
+        """Have shells wait in pods: one in every pod, or as many as are said for some. Return at once."""
+        doorways = self.doorways()
+        for pod, count in (dict.fromkeys(doorways, 1) if counts is None else counts).items():
+            if pod in doorways:
+                doorways[pod].prepare(count)
+
+    def settle(self) -> None:
+        """Wait until all shells wait that are being prepared."""
         for doorway in self.doorways().values():
-            doorway.prepare()
+            doorway.settle()
 
     def start(self, pod: str, argv: Sequence[str]) -> Session:
         """Start a command in a pod; raise `TareError` if that is not possible."""

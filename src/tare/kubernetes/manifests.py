@@ -1,8 +1,8 @@
 """Describe the objects that a study makes: a namespace, pods, and what limits them. Pure.
 
 A pod has two containers: `ranks` from the study's image, which is left as it is, and `node`, the service that looks at
-the pod from inside. They share the pod's network and processes. Requests equal limits, so that where the kubelet's CPU
-manager is static the ranks get cores of their own.
+the pod from inside. They share the pod's network and processes. Where the ranks ask for cores or memory, requests equal
+limits in both, so that where the kubelet's CPU manager is static the ranks get cores of their own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from tare.runtimes.kubernetes import FIRST
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MARK: Final = "tare"
@@ -22,7 +24,8 @@ ENDS_S: Final = 0
 STAY: Final = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 """What a container does until commands are started in it, and between them."""
 TEMPORARY: Final = "64Mi"
-NODE_CPU: Final = "50m"
+NODE_CPU: Final = "500m"
+"""Less would not slow ranks down less: the service works between launches, and is throttled as the others wait."""
 NODE_MEMORY: Final = "256Mi"
 
 
@@ -45,7 +48,7 @@ class PodSpec:
     node_image: str
     host_network: bool = False
     runtime_class: str = ""
-    cpus: int = 0
+    cpus: float = 0
     memory: str = ""
     shared_memory: str = ""
     pull_policy: str = "IfNotPresent"
@@ -146,7 +149,7 @@ def _security(user: int | None) -> dict[str, Any]:
 
 def _ranks(spec: PodSpec) -> dict[str, Any]:
     wanted = {
-        **({"cpu": str(spec.cpus)} if spec.cpus else {}),
+        **({"cpu": f"{spec.cpus:g}"} if spec.cpus else {}),
         **({"memory": spec.memory} if spec.memory else {}),
         **spec.resources,
     }
@@ -154,7 +157,7 @@ def _ranks(spec: PodSpec) -> dict[str, Any]:
         "name": RANKS,
         "image": spec.image,
         "imagePullPolicy": spec.pull_policy,
-        "command": ["/bin/sh", "-c", STAY],
+        "command": ["/bin/sh", "-c", STAY, FIRST],
         **({"env": [_variable(text) for text in spec.variables]} if spec.variables else {}),
         **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
         "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
@@ -162,13 +165,13 @@ def _ranks(spec: PodSpec) -> dict[str, Any]:
 
 
 def _node(spec: PodSpec) -> dict[str, Any]:
-    wanted = {"cpu": NODE_CPU, "memory": NODE_MEMORY}
+    wanted = {"cpu": NODE_CPU, "memory": NODE_MEMORY} if spec.cpus or spec.memory else {}
     return {
         "name": NODE,
         "image": spec.node_image,
         "imagePullPolicy": spec.pull_policy,
         "command": ["/bin/sh", "-c", STAY],
-        "resources": {"requests": dict(wanted), "limits": dict(wanted)},
+        **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
         "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
     }
 

@@ -15,7 +15,7 @@ READY_S: Final = 180.0
 """How long pods may take: images are pulled in this time."""
 GONE_S: Final = 60.0
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 0.3
 VERBS: Final[Mapping[str, str]] = {"POST": "create", "DELETE": "delete", "GET": "get"}
 
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from tare.errors import InfrastructureError
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.session import OUTPUT, Session
 
@@ -27,13 +28,21 @@ exit "${status:-125}"
 """
 """The launcher's agent. A command of a launcher has no line breaks."""
 
+MAKES: Final = 'mkdir -p "$0" && printf %s "$1" > "$0/agent" && chmod 700 "$0/agent" || exit 1\n'
+"""Writes the agent into the folder."""
+
 LISTENS: Final = """cd "$0" || exit 1
 rm -f asks; mkfifo asks || exit 1
 { while read -r number status; do [ -p "end.$number" ] && echo "$status" > "end.$number"; done; kill $$; } <&3 &
 exec 3<&- 4<>asks
+printf '0\\0'
 while read -r number <&4; do printf '%s\\n' "$number"; cat "ask.$number"; printf '\\0'; done
 """
-"""Prints each request: its number and the agent's words, a line each, and a zero byte. Reads numbers with statuses."""
+"""Prints each request: its number and the agent's words, a line each, and a zero byte. Reads numbers with statuses.
+
+The first is number 0, without words: from then on requests are heard."""
+READY_S: Final = 30.0
+"""How long that may take: a shell is started in the pod."""
 
 LONGEST: Final = 1 << 20
 """The most bytes of a request: a pod is not trusted with the head's memory."""
@@ -50,9 +59,15 @@ class Relay:
         self._start = start
         self._ends = threading.Lock()
         self._left = bytearray()
-        script = f"exec 3<&0; {LISTENS}"
-        self._session: Session = gate.start(pod, ("/bin/sh", "-c", script, folder))
+        self._heard = threading.Event()
+        script = f"exec 3<&0; {MAKES}{LISTENS}"
+        self._session: Session = gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT))
         threading.Thread(target=self._listen, name="relay", daemon=True).start()
+        if not self._heard.wait(READY_S) or not self._session.is_open:
+            self.close()
+            raise InfrastructureError(
+                f"requests of a launcher in pod {pod} cannot be heard: {folder} cannot be used there"
+            )
 
     def close(self) -> None:
         """End the stream."""
@@ -61,6 +76,7 @@ class Relay:
     def _listen(self) -> None:
         with contextlib.suppress(Exception):  # the stream is closed, or the pod is gone
             self._session.pump(None, self._take)
+        self._heard.set()  # there is nothing more to wait for
 
     def _take(self, channel: int, data: bytes) -> None:
         if channel != OUTPUT:
@@ -73,6 +89,9 @@ class Relay:
             request, _, rest = self._left.partition(b"\0")
             self._left = bytearray(rest)
             number, *words = request.decode(errors="replace").removesuffix("\n").split("\n")
+            if number == "0":
+                self._heard.set()
+                continue
             threading.Thread(target=self._serve, args=(number, words), name="relayed", daemon=True).start()
 
     def _serve(self, number: str, words: list[str]) -> None:

@@ -13,6 +13,7 @@ import shlex
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -47,7 +48,11 @@ class Container:
 
 
 class Session:
-    """A command that runs in a container. One thread pumps; others may send: TLS does not read and write at once."""
+    """A command that runs in a container. One thread pumps; others may send: TLS does not read and write at once.
+
+    While a thread pumps, no other closes the socket: its number would be given to another stream, and TLS would go on
+    reading there.
+    """
 
     def __init__(self, api: Api, container: Container, argv: Sequence[str]) -> None:
         query = [("container", container.name), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
@@ -55,6 +60,7 @@ class Session:
         self.client: Stream = api.connect(container.path, query)
         self._lock = threading.Lock()
         self._status = b""
+        self._pumped = False
 
     @property
     def is_open(self) -> bool:
@@ -75,16 +81,26 @@ class Session:
                 self.client.sock.shutdown()
 
     def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
-        """Carry bytes until the command ends; return its exit status.
+        """Carry bytes until the command ends, or the stream is closed; return the exit status.
 
         What arrives on `beside` goes to standard input, until its end; `take` gets output and errors.
         """
+        with self._lock:
+            self._pumped = True
+        try:
+            return self._carry(beside, take)
+        finally:
+            with self._lock:
+                self._pumped = False
+                self._close()
+
+    def _carry(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
         stream: ssl.SSLSocket = self.client.sock.sock
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         if beside is not None:
             poll.register(beside, select.POLLIN)
-        while self.client.is_open():
+        while self.client.is_open() and stream.fileno() >= 0:
             ready = {stream.fileno()} if stream.pending() else {number for number, _ in poll.poll()}
             if beside is not None and beside.fileno() in ready:
                 data = beside.recv(PIECE)
@@ -101,6 +117,14 @@ class Session:
 
     def close(self) -> None:
         """Close the stream; the command's standard input ends with it."""
+        if self._pumped:
+            with contextlib.suppress(Exception):  # the thread that pumps sees the end
+                socket.socket.shutdown(self.client.sock.sock, socket.SHUT_RDWR)
+            return
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         with contextlib.suppress(Exception):
             self.client.sock.shutdown()
 
@@ -126,26 +150,35 @@ class Session:
 
 
 class Doorway:
-    """Starts commands in a container. One waiting shell is kept ready; its successor is opened once it is used up."""
+    """Starts commands in a container, each in one of the shells that wait there; `prepare` makes up their number."""
 
     def __init__(self, api: Api, container: Container) -> None:
         self.container = container
         self._api = api
         self._lock = threading.Lock()
-        self._next: Future[Session] | None = None
+        self._waiting: deque[Future[Session]] = deque()
         self._closed = False
 
-    def prepare(self) -> None:
-        """Have a shell wait, unless one does; return at once."""
+    def prepare(self, count: int = 1) -> None:
+        """Have so many shells wait, or more where more do; return at once."""
         with self._lock:
-            if self._next is None and not self._closed:
-                self._next = _begun(lambda: Session(self._api, self.container, WAITING))
+            while len(self._waiting) < count and not self._closed:
+                self._waiting.append(_begun(lambda: Session(self._api, self.container, WAITING)))
+
+    def settle(self) -> None:
+        """Wait until all that is being opened is open, or has failed."""
+        with self._lock:
+            opening = tuple(self._waiting)
+        for each in opening:
+            each.exception()
 
     def start(self, argv: Sequence[str]) -> Session:
         """Start a command: in the shell that waits, or in a stream of its own."""
-        with self._lock:
-            waiting, self._next = self._next, None
-        if waiting is not None:
+        while True:
+            with self._lock:
+                waiting = self._waiting.popleft() if self._waiting else None
+            if waiting is None:
+                break
             with contextlib.suppress(Exception):
                 session = waiting.result()
                 if session.is_open:
@@ -157,13 +190,13 @@ class Doorway:
         return Session(self._api, self.container, argv)
 
     def close(self) -> None:
-        """End the shell that waits."""
+        """End the shells that wait."""
         with self._lock:
             self._closed = True
-            waiting, self._next = self._next, None
-        if waiting is not None:
+            waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
             with contextlib.suppress(Exception):
-                waiting.result().close()
+                each.result().close()
 
 
 def line_of(argv: Sequence[str]) -> bytes:
@@ -182,5 +215,5 @@ def _begun(make: Callable[[], Session]) -> Future[Session]:
         except BaseException as error:  # noqa: BLE001 - who waits for it raises it
             future.set_exception(error)
 
-    threading.Thread(target=work, name="kubernetes", daemon=True).start()
+    threading.Thread(target=work, name="opening", daemon=True).start()
     return future

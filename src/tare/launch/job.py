@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tare.launch import Context, Host
+from tare.launch import Context, Entry, Host
 from tare.model import Placement
 
 
@@ -26,6 +26,19 @@ class MpiWiring:
     roce: bool = False
     asks: bool = False
     launcher: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """How a launcher starts in the first host of a job, not on the head, because only there it reaches the others.
+
+    `entry` is how the head enters the host, `agent` the path of the launcher's agent there, and `folder` one there for
+    temporary files. The launcher's connections use the data network.
+    """
+
+    entry: Entry
+    agent: str
+    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

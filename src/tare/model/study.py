@@ -256,6 +256,31 @@ class SlurmSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSpec:
+    """How a study uses a Kubernetes; "" leaves the file, the context and the namespace to the user's settings and tare.
+
+    `selector` chooses nodes by labels. Images are `REGISTRY/tare/NAME:DIGEST`, without a `registry` those that the
+    nodes have as `tare/NAME:DIGEST`; `node_image` is that of the service beside the ranks. `pod` are further fields of
+    pods' `spec` as JSON, `resources` those of the ranks' container and `annotations` the pods', as `NAME=value`. With
+    `exclusive` a pod asks for whole cores, and gets no more. `in_lab`: on a Kubernetes that tare starts in a lab.
+    """
+
+    in_lab: bool = False
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    selector: str = ""
+    registry: str = ""
+    node_image: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    exclusive: bool = False
+    resources: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
     """The nodes of a study: those that a lab makes, or `hosts` that are there.
 
@@ -278,6 +303,7 @@ class LabSpec:
     pod_addresses: str = ""
     daemon_hosts: tuple[str, ...] = ()
     slurm: SlurmSpec = SlurmSpec()
+    kubernetes: KubernetesSpec = KubernetesSpec()
 
     def subnet_of(self, node: int) -> int:
         """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""

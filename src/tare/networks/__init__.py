@@ -25,6 +25,7 @@ from tare.networks.overlay import Overlay
 from tare.networks.overlay_etcd import OverlayEtcd
 from tare.networks.ovs import Ovs
 from tare.networks.pasta import Pasta
+from tare.networks.pod_network import PodNetwork
 from tare.networks.slirp4netns import Slirp4netns
 from tare.networks.weave import Weave
 from tare.wiring.conflist import PREFIX
@@ -57,6 +58,7 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "calico-ipip-cross": Calico("calico-ipip-cross", Wrapping.CROSS_SUBNET),
     "pasta": Pasta(),
     "slirp4netns": Slirp4netns(),
+    "pod-network": PodNetwork(),
     "fake": FakeNetwork("fake", "198.18.0.0/16"),
     "fake-slow": FakeNetwork("fake-slow", "198.19.0.0/16"),
 }

@@ -15,6 +15,10 @@ from tare.model.topology import HardwareThread, NodeCores
 from tare.node.cgroups import Group
 
 SILENT_ROLE: Final = "must stay silent"
+NODE_NIC: Final = "node's NIC"
+NODE_TUNNEL: Final = "node's tunnel"
+SHARED_ROLES: Final = (NODE_NIC, NODE_TUNNEL)
+"""Roles of interfaces that other programs use too, so that no more than a lower bound of their traffic is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

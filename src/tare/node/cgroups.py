@@ -33,7 +33,8 @@ HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 class Hierarchy:
     """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
 
-    `base` is the cgroup in which tare's is made, as a path below the mountpoint; "": the top.
+    `base` is the cgroup in which tare's is made, as a path below the mountpoint; "": the top. `below` is the name of
+    tare's; "" where a container's own cgroup is mounted, in which tare makes none.
     """
 
     mountpoint: Path
@@ -41,11 +42,12 @@ class Hierarchy:
     controllers: tuple[str, ...] = ()
     options: str = ""
     base: str = ""
+    below: str = MARK
 
     @property
     def top(self) -> Path:
         """Return the folder of tare's cgroup, which contains those of the labs."""
-        return self.mountpoint / self.base / MARK
+        return self.mountpoint / self.base / self.below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,13 +145,17 @@ def _ended_s() -> float:
 
 
 def container_usage_s(pid: int) -> float:
-    """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none."""
+    """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none.
+
+    Its cgroup is read where this process sees it, or where the container itself does, if that is another one beside us.
+    """
     for name, file, per_s in (("cpuacct", "cpuacct.usage", 1e9), ("", "cpu.stat", 1e6)):
         path = _cgroup_of(pid, name)
         if path and path != _cgroup_of(os.getpid(), name):
-            with suppress(OSError, ValueError, IndexError):
-                text = Path(f"/sys/fs/cgroup/{name}{path}/{file}").read_text()
-                return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
+            for folder in (f"/sys/fs/cgroup/{name}{path}", f"/proc/{pid}/root/sys/fs/cgroup/{name}"):
+                with suppress(OSError, ValueError, IndexError):
+                    text = Path(f"{folder}/{file}").read_text()
+                    return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
     return sum(map(_usage_s, processes_beside(pid)))
 
 

@@ -78,6 +78,8 @@ def _end_in_container(side: Side) -> None:
     """Kill a launch's processes in the containers of a pod, which have process numbers of their own."""
     holds_containers = RUNTIMES[side.pod.runtime].holds_containers
     for enter in (side.pod.enter, *(each.enter for each in side.containers)) if holds_containers else ():
+        if not enter:  # the service is in the pod itself
+            continue
         run((*enter, "/bin/sh", "-c", END_ALL), check=False, timeout_s=20, what=f"ending processes in {side.pod.name}")
 
 

@@ -58,6 +58,10 @@ def _refuse_wiring(environment: Environment) -> str | None:
     runtime, network = RUNTIMES[environment.runtime], find(environment.network)
     if runtime.shares_network and network.wiring is not Wiring.NODE:
         return f"containers of {environment.runtime} have their node's network and no other: use host"
+    if network.by_cluster and not runtime.by_cluster:
+        return f"{network.name} is what a cluster gives to pods that it makes itself: {runtime.name} has none"
+    if runtime.by_cluster and not network.by_cluster and network.wiring is not Wiring.NODE:
+        return f"pods of {runtime.name} have the cluster's network, or their node's: use pod-network or host"
     if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
         return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
     return None
@@ -174,6 +178,19 @@ def _refuse_container_launch(environment: Environment, *, own_pods: bool, severa
         return (
             "launch: host-mpi runs the daemon in the pod's only container: use share: none, or containers_per_node: 1"
         )
+    return None
+
+
+def refuse_pods(environment: Environment, cluster: Cluster, spec: LabSpec) -> str | None:
+    """Return why an environment's pods are not those that a cluster makes itself, or None."""
+    runtime = RUNTIMES[environment.runtime]
+    if runtime.is_fake and cluster.is_fake:
+        return None
+    if cluster.makes_pods(spec) and not runtime.by_cluster:
+        made = " or ".join(name for name, each in RUNTIMES.items() if each.by_cluster)
+        return f"cluster {cluster.name} makes its pods itself: use runtime: {made}"
+    if runtime.by_cluster and not cluster.makes_pods(spec):
+        return f"pods of {runtime.name} are made by a cluster: use cluster: {runtime.name}"
     return None
 
 

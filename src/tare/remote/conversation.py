@@ -47,6 +47,7 @@ class Conversation:
         self._writing = threading.Lock()
         self._number = 0
         self._left = bytearray()
+        self._begun = False
         self._process = process.converse((*connect, START), log=log)
 
     @property
@@ -69,6 +70,7 @@ class Conversation:
         machine = self.ask("greet", PROTOCOL)
         if not isinstance(machine, Machine):
             raise wire.NotUnderstood(f"node {self.name} did not say what it is")
+        self._begun = True
         return machine
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -91,7 +93,9 @@ class Conversation:
         return value
 
     def renew(self) -> None:
-        """Tell the service that the head is there."""
+        """Tell the service that the head is there; before it has begun, the line would get into its archive."""
+        if not self._begun:
+            return
         with suppress(Unreachable):
             self._send(b"\n")
 

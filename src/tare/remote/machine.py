@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import socket
+import struct
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -17,18 +20,27 @@ from tare.host.user_namespace import is_real_root
 from tare.model.topology import HardwareThread
 from tare.node.owners import boot_id
 
+NETWORKS: Final = Path("/sys/class/net")
+TUNNELS: Final = {"768": "ipip", "769": "ip6tnl", "776": "sit", "778": "gre"}
+"""The types of tunnels that have no other name in /sys (ARPHRD in linux/if_arp.h)."""
+SIOCGIFADDR: Final = 0x8915
+SIOCGIFNETMASK: Final = 0x891B
 CORES: Final = "TARE_CORES"
 """The variable by which an administrator, or a user, says which cores of a machine tare uses, and in which order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """An IPv4 address of a machine: the interface, its MTU, the address and the length of its subnet's prefix."""
+    """An IPv4 address of a machine: the interface, its MTU, the address and the length of its subnet's prefix.
+
+    `kind` is the kernel's word for a virtual interface: `vxlan`, `bridge`, `ipip`; "" for a NIC, and where it has none.
+    """
 
     name: str
     address: str
     prefix: int
     mtu: int
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +112,10 @@ def _cpu() -> str:
 
 
 def _interfaces() -> Iterator[Interface]:
-    """Yield the IPv4 addresses of the interfaces that are up, as ip(8) shows them."""
+    """Yield the IPv4 addresses of the interfaces that are up, as ip(8) shows them; without it, the first of each."""
     program = find("ip")
     if program is None:
+        yield from _interfaces_of_kernel()
         return
     shown: list[dict[str, Any]] = json.loads(run((program, "-json", "-4", "address", "show", "up")).stdout or "[]")
     for link in shown:
@@ -110,5 +123,31 @@ def _interfaces() -> Iterator[Interface]:
             if each.get("family") == "inet":
                 yield Interface(
                     name=str(link["ifname"]), address=str(each["local"]), prefix=int(each["prefixlen"]),
-                    mtu=int(link["mtu"]),
+                    mtu=int(link["mtu"]), kind=kind_of(str(link["ifname"])),
                 )  # fmt: skip
+
+
+def kind_of(name: str, folder: Path = NETWORKS) -> str:
+    """Return the kind of a virtual interface in the kernel's words, "" if it has none."""
+    try:
+        told = dict(line.partition("=")[::2] for line in (folder / name / "uevent").read_text().splitlines())
+        return told.get("DEVTYPE", "") or TUNNELS.get((folder / name / "type").read_text().strip(), "")
+    except OSError:
+        return ""
+
+
+def _interfaces_of_kernel() -> Iterator[Interface]:
+    """Yield the first IPv4 address of each interface, as the kernel tells it to any program (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            try:
+                address, mask = (
+                    socket.inet_ntoa(fcntl.ioctl(asked.fileno(), wanted, request)[20:24])
+                    for wanted in (SIOCGIFADDR, SIOCGIFNETMASK)
+                )
+                mtu = int((NETWORKS / name / "mtu").read_text())
+            except OSError:  # it has none
+                continue
+            prefix = bin(int.from_bytes(socket.inet_aton(mask), "big")).count("1")
+            yield Interface(name=name, address=address, prefix=prefix, mtu=mtu, kind=kind_of(name))

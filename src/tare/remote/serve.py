@@ -29,7 +29,7 @@ ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
 GREET: Final = "greet"
-OWN: Final = ("open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm", "settle")
+OWN: Final = ("interfaces", "open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm", "settle")
 """What can be asked before a site's node is opened."""
 
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tare.counters.interfaces import Counts, interface_counters
 from tare.errors import InfrastructureError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
@@ -86,6 +87,10 @@ class Service:
     def unfit(self, mpi: str, head_version: str, folders: tuple[str, ...]) -> str | None:
         """Return why this machine cannot take part in a job of the head, or None."""
         return unfit(mpi, head_version, folders)
+
+    def interfaces(self) -> dict[str, Counts]:
+        """Return the counters of all interfaces of this machine."""
+        return interface_counters(0)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""

@@ -58,12 +58,14 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
         for number, (host, side) in enumerate(zip(up.hosts(cell.placement), up.sides, strict=True))
     )
     job = Job(
-        head=site.head if up.ssh is None else (),
+        head=site.head if up.ssh is None and up.inside is None else (),
         members=members,
         placement=as_bound(environment, cell.placement),
         wiring=replace(wiring_of(site, environment, up), asks=asks),
     )
     launch = launch_of(job, environment)
+    if up.inside is not None:
+        return replace(launch, master=up.inside.entry)
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
 
 
@@ -85,7 +87,7 @@ def reached(host: Host, via: tuple[str, ...], *, attached: bool = False) -> Host
 
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
     """Return the description of the networks for the MPI, and the location of its launcher."""
-    over_data = environment.control is Control.DATA
+    over_data = environment.control is Control.DATA or up.inside is not None
     return MpiWiring(
         control_subnet=up.subnet if over_data else site.control_subnet,
         data_subnet=up.subnet,
@@ -117,6 +119,8 @@ def head_environment(site: Site, environment: Environment, up: Deployed, agent: 
 
     A launcher inside an image uses the image's own /tmp.
     """
+    if up.inside is not None:
+        return {**MPIS[environment.mpi].head_environment(up.inside.agent), "TMPDIR": up.inside.folder}
     reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
     told = dict(MPIS[environment.mpi].head_environment(str(reach)))
     pod = up.sides[0].pod

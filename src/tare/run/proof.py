@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.counters.monitor import Unread
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
-from tare.node import SILENT_ROLE, Node
+from tare.node import SHARED_ROLES, SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400
@@ -109,7 +109,8 @@ def check_traffic(
     carries; `resent_bytes` is the size of what TCP sent again. One node sends a byte and another receives it. So if k
     of N nodes have an interface of a role, these interfaces carry payload x 2k/N in both directions together (k < N
     only with two nodes: one side is bare). Their volume must be in [that, 1.5 x that + overhead + what was sent again],
-    or at least that if the job sent more than was counted, or if other programs use the interfaces too (`shared`). A
+    or at least that if the job sent more than was counted, or if other programs use the interfaces too (`shared`, or
+    their role says so). A
     role with an interface that may not be read (`unread`) has no lower bound; `state_unproven` says so.
     """
     nodes = len({item.node for item in traffic} | {item.node for item in unread})
@@ -142,7 +143,7 @@ def check_traffic(
         lower = 0 if role in unread_roles else share * payload.low_bytes
         sent = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + resent_bytes
         upper = share * sent + chatter
-        if payload.more or shared:
+        if payload.more or shared or role in SHARED_ROLES:
             upper = math.inf
         if not lower <= volume <= upper:
             return (

@@ -134,7 +134,8 @@ class Run:
             }
             if not self.noted:
                 services = self._services()
-                self.store.note_facts(nodes=facts.of_nodes(services), GPUs=facts.gpus_of_machines(self.plan, services))
+                found = {"nodes": facts.of_nodes(services), "GPUs": facts.gpus_of_machines(self.plan, services)}
+                self.store.note_facts(**found, **self.site.described())
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.ledger.completed):
                 self._calibrate(ready.get(cell.key))

@@ -16,6 +16,7 @@ from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.docker import Docker
 from tare.runtimes.enroot import Enroot
 from tare.runtimes.fake import Fake
+from tare.runtimes.kubernetes import Kubernetes
 from tare.runtimes.podman import Podman
 from tare.runtimes.podman_hpc import PodmanHpc
 from tare.runtimes.podman_rootless import PodmanRootless
@@ -45,5 +46,6 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "sarus": Sarus(),
     "sarus-mpi": SarusMpi(),
     "shifter": Shifter(),
+    "kubernetes": Kubernetes(),
     "fake": Fake(),
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tare.errors import InfrastructureError
 from tare.host.packages import install
@@ -25,6 +25,15 @@ NAMESPACE: Final = "k8s.io"
 PLUG_INS: Final = Path("/usr/lib/cni")
 LIMIT_S: Final = 20.0
 IMPORT_S: Final = 300.0
+SPECIFICATION: Final = "container.json"
+HOOK: Final = "show-boot-id"
+SHOW_BOOT_ID: Final = """#!/bin/sh
+# A container's /proc would show the machine's boot_id, the same on all nodes of a lab. The runtime calls this in the
+# container's mount namespace before it becomes the root; its state is on the standard input.
+set -e
+bundle=$(sed -n 's/.*"bundle":"\\([^"]*\\)".*/\\1/p')
+mount --bind "${0%/*}/boot_id" "$bundle/rootfs/proc/sys/kernel/random/boot_id"
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +96,26 @@ def running(place: Place, *, sandbox_image: str, networks: Mapping[str, str]) ->
     file = place.path("containerd.toml")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(configuration(place.folder, sandbox_image, networks))
+    _write_specification(place)
     with run_daemon(place, "containerd", (PROGRAM, "--config", f"{place.folder}/containerd.toml")) as daemon:
         yield Containerd(daemon=daemon)
+
+
+def _write_specification(place: Place) -> None:
+    """Write what all containers have in common: containerd's own, with a hook that shows them the node's boot_id."""
+    place.path(SPECIFICATION).write_text(
+        json.dumps(with_hook(json.loads(run((CONTROL, "oci", "spec")).stdout), place.folder))
+    )
+    place.path("boot_id").write_text(f"{place.node.boot_id}\n")
+    place.path("boot_id").chmod(0o444)
+    hook = place.path(HOOK)
+    hook.write_text(SHOW_BOOT_ID)
+    hook.chmod(0o755)
+
+
+def with_hook(specification: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return a specification of containers (OCI runtime) with the hook in a folder."""
+    return {**specification, "hooks": {"createContainer": [{"path": f"{folder}/{HOOK}"}]}}
 
 
 def configuration(folder: str, sandbox_image: str, networks: Mapping[str, str]) -> str:
@@ -113,6 +140,7 @@ def configuration(folder: str, sandbox_image: str, networks: Mapping[str, str]) 
         lines += [
             f"[{cri}.containerd.runtimes.{handler or 'runc'}]",
             '  runtime_type = "io.containerd.runc.v2"',
+            f"  base_runtime_spec = {_text(f'{folder}/{SPECIFICATION}')}",
             *([f"  cni_conf_dir = {_text(conf_dir)}"] if handler else []),
         ]
     return "\n".join(lines) + "\n"

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from tare.study.value_types import BitRate, Checked, Count, Duration, Host, SbatchValue, Word, choice
+from tare.study.value_types import (
+    BitRate,
+    Checked,
+    Count,
+    Duration,
+    Host,
+    KubernetesName,
+    SbatchValue,
+    Word,
+    choice,
+)
 
 
 class ClusterIn(Checked):
@@ -54,4 +64,38 @@ class ClusterIn(Checked):
     time: Duration | None = Field(default=None, description="cluster slurm: time limit of each allocation")
     sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
         default=[], description="cluster slurm: further options of sbatch, one a word"
+    )
+    kubernetes: bool = Field(
+        default=False,
+        description="cluster lab: start a Kubernetes on the nodes, for environments of runtime kubernetes",
+    )
+    kubeconfig: str = Field(
+        default="", description="cluster kubernetes: file with the user's access; by default $KUBECONFIG"
+    )
+    context: str = Field(default="", description="cluster kubernetes: context of that file; by default the current one")
+    namespace: KubernetesName = Field(
+        default="", description="cluster kubernetes: namespace to make for the study; by default a name of tare's"
+    )
+    selector: str = Field(default="", description="cluster kubernetes: labels of the nodes to use, as pool=hpc")
+    registry: str = Field(
+        default="", description="cluster kubernetes: registry and folder that `tare image push` has pushed to"
+    )
+    node_image: str = Field(
+        default="", description="cluster kubernetes: image with Python 3.9 for the service beside the ranks"
+    )
+    pull_policy: choice("Always", "IfNotPresent", "Never") = Field(  # type: ignore[valid-type]
+        default="IfNotPresent", description="cluster kubernetes: when nodes pull images"
+    )
+    pull_secrets: list[KubernetesName] = Field(
+        default=[], description="cluster kubernetes: secrets of the namespace for the registry"
+    )
+    exclusive: bool = Field(
+        default=False, description="cluster kubernetes: pods ask for the whole cores of their ranks, and get no more"
+    )
+    resources: dict[str, str | int] = Field(
+        default={}, description="cluster kubernetes: further resources of the ranks' container, as rdma/hca: 1"
+    )
+    annotations: dict[str, str] = Field(default={}, description="cluster kubernetes: annotations of pods")
+    pod: dict[str, Any] = Field(
+        default={}, description="cluster kubernetes: further fields of pods' spec, as tolerations, priorityClassName"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
             pod_addresses=lab.pod_addresses,
             daemon_hosts=tuple(lab.daemon_hosts),
             slurm=_slurm(lab),
+            kubernetes=_kubernetes(lab, base),
         ),
         baseline=environments[0].name if stated.baseline is None else stated.baseline,
         environments=environments,
@@ -77,6 +79,25 @@ def _slurm(stated: ClusterIn) -> model.SlurmSpec:
         time_s=stated.time or 0.0,
         options=tuple(stated.sbatch),
         srun=stated.launcher == "srun",
+    )
+
+
+def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
+    file = stated.kubeconfig
+    return model.KubernetesSpec(
+        in_lab=stated.kubernetes,
+        kubeconfig=os.path.normpath(base / Path(file).expanduser()) if file else "",
+        context=stated.context,
+        namespace=stated.namespace,
+        selector=stated.selector,
+        registry=stated.registry.rstrip("/"),
+        node_image=stated.node_image,
+        pull_policy="Never" if stated.kubernetes else stated.pull_policy,
+        pull_secrets=tuple(stated.pull_secrets),
+        exclusive=stated.exclusive,
+        resources=tuple(f"{name}={value}" for name, value in stated.resources.items()),
+        annotations=tuple(f"{name}={value}" for name, value in stated.annotations.items()),
+        pod=json.dumps(stated.pod, sort_keys=True) if stated.pod else "",
     )
 
 

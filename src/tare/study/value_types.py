@@ -60,6 +60,7 @@ Frequency = Annotated[float, *HERTZ]
 Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Word = Annotated[str, StringConstraints(min_length=1)]
+KubernetesName = Annotated[str, StringConstraints(pattern=r"^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)?$")]
 SbatchValue = Annotated[str, StringConstraints(pattern=r"^[^\s]*$")]
 
 BUDGET: Final[dict[str, Any]] = {

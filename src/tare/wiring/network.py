@@ -36,6 +36,11 @@ class Network(ABC):
         return True
 
     @property
+    def by_cluster(self) -> bool:
+        """Return whether a cluster itself gives it to the pods that it makes, so that it exists there only."""
+        return False
+
+    @property
     def reaches_outside(self) -> bool:
         """Return whether a pod can talk to a bare node."""
         return True

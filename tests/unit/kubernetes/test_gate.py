@@ -78,8 +78,11 @@ class LocalDoorway:
             raise InfrastructureError(self.lost)
         return LocalSession(argv)
 
-    def prepare(self) -> None:
-        self.prepared += 1
+    def prepare(self, count: int = 1) -> None:
+        self.prepared = max(self.prepared, count)
+
+    def settle(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -123,6 +126,8 @@ def test_every_pod_can_be_made_ready(gate: Gate) -> None:
     gate.add("p1", other)  # type: ignore[arg-type]
     gate.prepare()
     assert other.prepared == 1
+    gate.prepare({"p1": 3, "gone": 1})
+    assert other.prepared == 3
 
 
 @pytest.mark.parametrize("word", ["plain", "two words", "line\nbreak", "back\\slash", "100%", "it's", "\\n", "ü"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -107,6 +107,9 @@ class Recorded:
 
     def service(self, node: Node) -> LocalNode:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self.connect))
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def client(self, request: PodRequest) -> Client:
         return Client()

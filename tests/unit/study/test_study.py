@@ -298,6 +298,7 @@ def test_the_schema_knows_the_shorthands_and_the_names() -> None:
         "sarus",
         "sarus-mpi",
         "shifter",
+        "kubernetes",
     ]
     assert schema["additionalProperties"] is False
     forms = [form.get("type") for form in schema["properties"]["environments"]["anyOf"]]

@@ -93,7 +93,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "services/docker_api.py": {"docker": DOCKER},
     "mpi/openmpi5.py": {"ssh": LAUNCHING},
     "mpi/site.py": {"ssh": LAUNCHING},
-    "kubernetes/in_lab.py": {"bridge": OTHER},
+    "kubernetes/in_lab.py": {"bridge": OTHER, "kubernetes": OTHER},
     "kubernetes/manifests.py": {"command": OTHER},
     "kubernetes/session.py": {"command": OTHER},
     "services/kubernetes.py": {"lab": OTHER},

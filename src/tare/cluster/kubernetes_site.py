@@ -1,0 +1,278 @@
+"""Hold what a study has in a Kubernetes: its namespace, its nodes, and how launchers in its pods start daemons."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.cluster.base import Allocated, Site
+from tare.cluster.needs import Needs
+from tare.errors import InfrastructureError, TareError
+from tare.host.paths import made_run_folder
+from tare.images import recipe
+from tare.kubernetes import making, manifests, nodes
+from tare.kubernetes.api import Api, ApiError
+from tare.kubernetes.describe import Description
+from tare.kubernetes.gate import Gate
+from tare.kubernetes.making import Making
+from tare.kubernetes.node import KubernetesNode
+from tare.kubernetes.nodes import KubernetesMachine
+from tare.kubernetes.pods import Pods, ask
+from tare.kubernetes.relay import Relay
+from tare.launch import Entry
+from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
+from tare.launch.job import Inside
+from tare.model import KubernetesSpec, LabSpec
+from tare.node import Nic, Node, marked
+from tare.node.cgroups import Group
+from tare.node.owners import owner
+from tare.node_service import NodeService, site_folder
+from tare.node_service.sides import Side
+from tare.remote.timing import RENEWED_S
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+GONE_S: Final = 90.0
+PAUSE_S: Final = 0.2
+NAMESPACES: Final = "/api/v1/namespaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSite:
+    """A namespace of a Kubernetes, and the nodes that the study uses; `under` is the lab on whose nodes it runs."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    folder: Path
+    gate: Gate
+    services: Mapping[str, KubernetesNode]
+    head: tuple[str, ...] = ()
+    allocation: Allocated | None = None
+    daemon_nodes: tuple[Node, ...] = ()
+    stated: Description = field(default_factory=Description)
+    control_subnet: str = ""
+    control_interface: str = ""
+    under: Site | None = None
+
+    def service(self, node: Node) -> NodeService:
+        return self.services[node.name]
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
+    @contextmanager
+    def launching(self, study: str, sides: Sequence[Side]) -> Iterator[Inside]:
+        first = sides[0].pod
+        pods = {side.pod.host or side.pod.node.name: side.pod.name for side in sides}
+        told = ("env", f"{marked.RUN}={self.name}", f"{marked.LAUNCH}={self.folder}/{study}")
+
+        def start(words: list[str]) -> tuple[str, list[str]]:
+            host, command = read_request(words)
+            return pods[host], [*told, "/bin/sh", "-c", command]
+
+        relay = Relay(self.gate, first.name, str(self.folder), start)
+        try:
+            folder = str(self.folder)
+            entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
+            yield Inside(entry=entry, agent=f"{folder}/agent", folder=folder)
+        finally:
+            relay.close()
+
+    def described(self) -> Mapping[str, Any]:
+        seen = [each for service in self.services.values() for each in service.seen()]
+        return self.stated.facts(seen)
+
+    def listen(self) -> socket.socket | None:
+        return None  # pods need not reach the head
+
+    def adopt(self, pid: int) -> None:
+        if self.under is not None:
+            self.under.adopt(pid)
+
+    def pids(self) -> set[int]:
+        return marked.pids_of_run(self.name, self.folder) if self.under is None else self.under.pids()
+
+    def usage_s(self) -> float:
+        return 0.0 if self.under is None else self.under.usage_s()
+
+    def settle(self) -> None:
+        self.gate.settle()
+
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def read_request(words: Sequence[str]) -> tuple[str, str]:
+    """Return the host and the command of a launcher's request, as for rsh: `[options] HOST COMMAND`."""
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in RSH_OPTIONS_WITH_VALUE else rest[1:]
+    return rest[0], " ".join(rest[1:])
+
+
+@contextmanager
+def opened(
+    client: Api,
+    machines: Sequence[KubernetesMachine],
+    spec: LabSpec,
+    needs: Needs,
+    *,
+    name: str,
+    folder: Path,
+    namespace: str,
+    under: Site | None = None,
+) -> Iterator[KubernetesSite]:
+    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already."""
+    settings, used = spec.kubernetes, nodes.chosen(machines, spec.nodes)
+    with ExitStack() as stack:
+        stack.enter_context(
+            made_namespace(client, namespace, name, {key: str(value) for key, value in owner().items()})
+        )
+        gate = Gate(folder)
+        stack.callback(gate.close)
+        made = Making(
+            site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings)
+        )
+        pods = Pods(api=client, namespace=namespace)
+        services = {
+            f"n{number}": KubernetesNode(
+                _node(number, each, spec, needs), made, pods, gate, spec.data_subnet or each.data_address
+            )
+            for number, each in enumerate(used)
+        }
+        stack.enter_context(renewed(tuple(services.values())))
+        yield KubernetesSite(
+            name=name,
+            nodes=tuple(each.node for each in services.values()),
+            folder=folder,
+            gate=gate,
+            services=services,
+            stated=Description.read(client, settings.context, used),
+            under=under,
+        )
+
+
+@contextmanager
+def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a site's folder on this machine, with a note of its owner where others look for it."""
+    note = made_run_folder() / note_name
+    note.mkdir(mode=0o700)
+    try:
+        stated = {"lab": site, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **told}
+        (note / "owner.json").write_text(json.dumps(stated))
+        site_folder.make(folder, of_head=True)
+        yield
+    finally:
+        marked.end_run(site, folder)
+        site_folder.remove(folder, of_head=True)
+        shutil.rmtree(note, ignore_errors=True)
+
+
+def service_image(settings: KubernetesSpec) -> str:
+    """Return the name of the image of the service beside the ranks."""
+    own = making.image_of(settings.registry, making.SERVICE, f"tare:{recipe.service().digest[:16]}")
+    return settings.node_image or own
+
+
+def cores_of(machine: KubernetesMachine, spec: LabSpec) -> tuple[int, ...]:
+    """Return as many cores as pods may ask for; which ones they are is known from inside of a pod."""
+    return tuple(range(machine.cpus))[: spec.cores_per_node]
+
+
+def _node(number: int, machine: KubernetesMachine, spec: LabSpec, needs: Needs) -> Node:
+    return Node(
+        name=f"n{number}",
+        index=number,
+        cores=cores_of(machine, spec),
+        control_address=machine.address,
+        nics=(Nic(name="", address=machine.data_address, prefix=32),) * needs.nics,
+        pid=0,
+        group=Group(path="", hierarchies=()),
+        boot_id=machine.boot_id,
+        machine=machine.name,
+    )
+
+
+@contextmanager
+def renewed(services: Sequence[KubernetesNode]) -> Iterator[None]:
+    """Renew the leases of services while the block runs; end the services afterwards."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWED_S):
+            for service in services:
+                service.renew()
+
+    thread = threading.Thread(target=renew, name="leases", daemon=True)
+    thread.start()
+    try:
+        with ExitStack() as stack:
+            for service in services:
+                stack.callback(service.close)
+            yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def made_namespace(api: Api, name: str, run: str, owner: Mapping[str, str]) -> Iterator[None]:
+    """Keep a namespace with tare's mark; remove it with all that is in it."""
+    try:
+        api.ask("POST", NAMESPACES, manifests.namespace(name, run, owner))
+    except ApiError as error:
+        if error.status == 409:
+            raise InfrastructureError(
+                f"the namespace {name} exists already, and tare uses only what it makes itself",
+                remedy="name another one, or leave the key `namespace` out; `tare clean` removes those of killed runs",
+            ) from error
+        raise InfrastructureError(
+            f"the namespace {name} cannot be made: {error.message}",
+            remedy="let an administrator bind the role of docs/kubernetes.md to this user",
+        ) from error
+    try:
+        yield
+    finally:
+        remove_namespace(api, name)
+
+
+def remove_namespace(api: Api, name: str) -> None:
+    """Remove a namespace, and wait until it is gone; raise `InfrastructureError` with what keeps it."""
+    with suppress(ApiError):
+        api.ask("DELETE", f"{NAMESPACES}/{name}")
+    until, found = time.monotonic() + GONE_S, dict[str, Any]()
+    while time.monotonic() < until:
+        try:
+            found = api.ask("GET", f"{NAMESPACES}/{name}")
+        except ApiError as error:
+            if error.status == 404:
+                return
+            raise InfrastructureError(f"the namespace {name} is not removed: {error.message}") from error
+        time.sleep(PAUSE_S)
+    why = "; ".join(
+        str(each.get("message"))
+        for each in found.get("status", {}).get("conditions", ())
+        if each.get("status") == "True"
+    )
+    raise InfrastructureError(
+        f"the namespace {name} is not gone after {GONE_S:g} s" + (f": {why}" if why else ""),
+        remedy="`tare clean` tries again; `kubectl get pods -A` shows pods that are stuck",
+    )
+
+
+def is_ours(api: Api, name: str) -> bool:
+    """Return whether a namespace exists and has tare's mark."""
+    try:
+        found = ask(api, "GET", f"{NAMESPACES}/{name}", what=f"namespace {name}")
+    except TareError:
+        return False
+    return bool(found.get("metadata", {}).get("labels", {}).get(manifests.MANAGED_BY) == manifests.MARK)

@@ -1,0 +1,95 @@
+"""Say in words which Kubernetes a study ran on, and which network its pods have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tare.errors import TareError
+from tare.kubernetes.api import Api
+from tare.kubernetes.nodes import KubernetesMachine
+from tare.remote.machine import Interface
+
+TUNNELS: Final = ("vxlan", "geneve", "ipip", "wireguard", "gre")
+"""Kinds of interfaces that put packets into others."""
+BACKEND: Final = "flannel.alpha.coreos.com/backend-type"
+NONE: Final = "not recognised"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a service saw: of its pod, or of its node if the pod is on the node's network (`of_node`).
+
+    `interface` and `mtu` are of the interface that messages use, `others` all that have an address.
+    """
+
+    node: str
+    of_node: bool
+    interface: str
+    mtu: int
+    others: tuple[Interface, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A Kubernetes: version and URL of its API server, the context, and the nodes of a study."""
+
+    version: str = ""
+    server: str = ""
+    context: str = ""
+    machines: tuple[KubernetesMachine, ...] = ()
+    network: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def read(api: Api, context: str, machines: Sequence[KubernetesMachine]) -> Description:
+        """Return the description of a Kubernetes; what the user may not read stays out."""
+        version = ""
+        with suppress(TareError):
+            version = str(api.ask("GET", "/version").get("gitVersion", ""))
+        return Description(version=version, server=api.host, context=context, machines=tuple(machines))
+
+    def facts(self, seen: Sequence[Seen]) -> dict[str, Any]:
+        """Return the facts that a study records, with a line for the header of its report."""
+        network = {**network_of(self.machines, seen), **self.network}
+        nodes = {each.name: dict(each.facts) for each in self.machines}
+        return {
+            "machine": self._line(network),
+            "Kubernetes": {
+                "version": self.version, "server": self.server, "context": self.context, "nodes": nodes,
+                "network": network,
+            },
+        }  # fmt: skip
+
+    def _line(self, network: Mapping[str, str]) -> str:
+        names = ", ".join(each.name for each in self.machines[:4]) + (", ..." if len(self.machines) > 4 else "")
+        told = {
+            name: each.facts.get(name, "") for each in self.machines[:1] for name in ("container runtime", "kernel")
+        }
+        parts = (
+            f"Kubernetes {self.version}".strip(),
+            f"nodes {names}",
+            told.get("container runtime", ""),
+            f"Linux {told['kernel']}" if told.get("kernel") else "",
+            f"pods' network: {', '.join(network.values())}" if network else "",
+        )
+        return "; ".join(part for part in parts if part)
+
+
+def network_of(machines: Sequence[KubernetesMachine], seen: Sequence[Seen]) -> dict[str, str]:
+    """Return what can be told of the pods' network, from nodes' annotations and from the interfaces that were seen."""
+    found: dict[str, str] = {}
+    backends = {each.annotations[BACKEND] for each in machines if BACKEND in each.annotations}
+    if backends:
+        found["product"] = f"flannel ({'/'.join(sorted(backends))})"
+    pods = {(each.interface, each.mtu) for each in seen if not each.of_node}
+    if pods:
+        found["pods"] = " or ".join(f"{name} MTU {mtu}" for name, mtu in sorted(pods))
+    nodes = {(each.interface, each.mtu) for each in seen if each.of_node}
+    if nodes:
+        found["nodes"] = "over " + " or ".join(f"{name} MTU {mtu}" for name, mtu in sorted(nodes))
+        tunnels = {(other.name, other.kind) for each in seen if each.of_node for other in each.others}
+        named = sorted(f"{name} ({kind})" for name, kind in tunnels if kind in TUNNELS)
+        found["tunnel"] = f"through {' or '.join(named)}" if named else "without a tunnel on the nodes"
+    return found

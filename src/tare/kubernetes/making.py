@@ -1,0 +1,105 @@
+"""Say which pods a deployment needs on a node of a Kubernetes. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any, Final
+
+from tare.kubernetes.manifests import PodSpec
+from tare.model import Environment, KubernetesSpec, Placement
+from tare.networks import HOST
+from tare.node_service.geometry import pods_per_node
+from tare.node_service.order import Order
+
+TAG: Final = "tare"
+SERVICE: Final = "tare-node"
+"""The name of the image of the service beside the ranks."""
+
+
+LONGEST: Final = 30
+"""The prefix of the smallest network: of one pod alone, a network of its own that has room for another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What all pods of a site have in common: its name and folder, its namespace, the study's settings."""
+
+    site: str
+    folder: Path
+    namespace: str
+    settings: KubernetesSpec
+    node_image: str
+
+    def pods(self, order: Order, node: str, machine: str) -> tuple[PodSpec, ...]:
+        """Return the pods of an order on a node, whose name is `node` here and `machine` in the cluster."""
+        environment, settings = order.environment, self.settings
+        cpus, memory = asked(environment, order.placement, exclusive=settings.exclusive)
+        return tuple(
+            PodSpec(
+                name=f"e{order.slot}-{host}",
+                namespace=self.namespace,
+                run=self.site,
+                slot=order.slot,
+                node=machine,
+                image=image_of(settings.registry, environment.image, order.files.image_tag),
+                node_image=self.node_image,
+                host_network=environment.network == HOST,
+                cpus=cpus,
+                memory=memory,
+                pull_policy=settings.pull_policy,
+                pull_secrets=settings.pull_secrets,
+                variables=environment.env,
+                resources=pairs(settings.resources),
+                annotations=pairs(settings.annotations),
+                fields=fields_of(settings),
+            )
+            for host in hosts_of(environment, order.placement, node)
+        )
+
+
+def hosts_of(environment: Environment, placement: Placement, node: str) -> tuple[str, ...]:
+    """Return the names of a node's pods as hosts of the MPI."""
+    count = pods_per_node(environment, placement)
+    return tuple(f"{node}c{number}" for number in range(count)) if count > 1 else (node,)
+
+
+def asked(environment: Environment, placement: Placement, *, exclusive: bool) -> tuple[float, str]:
+    """Return the CPUs and the memory that a pod's ranks ask for; 0 and "" if they take what is there."""
+    ranks = placement.ranks_per_node // pods_per_node(environment, placement)
+    cpus = placement.cpus_per_container or (float(ranks * placement.threads_per_rank) if exclusive else 0.0)
+    memory = placement.memory_per_container
+    return cpus, str(memory) if memory else ""
+
+
+def image_of(registry: str, name: str, tag: str) -> str:
+    """Return the name of an image in the cluster, given its tag in Docker, which ends with its digest."""
+    own = f"{TAG}/{name}:{tag.rpartition(':')[2]}"
+    return f"{registry}/{own}" if registry else own
+
+
+def common_network(addresses: Sequence[str]) -> IPv4Network:
+    """Return the smallest network that has all addresses: pods of several nodes are in subnets of their own."""
+    numbers = [int(IPv4Address(each)) for each in addresses]
+    length = 32 - (min(numbers) ^ max(numbers)).bit_length()
+    return IPv4Network((min(numbers), min(length, LONGEST)), strict=False)
+
+
+def pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Return what is written as `NAME=value` as a mapping."""
+    return dict(text.partition("=")[::2] for text in texts)
+
+
+def fields_of(settings: KubernetesSpec) -> Mapping[str, Any]:
+    """Return the further fields of pods."""
+    found: dict[str, Any] = json.loads(settings.pod) if settings.pod else {}
+    return found
+
+
+def tolerated(settings: KubernetesSpec) -> frozenset[str]:
+    """Return the keys of the taints that a study's pods tolerate; "" is every one."""
+    listed = fields_of(settings).get("tolerations", ())
+    return frozenset(str(each.get("key", "")) for each in listed if isinstance(each, dict))

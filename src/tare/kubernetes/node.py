@@ -1,0 +1,236 @@
+"""Be a node of a Kubernetes on the head: make its pods, and pass what is asked to the services in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tare.counters.monitor import CounterValues, Moment, merged
+from tare.errors import InfrastructureError, RefusedError, TareError
+from tare.kubernetes import manifests
+from tare.kubernetes.describe import TUNNELS, Seen
+from tare.kubernetes.gate import Gate
+from tare.kubernetes.making import Making, common_network
+from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.pod_service import PodService
+from tare.kubernetes.pods import Pods
+from tare.kubernetes.session import Container, Doorway
+from tare.node import NODE_NIC, NODE_TUNNEL, Endpoint, Node, Watch, Wired
+from tare.node.surroundings import NodeHas
+from tare.node_service import Phase
+from tare.node_service.order import Order
+from tare.node_service.sides import Side
+from tare.services.ssh import SshHost
+
+OF_NODE: Final = 1 << 30
+"""Stands for the node's own processes among those of its pods, in keys of interfaces."""
+SHELLS: Final = 2
+"""How many shells wait in each container of ranks: the first pod of a job starts its launcher and a daemon."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Deployment:
+    """What a node has of a deployment: what was ordered, its pods, and the services in those that are up.
+
+    `passes` are the node's own interfaces that the messages of its pod pass.
+    """
+
+    order: Order
+    specs: tuple[PodSpec, ...]
+    changed: tuple[str, ...] = ()
+    services: list[PodService] = field(default_factory=list)
+    passes: tuple[Watch, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [spec.name for spec in self.specs]
+
+
+class KubernetesNode:
+    """A `NodeService` for a node of a Kubernetes, `node.machine` there."""
+
+    def __init__(self, node: Node, making: Making, pods: Pods, gate: Gate, data_address: str) -> None:
+        self.node = node
+        self._making = making
+        self._pods = pods
+        self._gate = gate
+        self._data_address = data_address
+        self._deployments: dict[str, _Deployment] = {}
+
+    def renew(self) -> None:
+        """Tell all services that the head is there."""
+        for deployment in tuple(self._deployments.values()):
+            for service in tuple(deployment.services):
+                service.renew()
+
+    def seen(self) -> tuple[Seen, ...]:
+        """Return what the services on this node see of the interfaces of pods and node."""
+        return tuple(each.seen for every in self._deployments.values() for each in every.services)
+
+    # --- phases ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, order: Order) -> None:
+        specs = self._making.pods(order, self.node.name, self.node.machine)
+        deployment = self._deployments[order.study] = _Deployment(order=order, specs=specs)
+        changed = [difference for spec in specs for difference in self._pods.create(spec)]
+        deployment.changed = tuple(dict.fromkeys(changed))
+
+    def share(self, study: str) -> None:
+        pass  # the cluster has made what nodes share
+
+    def deploy(self, study: str) -> tuple[Side, ...]:
+        deployment = self._deployments[study]
+        objects = self._pods.wait(deployment.names)
+        for number, spec in enumerate(deployment.specs):
+            for key, container in ((spec.name, manifests.RANKS), (f"{spec.name}/{manifests.NODE}", manifests.NODE)):
+                place = Container(namespace=spec.namespace, pod=spec.name, name=container)
+                self._gate.add(key, Doorway(self._pods.api, place))
+            self._gate.prepare({spec.name: SHELLS})
+            service = PodService(
+                node=self.node, number=number, spec=spec, gate=self._gate, pods=self._pods, folder=self._making.folder
+            )
+            deployment.services.append(service)
+            service.begin(self._making.site, deployment.order, objects[spec.name], self._data_address)
+        if len(deployment.services) == 1 and not deployment.services[0].spec.host_network:
+            deployment.passes = watched_on_node(self._on_node())
+            deployment.services[0].watch(deployment.passes)
+        facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
+        return tuple(service.with_facts(facts) for service in deployment.services)
+
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+        prefix = common_network([each.endpoint.address for each in pods])
+        own = self._deployments[study].services
+        for service in own:
+            if service.spec.host_network is False and service.is_alone_in(prefix):
+                service.side = replace(service.side, endpoint=replace(service.side.endpoint, prefix=prefix.prefixlen))
+        return tuple(service.side.endpoint for service in own)
+
+    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
+        raise InfrastructureError("no sshd is started in pods of a Kubernetes")
+
+    def leave(self, study: str, phase: Phase) -> None:
+        deployment = self._deployments.get(study)
+        if deployment is None:
+            return
+        if phase is Phase.DEPLOYED:
+            for service in deployment.services:
+                service.close()
+            deployment.services.clear()
+            for spec in deployment.specs:
+                self._gate.remove(spec.name)
+                self._gate.remove(f"{spec.name}/{manifests.NODE}")
+        if phase is Phase.PREPARED:
+            del self._deployments[study]
+            self._pods.remove(deployment.names)
+
+    # --- while it is up -------------------------------------------------------------------------------------------
+
+    def wait_for_carriers(self, study: str) -> None:
+        pass  # pods are ready once their network is
+
+    def prefer(self, weight: int) -> None:
+        if weight:
+            raise RefusedError("no weight can be set for pods of a Kubernetes: leave cpu_weight out")
+
+    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
+        """Return the counters of the node's pods; commands that wait for the next launch are opened meanwhile."""
+        self._gate.settle()
+        read = [
+            service.counters(study, whole, machine and number == 0, moment)
+            for number, service in enumerate(self._deployments[study].services)
+        ]
+        deployment = self._deployments[study]
+        values = replace(merged(read, Moment(tare_s=0.0)), machine=self.node.machine)
+        if deployment.passes and (there := self._on_node()) is not None:
+            told = there.ask("interfaces")
+            found = {
+                (self.node.machine, each.pid, each.interface): tuple(told[each.interface])
+                for each in deployment.passes
+                if each.interface in told
+            }
+            values = replace(values, interfaces={**values.interfaces, **found})
+        self._gate.prepare({spec.name: SHELLS for spec in deployment.specs})
+        return values
+
+    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+        return tuple(each for service in self._services(study) for each in service.ask("state", study))
+
+    def ended(self, study: str) -> str | None:
+        return next((reason for service in self._services(study) if (reason := service.ended(study))), None)
+
+    def memory_kills(self, study: str) -> Mapping[str, int]:
+        return {
+            what: kills
+            for each in self._services(study)
+            for what, kills in dict(each.ask("memory_kills", study)).items()
+        }
+
+    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
+        return next(
+            (hit for each in self._services(study) if (hit := each.ask("memory_hit", study, dict(before)))), None
+        )
+
+    def end_strays(self, study: str) -> None:
+        for service in self._services(study):
+            service.ask("end_strays", study)
+
+    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
+        first = next(iter(self._services(study)))
+        return bool(first.ask("signal_first", study, frozenset(names), int(number)))
+
+    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(each for service in self._services(study) for each in service.ask("limits", study))
+
+    def surroundings(self) -> NodeHas:
+        """Return the node's namespace of the network, which a pod on the node's network tells; no more can be known."""
+        there = self._on_node()
+        return NodeHas() if there is None else there.surroundings
+
+    def _on_node(self) -> PodService | None:
+        """Return the service in a pod that is on the node's own network, which sees the node's interfaces; or None."""
+        every = (service for each in self._deployments.values() for service in each.services)
+        return next((service for service in every if service.spec.host_network), None)
+
+    def facts(self) -> Mapping[str, Any]:
+        for deployment in self._deployments.values():
+            for service in deployment.services:
+                return dict(service.ask("facts"))
+        return {"GPUs": ()}
+
+    def drop_caches(self) -> None:
+        raise RefusedError("the file caches of a Kubernetes's nodes cannot be dropped: leave cold caches out")
+
+    def import_image(self, tag: str, archive: Path) -> None:
+        raise InfrastructureError("nodes of a Kubernetes pull their images")
+
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        return ()  # pods see nothing of their nodes
+
+    def write(self, path: Path, text: str) -> None:
+        pass  # launches in pods need no file of the head's
+
+    def end_named(self, key: str) -> int:
+        return sum(int(each.ask("end_named", key)) for study in self._deployments for each in self._services(study))
+
+    def close(self) -> None:
+        """End all services; pods end with their namespace."""
+        for deployment in self._deployments.values():
+            for service in deployment.services:
+                with suppress(TareError, OSError):
+                    service.close()
+
+    def _services(self, study: str) -> Iterator[PodService]:
+        yield from self._deployments[study].services
+
+
+def watched_on_node(there: PodService | None) -> tuple[Watch, ...]:
+    """Return watches on the interfaces of a node that messages of its pods pass: its NIC, and its only tunnel."""
+    if there is None:
+        return ()
+    seen = there.seen
+    tunnels = [each.name for each in seen.others if each.kind in TUNNELS]
+    nic = Watch(pid=OF_NODE, interface=seen.interface, role=NODE_NIC)
+    return (nic, *(Watch(pid=OF_NODE, interface=name, role=NODE_TUNNEL) for name in tunnels if len(tunnels) == 1))

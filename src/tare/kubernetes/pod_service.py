@@ -1,0 +1,200 @@
+"""Talk with the service in a pod, which sees its pod as a service sees its host: a machine with one NIC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network, ip_network
+from pathlib import Path
+from typing import Any, Final
+
+from tare.counters.monitor import CounterValues
+from tare.errors import InfrastructureError
+from tare.kubernetes.describe import Seen
+from tare.kubernetes.gate import Gate
+from tare.kubernetes.manifests import NODE, PodSpec
+from tare.kubernetes.pods import Pods
+from tare.model import Environment, Launching, Placement, Sides
+from tare.node import Nic, Node, Watch, Wired
+from tare.node.cgroups import Group
+from tare.node.surroundings import NodeHas
+from tare.node_service.order import Files, Order
+from tare.node_service.sides import Side
+from tare.remote.archive import packed
+from tare.remote.conversation import Conversation, Unreachable
+from tare.remote.machine import Interface, Machine
+
+PREFIX: Final = Path("/opt/tare")
+"""Where tare's programs are in images."""
+CACHE: Final = "/tmp/tare-cache"
+"""The service's folder for its own code: a container's home may be read-only."""
+
+
+class PodService:
+    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on."""
+
+    side: Side
+
+    def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: Gate, pods: Pods, folder: Path) -> None:
+        self.spec = spec
+        self._node = node
+        self._number = number
+        self._gate = gate
+        self._pods = pods
+        self._folder = folder
+        self._conversation: Conversation | None = None
+        self._interfaces: tuple[Interface, ...] = ()
+        self._surroundings: NodeHas | None = None
+
+    def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
+        """Start the service and have it describe the pod as a host of the deployment."""
+        there = pod.get("spec", {}).get("nodeName")
+        if there != self.spec.node:
+            raise InfrastructureError(f"pod {self.spec.name} is on {there}, not on {self.spec.node}")
+        name = self.spec.name
+        log = self._folder / f"{name}.log"
+        connect = (*self._gate.argv(f"{name}/{NODE}"), "/bin/sh", "-c")
+        self._conversation = Conversation(name, connect, log, self._explain)
+        machine = self._conversation.begin(packed(), CACHE)
+        self._interfaces = machine.interfaces
+        address = data_address if self.spec.host_network else str(pod.get("status", {}).get("podIP", ""))
+        host = name.partition("-")[2]
+        inner = self._inner(host, machine, address)
+        self.ask("open", site, inner, self._folder, None)
+        self.ask("prepare", _inner_order(order, inner))
+        (side,) = self.ask("deploy", order.study)
+        (endpoint,) = self.ask("join", order.study, (Wired(pod=side.pod, nic=inner.nics[0], endpoint=side.endpoint),))
+        watches = tuple(replace(watch, pid=self._number) for watch in endpoint.watches)
+        self.side = replace(
+            side,
+            prefix=PREFIX,
+            endpoint=replace(endpoint, watches=watches),
+            control=endpoint.address,
+            pod=replace(
+                side.pod,
+                name=name,
+                node=replace(inner, name=self._node.name),
+                host=host if host != self._node.name else "",
+                number=self._number,
+                enter=self._gate.argv(name),
+                container=name,
+            ),
+        )
+
+    def _inner(self, name: str, machine: Machine, address: str) -> Node:
+        """Return the pod as a node: with the cores that it may use, and its interface with an address as the NIC.
+
+        The address may be a subnet.
+        """
+        wanted = ip_network(address, strict=False)
+        found = next((each for each in machine.interfaces if IPv4Address(each.address) in wanted), None)
+        if found is None:
+            there = ", ".join(f"{each.name} {each.address}" for each in machine.interfaces)
+            raise InfrastructureError(f"no interface of pod {self.spec.name} has the address {address}: {there}")
+        return replace(
+            self._node,
+            name=name,
+            cores=machine.cores[: len(self._node.cores)],
+            layout=machine.layout,
+            control_address=found.address,
+            nics=(Nic(name=found.name, address=found.address, prefix=found.prefix, mtu=found.mtu),),
+            pid=0,
+            group=Group(path="", hierarchies=()),
+            boot_id=machine.boot_id,
+        )
+
+    @property
+    def seen(self) -> Seen:
+        """Return what the service sees of the interfaces of its pod, or of its node."""
+        own = self.side.endpoint
+        return Seen(
+            node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
+            others=self._interfaces,
+        )  # fmt: skip
+
+    def watch(self, more: tuple[Watch, ...]) -> None:
+        """Watch further interfaces, which others read."""
+        endpoint = self.side.endpoint
+        self.side = replace(self.side, endpoint=replace(endpoint, watches=(*endpoint.watches, *more)))
+
+    def with_facts(self, facts: Mapping[str, str]) -> Side:
+        """Return the pod's side with further facts of its network."""
+        endpoint = self.side.endpoint
+        self.side = replace(self.side, endpoint=replace(endpoint, facts={**endpoint.facts, **facts}))
+        return self.side
+
+    def is_alone_in(self, network: IPv4Network) -> bool:
+        """Return whether the pod has no other interface in a network, so that the network selects the right one."""
+        own = self.side.endpoint.interface
+        return all(each.name == own or IPv4Address(each.address) not in network for each in self._interfaces)
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Make a call of the service."""
+        if self._conversation is None:
+            raise Unreachable(f"the service in pod {self.spec.name} does not run")
+        return self._conversation.ask(name, *arguments)
+
+    def renew(self) -> None:
+        """Tell the service that the head is there."""
+        if self._conversation is not None:
+            self._conversation.renew()
+
+    def counters(self, study: str, whole: bool, machine: bool, moment: int) -> CounterValues:
+        """Return the pod's counters; its interfaces are told from those of the node's other pods by its number."""
+        read: CounterValues = self.ask("counters", study, whole, machine, moment)
+        interfaces = {(there, self._number, name): values for (there, _, name), values in read.interfaces.items()}
+        unread = {(there, self._number, name): why for (there, _, name), why in read.unread.items()}
+        return replace(read, interfaces=interfaces, unread=unread)
+
+    def ended(self, study: str) -> str | None:
+        """Return what in the pod has ended, or why the pod itself has."""
+        try:
+            reason: str | None = self.ask("ended", study)
+        except Unreachable as lost:
+            return self._pods.ended(self.spec.name) or lost.message
+        return reason
+
+    @property
+    def surroundings(self) -> NodeHas:
+        """Return the namespace of the network that the pod shares with its node."""
+        if self._surroundings is None:
+            told: NodeHas = self.ask("surroundings")
+            network = {name: inode for name, inode in told.namespaces.items() if name == "net"}
+            self._surroundings = NodeHas(namespaces=network)
+        return self._surroundings
+
+    def close(self) -> None:
+        """End the service."""
+        if self._conversation is not None:
+            self._conversation.close()
+
+    def _explain(self, words: str) -> str:
+        """Return why the service cannot be reached: what has become of its pod, or what the stream said."""
+        lines = [line.strip() for line in words.splitlines() if line.strip()]
+        if any("python3: not found" in line for line in lines):
+            return f"{self.spec.node_image} has no python3 in PATH: name another node_image, with Python 3.9 or later"
+        return self._pods.ended(self.spec.name) or (lines[-1][:300] if lines else "the stream to it was closed")
+
+
+def _inner_order(order: Order, node: Node) -> Order:
+    """Return what the service in a pod is asked: to look at its one container."""
+    environment = order.environment
+    return Order(
+        study=order.study,
+        slot=order.slot,
+        environment=Environment(
+            name=environment.name,
+            runtime=environment.runtime,
+            network=environment.network,
+            mpi=environment.mpi,
+            image=environment.image,
+            transport=environment.transport,
+            sides=Sides.BOTH,
+            launch=Launching.EXEC,
+        ),
+        placement=Placement(nodes=1, ranks_per_node=order.placement.ranks_per_node),
+        nodes=(node,),
+        nic=0,
+        hosts=order.hosts,
+        files=Files(host_prefix=PREFIX),
+    )

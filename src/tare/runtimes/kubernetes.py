@@ -1,0 +1,89 @@
+"""`kubernetes`: pods that a Kubernetes makes. This module describes one from inside, where a node's service runs.
+
+A pod has two containers that share network and processes: the ranks', which is left as it is, and the service's. So
+the service finds the ranks' container by its first process, and reads its cgroup through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
+from tare.errors import InfrastructureError
+from tare.node import Pod
+from tare.node.cgroups import Group, Hierarchy
+from tare.wiring.plug import Wiring, refuse_docker_wiring
+
+FIRST: Final = "tare-ranks"
+"""The last word of the command line of the first process in the ranks' container."""
+
+
+class Kubernetes(Runtime):
+    """Run in pods that the cluster makes."""
+
+    name = "kubernetes"
+    by_cluster = True
+    holds_containers = True
+    one_container = True
+    isolates_devices = True
+    daemon = "containerd, as root"
+    start_s = 0.6
+    pod_s = 3.0
+
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        return f"a pod asks for a GPU as one of the cluster's resources: name it in resources, and remove {gpu}"
+
+    def rights(self, pod: Pod) -> str:
+        return "the cluster's kubelet"
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        refuse_docker_wiring(request.wiring, self.name)
+        pid = first_process()
+        if pid is None:
+            raise InfrastructureError(f"the container of {request.name} does not run beside the service")
+        yield Pod(
+            name=request.name,
+            node=request.node,
+            runtime=self.name,
+            pid=pid,
+            enter=(),
+            group=group_of(pid),
+            keepers=frozenset({pid}),
+            own_network=request.wiring is not Wiring.NODE,
+            join_groups=False,
+        )
+
+
+def first_process(proc: Path = Path("/proc")) -> int | None:
+    """Return the first process of the ranks' container in the pod of this process, or None."""
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if (entry / "cmdline").read_bytes().split(b"\0")[-2:-1] == [FIRST.encode()]:
+                    return int(entry.name)
+    return None
+
+
+def group_of(pid: int, proc: Path = Path("/proc")) -> Group:
+    """Return the cgroup of a container as its own processes see it: mounted in it, with nothing above.
+
+    Empty if its files may not be read, as where the ranks are another user's.
+    """
+    root = proc / str(pid) / "root"
+    found = []
+    with suppress(OSError):
+        for line in (proc / str(pid) / "mountinfo").read_text().splitlines():
+            left, _, right = line.partition(" - ")
+            kind, _, options = [*right.split(" ", 2), "", ""][:3]
+            place = root / left.split()[4].lstrip("/")
+            names = tuple(name for name in options.split(",") if name not in ("rw", "ro") and "=" not in name)
+            if kind in ("cgroup", "cgroup2") and (place / "cgroup.procs").exists():
+                version = 2 if kind == "cgroup2" else 1
+                controllers = names if version == 1 else ()
+                found.append(Hierarchy(mountpoint=place, version=version, controllers=controllers, below=""))
+    return Group(path="", hierarchies=tuple(found))
