@@ -95,6 +95,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "mpi/site.py": {"ssh": LAUNCHING},
     "kubernetes/in_lab.py": {"bridge": OTHER},
     "kubernetes/manifests.py": {"command": OTHER},
+    "kubernetes/mpi_jobs/manifest.py": {"command": OTHER},
     "kubernetes/pod_networks/objects.py": {"command": OTHER},
     "kubernetes/session.py": {"command": OTHER},
     "services/kubernetes.py": {"lab": OTHER},
