@@ -89,7 +89,8 @@ class RefusedError(UsageError):
 class ImageError(UsageError):
     """An image cannot be used: it is damaged, too large, for another CPU, or has links that lead outside of it.
 
-    Commands: `tare plan`, `tare run`, `tare quick`, `tare launch`, `tare network up`, `tare image convert`.
+    Commands: `tare plan`, `tare run`, `tare quick`, `tare launch`, `tare network up`, `tare image convert`, `tare
+    image push`.
     Remedy: copy or build the image again, or name another one; docs/images.md lists the formats.
     """
 

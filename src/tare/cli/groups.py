@@ -166,6 +166,24 @@ def image_convert(
     go(name, to, out)
 
 
+@image_app.command("push")
+def image_push(
+    reference: Annotated[
+        str, typer.Argument(metavar="REF", help="Where to, such as registry.example/group/tare:1.", show_default=False)
+    ],
+    image: Annotated[
+        str, typer.Argument(help="A recipe such as debian-mpich, or the path of your own image, such as ./app.sif.")
+    ] = "debian-openmpi",
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Without TLS. It is not needed for a registry on this machine.")
+    ] = False,
+) -> None:
+    """Push an image to a registry; print its reference by digest, for pods on a cluster."""
+    from tare.cli.image_commands import image_push as go
+
+    go(reference, image, plain_http=plain_http)
+
+
 @image_app.command("recipe")
 def image_recipe(
     base: Annotated[str, typer.Option(help="Base image, as a registry names it.")] = "debian:12",

@@ -1,4 +1,4 @@
-"""Run `tare image`: build, list, convert and prune the images of the cache."""
+"""Run `tare image`: build, list, convert, push and prune the images of the cache."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from tare.images import DEFAULT, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
 from tare.images.own import ensure_own
+from tare.images.registry.credentials import find_credentials
+from tare.images.registry.push import push
+from tare.images.registry.reference import parse
 from tare.images.usage import entries, limit_bytes, prune, size_of, used_unix_s
 from tare.model.quantities import parse_bytes
 from tare.runtimes import apptainer
@@ -52,6 +55,18 @@ def image_convert(name: str, wanted: str, out: Path | None) -> None:
     made = convert(image, wanted, out, program, _say)
     print(f"{made.path}  {made.digest}")
     prune(progress=_say)
+
+
+def image_push(text: str, name: str, *, plain_http: bool) -> None:
+    """Push an image to a registry with the credentials that Docker has for it; print the reference by digest."""
+    parse(text, "latest")  # what is wrong with it is said before an image is built
+    own = is_path(name)
+    image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
+    reference = parse(text, image.digest[:16])
+    made = convert(image, "oci", None, "", _say)
+    found = find_credentials(reference.host)
+    digest = push(made.path, reference, found, plain_http=plain_http, progress=_say)
+    print(reference.by_digest(digest))
 
 
 def image_prune(limit: str, unused_days: float) -> None:

@@ -78,13 +78,27 @@ class Api:
         kind: str = "application/json",
     ) -> dict[str, Any]:
         """Make a request and return the object that the server answers; raise `ApiError` if it refuses."""
+        return _object(self._request(method, path, body, query, {"Accept": "application/json", "Content-Type": kind}))
+
+    def read(self, path: str, query: Sequence[tuple[str, str]] = ()) -> str:
+        """Return what is no object, such as a container's output; raise `ApiError` if the server refuses it."""
+        return self._request("GET", path, None, query, {"Accept": "*/*"}).decode(errors="replace")
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+    ) -> bytes:
         import urllib3
 
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": "application/json", "Content-Type": kind, **self._authorization()}
+        signed = {**headers, **self._authorization()}
         try:
             answer = self._rest.pool_manager.request(
-                method, url, body=None if body is None else json.dumps(body), headers=headers,
+                method, url, body=None if body is None else json.dumps(body), headers=signed,
                 timeout=urllib3.Timeout(total=REQUEST_S), retries=urllib3.Retry(total=1, read=0, redirect=0),
             )  # fmt: skip
         except urllib3.exceptions.HTTPError as error:
@@ -92,14 +106,14 @@ class Api:
                 f"the Kubernetes API server {self.host} does not answer: {_last(error)}",
                 remedy="try `kubectl get nodes` with the same context",
             ) from error
-        told = _object(answer.data)
         if answer.status >= 400:
+            told = _object(answer.data)
             raise ApiError(
                 str(told.get("message") or f"HTTP status {answer.status}"),
                 status=int(answer.status),
                 reason=str(told.get("reason", "")),
             )
-        return told
+        return bytes(answer.data)
 
     def connect(self, path: str, query: Sequence[tuple[str, str]]) -> Stream:
         """Open a stream with channels (exec): bytes, nothing kept; raise `ApiError` if the server refuses it."""

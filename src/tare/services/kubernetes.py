@@ -39,6 +39,7 @@ SERVICES: Final = "10.96.0.0/16"
 SANDBOX_IMAGE: Final = "localhost/tare/pause:1"
 ADMINISTRATOR: Final = "tare-admin"
 CONTROLLERS: Final = (
+    "endpointslice-controller",
     "garbage-collector-controller", "job-controller", "namespace-controller", "node-ipam-controller",
     "node-lifecycle-controller", "pod-garbage-collector-controller", "serviceaccount-controller",
     "ttl-after-finished-controller",

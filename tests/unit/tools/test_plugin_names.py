@@ -95,6 +95,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "mpi/site.py": {"ssh": LAUNCHING},
     "kubernetes/in_lab.py": {"bridge": OTHER, "kubernetes": OTHER},
     "kubernetes/manifests.py": {"command": OTHER},
+    "kubernetes/mpi_jobs/manifest.py": {"command": OTHER},
+    "kubernetes/pod_networks/objects.py": {"command": OTHER},
     "kubernetes/session.py": {"command": OTHER},
     "services/kubernetes.py": {"lab": OTHER},
     "services/ssh.py": {"host": OTHER, "ssh": "the program itself"},

@@ -1,0 +1,74 @@
+"""Names of images in registries: `HOST[:PORT]/REPOSITORY[:TAG]`. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tare.errors import UsageError
+
+HUB: Final = "docker.io"
+HUB_SERVER: Final = "registry-1.docker.io"
+"""Docker Hub is the one registry that does not answer at the name by which images are called."""
+HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.IGNORECASE)
+REPOSITORY: Final = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
+TAG: Final = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+HOW: Final = "write it as registry.example/group/name:tag"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A repository of a registry, and a tag in it."""
+
+    host: str
+    repository: str
+    tag: str
+
+    @property
+    def server(self) -> str:
+        """Return the host, with its port, at which the registry answers."""
+        return HUB_SERVER if self.host == HUB else self.host
+
+    def by_digest(self, digest: str) -> str:
+        """Return the name of one image, whatever its tag will point to."""
+        return f"{self.host}/{self.repository}@{digest}"
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.repository}:{self.tag}"
+
+
+def parse(text: str, tag: str) -> Reference:
+    """Return the parts of a reference, with `tag` if it has none; raise `UsageError` if it is not one to push to."""
+    host, slash, rest = text.partition("/")
+    if not slash or not HOST.fullmatch(host) or not _is_host(host):
+        raise UsageError(f"{text!r} names no registry", remedy=HOW)
+    if "@" in rest:
+        raise UsageError(f"{text!r} has a digest, which the image itself decides", remedy=HOW)
+    repository, colon, stated = rest.partition(":")
+    if not REPOSITORY.fullmatch(repository) or (colon and not TAG.fullmatch(stated)):
+        raise UsageError(f"{text!r} is no name of an image in a registry", remedy=HOW)
+    return Reference(host=host.lower(), repository=repository, tag=stated or tag)
+
+
+def split_port(server: str, usual: int) -> tuple[str, int]:
+    """Return the name or address of a server, without brackets, and its port."""
+    name, colon, port = server.rpartition(":")
+    if colon and port.isdigit() and not (name.count(":") and not name.endswith("]")):
+        return name.strip("[]"), int(port)
+    return server.strip("[]"), usual
+
+
+def is_loopback(server: str) -> bool:
+    """Return whether a server is on this machine, so that nothing is sent over a network."""
+    name, _ = split_port(server, 0)
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def _is_host(text: str) -> bool:
+    """Return whether the first part of a name is a host and not a part of a repository, by Docker's rule."""
+    return "." in text or ":" in text or text == "localhost"

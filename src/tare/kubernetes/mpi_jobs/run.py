@@ -1,0 +1,156 @@
+"""Run an MPIJob to its end, and return the launcher's output, with what starting it took.
+
+The operator reports with delays, and to the second. So the times are the head's, of when it saw each state. They are
+times of the launch, never of what ranks measure: that comes from their own output.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tare.errors import InfrastructureError
+from tare.kubernetes import manifests, pods, reasons
+from tare.kubernetes.api import Api, ApiError
+from tare.kubernetes.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
+from tare.kubernetes.mpi_jobs.status import State, selector, state_of
+
+PAUSE_S: Final = 0.05
+SLACK_S: Final = 30.0
+"""How much longer than its deadlines a job is waited for: the operator has to notice."""
+GONE_S: Final = 60.0
+MOST_BYTES: Final = 64 << 20
+"""The most bytes of the launcher's output that are read."""
+ABSENT: Final = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launching:
+    """What launching took: seconds from the creation of a job until its workers were ready, and so on.
+
+    `launcher_s` is until the launcher's container ran, `ended_s` until the operator reported the end.
+    """
+
+    workers_s: float
+    launcher_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A job that has ended: its state, what its launcher wrote, and what launching took."""
+
+    state: State
+    output: str
+    launching: Launching
+
+
+class MpiJobs:
+    """The MPIJobs of a namespace."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._path = f"/apis/{VERSION}/namespaces/{namespace}/mpijobs"
+
+    def run(self, job: MpiJob) -> Ended:
+        """Run a job and remove it; raise `InfrastructureError` with the reason if it does not get started."""
+        began = time.monotonic()
+        self._create(job)
+        try:
+            return self._wait(job, began)
+        finally:
+            self.remove(job.name)
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its pods, and wait until they are gone."""
+        with suppress(ApiError):
+            self._api.ask("DELETE", f"{self._path}/{name}", query=[("propagationPolicy", "Foreground")])
+        until = time.monotonic() + GONE_S
+        while time.monotonic() < until:
+            if not self._is_there(name) and not self._pods(name, "worker") and not self._pods(name, "launcher"):
+                return
+            time.sleep(PAUSE_S)
+        raise InfrastructureError(
+            f"MPIJob {name} is not removed after {GONE_S:g} s",
+            remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
+        )
+
+    def _create(self, job: MpiJob) -> None:
+        try:
+            pods.ask(self._api, "POST", self._path, mpi_job(job), what=f"MPIJob {job.name}")
+        except InfrastructureError as error:
+            cause = error.__cause__
+            if isinstance(cause, ApiError) and cause.status == ABSENT:
+                raise InfrastructureError(
+                    f"MPIJob {job.name}: the cluster has no MPIJobs ({VERSION})",
+                    remedy="let an administrator install the MPI Operator, version 0.6 or newer",
+                ) from error
+            raise
+
+    def _wait(self, job: MpiJob, began: float) -> Ended:
+        """Wait until a job has ended, and read its output before anything is removed."""
+        ready_s = running_s = 0.0
+        start_until = began + job.start_s
+        until = start_until + job.deadline_s + SLACK_S
+        while True:
+            state = state_of(pods.ask(self._api, "GET", f"{self._path}/{job.name}", what=f"MPIJob {job.name}"))
+            now = time.monotonic()
+            launcher = self._pods(job.name, "launcher")
+            if not ready_s and (launcher or self._are_ready(job, late=now > start_until)):
+                ready_s = time.monotonic() - began
+            if not running_s and any(_has_started(pod) for pod in launcher):
+                running_s = time.monotonic() - began
+            if state.has_ended:
+                launching = Launching(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
+                return Ended(state=state, output=self._output(launcher), launching=launching)
+            if now > until:
+                raise InfrastructureError(
+                    f"MPIJob {job.name} has not ended {SLACK_S:g} s after its deadline",
+                    remedy="see whether the MPI Operator runs: `kubectl -n mpi-operator get pods`",
+                )
+            time.sleep(PAUSE_S)
+
+    def _are_ready(self, job: MpiJob, *, late: bool) -> bool:
+        """Return whether all workers are ready; raise the reason why one cannot get so, or that it is late."""
+        workers = self._pods(job.name, "worker")
+        for pod in workers:
+            if trouble := reasons.waits_in_vain(pod):
+                said, remedy = trouble
+                name = pod.get("metadata", {}).get("name", "?")
+                raise InfrastructureError(f"MPIJob {job.name}: worker {name} does not run: {said}", remedy=remedy)
+        if late:
+            seen = f"{len(workers)} of {len(job.nodes)} workers exist"
+            raise InfrastructureError(
+                f"MPIJob {job.name} is not started after {job.start_s} s: {seen}",
+                remedy="see whether the MPI Operator runs, and that the image has sshd",
+            )
+        return len(workers) == len(job.nodes) and all(reasons.is_ready(pod) for pod in workers)
+
+    def _pods(self, name: str, role: str) -> tuple[dict[str, Any], ...]:
+        query = [("labelSelector", selector(name, role))]
+        found = self._api.ask("GET", f"/api/v1/namespaces/{self._namespace}/pods", query=query)
+        return tuple(found.get("items", ()))
+
+    def _output(self, launcher: tuple[Mapping[str, Any], ...]) -> str:
+        """Return what the launcher wrote: with no attempt repeated, there is one pod, or none."""
+        for pod in launcher:
+            path = f"/api/v1/namespaces/{self._namespace}/pods/{pod['metadata']['name']}/log"
+            query = [("container", manifests.RANKS), ("limitBytes", str(MOST_BYTES))]
+            return self._api.read(path, query)
+        return ""
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self._api.ask("GET", f"{self._path}/{name}")
+        except ApiError as error:
+            return error.status != ABSENT
+        return True
+
+
+def _has_started(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod's container runs, or has run."""
+    return pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")

@@ -1,0 +1,53 @@
+"""Read the state of an MPIJob from its object. Pure; fields that the operator has not written yet are no error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tare.model.text import printable
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+LONGEST: Final = 300
+JOB_NAME: Final = "training.kubeflow.org/job-name"
+JOB_ROLE: Final = "training.kubeflow.org/job-role"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state of an MPIJob; `why` is the reason of a failure, in the operator's words."""
+
+    succeeded: bool = False
+    failed: bool = False
+    why: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether nothing more will happen."""
+        return self.succeeded or self.failed
+
+
+def state_of(job: Mapping[str, Any]) -> State:
+    """Return the state of an MPIJob."""
+    status = job.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for condition in conditions if isinstance(conditions, list) else ():
+        if not isinstance(condition, Mapping) or condition.get("status") != "True":
+            continue
+        if condition.get("type") == SUCCEEDED:
+            return State(succeeded=True)
+        if condition.get("type") == FAILED:
+            return State(failed=True, why=_why(condition))
+    return State()
+
+
+def _why(condition: Mapping[str, Any]) -> str:
+    said = [printable(str(condition.get(key) or ""))[:LONGEST] for key in ("reason", "message")]
+    return ": ".join(text for text in said if text).rstrip(": ")
+
+
+def selector(name: str, role: str) -> str:
+    """Return the selector of the pods of a job that have a role: `worker` or `launcher`."""
+    return f"{JOB_NAME}={name},{JOB_ROLE}={role}"

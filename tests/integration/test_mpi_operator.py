@@ -1,0 +1,145 @@
+"""The real MPI Operator on a real Kubernetes: an MPIJob measures across workers, and what cannot run says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pytest
+
+from integration.live import lab_site, live, sent_on
+from integration.test_networks_flannel import CANNOT
+from tare.cluster.lab_site import LabSite
+from tare.errors import InfrastructureError
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.convert import ensure_file, image_tag
+from tare.kubernetes import in_lab, manifests
+from tare.kubernetes.in_lab import LabKubernetes
+from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.mpi_jobs.manifest import MpiJob, launched
+from tare.kubernetes.mpi_jobs.run import MpiJobs
+from tare.kubernetes.pod_networks.look import pod_network
+from tare.networks import flannel
+from tare.services import coredns, mpi_operator
+from tare.workloads.output import decode, ranks_of, records
+
+pytestmark = [
+    *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables"),
+    pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
+]
+
+NAMESPACE: Final = "tare-mpi"
+VXLAN: Final = "flannel.1"
+ITERATIONS: Final = 200
+LATENCY: Final = ("/opt/tare/bin/tare-kernels", f"latency:bytes=8,iterations={ITERATIONS},warmup=20")
+OF_JOB: Final = ("configmaps", "secrets", "services", "pods")
+TCP: Final = ("OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,tcp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    """What the tests of this file share."""
+
+    site: LabSite
+    kubernetes: LabKubernetes
+    jobs: MpiJobs
+    image: str
+
+    def job(self, name: str, command: tuple[str, ...], **other: Any) -> MpiJob:
+        fields = coredns.pod_fields(coredns.address_for_pods(self.kubernetes.kubernetes), NAMESPACE)
+        pod = PodSpec(
+            name=name, namespace=NAMESPACE, run="test", slot=0, node="", image=self.image, node_image="",
+            pull_policy="Never", variables=TCP, fields=fields,
+        )  # fmt: skip
+        nodes = tuple(node.name for node in self.site.nodes)
+        return replace(MpiJob(name=name, pod=pod, nodes=nodes, command=command, deadline_s=200, start_s=120), **other)
+
+    def left(self) -> list[str]:
+        """Return what there is of jobs in the namespace, but for what every namespace has."""
+        api, found = self.kubernetes.api, []
+        for kind in OF_JOB:
+            items = api.ask("GET", f"/api/v1/namespaces/{NAMESPACE}/{kind}")["items"]
+            found += [f"{kind} {each['metadata']['name']}" for each in items]
+        for path in ("batch/v1", "kubeflow.org/v2beta1"):
+            kind = "jobs" if path == "batch/v1" else "mpijobs"
+            items = api.ask("GET", f"/apis/{path}/namespaces/{NAMESPACE}/{kind}")["items"]
+            found += [f"{kind} {each['metadata']['name']}" for each in items]
+        return [each for each in found if each != "configmaps kube-root-ca.crt"]
+
+    def nothing_left(self) -> bool:
+        until = time.monotonic() + 20
+        while (left := self.left()) and time.monotonic() < until:
+            time.sleep(0.1)  # the garbage collector follows the job
+        assert left == []
+        return True
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    image = ensure_image(find_recipe())
+    archive = ensure_file(image, "docker-archive").path
+    with (
+        lab_site() as site,
+        in_lab.running(site.nodes, site.folder) as made,
+        coredns.running(made.kubernetes),
+        mpi_operator.running(made.kubernetes),
+    ):
+        made.import_image(archive)
+        made.api.ask("POST", "/api/v1/namespaces", manifests.namespace(NAMESPACE, "test", {}))
+        jobs = MpiJobs(made.api, NAMESPACE)
+        yield Up(site=site, kubernetes=made, jobs=jobs, image=image_tag(image))
+
+
+@pytest.mark.timeout(400)
+def test_an_mpi_job_measures_across_two_workers_and_leaves_nothing(up: Up) -> None:
+    before = sum(sent_on(up.site, VXLAN))
+    ended = up.jobs.run(up.job("latency", launched(2, LATENCY, ("--bind-to", "none", "--map-by", "node"))))
+    assert ended.state.succeeded, (ended.state, ended.output)
+    found = list(records(ended.output))
+    assert [rank.hostname for rank in ranks_of(found)] == ["latency-worker-0", "latency-worker-1"]
+    (kernel,) = [each for each in found if each["type"] == "kernel"]
+    (samples, *_) = decode(kernel["columns"], kernel["data"]).values()
+    assert len(samples) == ITERATIONS
+    assert 0 < min(samples) < max(samples) < 1
+    assert sum(sent_on(up.site, VXLAN)) - before > 220 * 2 * 8
+    launching = ended.launching
+    assert 0 < launching.workers_s <= launching.launcher_s <= launching.ended_s
+    assert sum(samples) < launching.ended_s, "launching is no part of what is measured"
+    assert up.nothing_left()
+
+
+def test_a_program_that_fails_is_reported_with_its_output(up: Up) -> None:
+    ended = up.jobs.run(up.job("fails", ("sh", "-c", "echo before; echo no >&2; exit 7")))
+    assert (ended.state.succeeded, ended.state.failed) == (False, True)
+    assert "BackoffLimitExceeded" in ended.state.why
+    assert sorted(ended.output.split()) == ["before", "no"]
+    assert up.nothing_left()
+
+
+def test_a_launcher_that_hangs_is_ended_by_its_deadline(up: Up) -> None:
+    began = time.monotonic()
+    ended = up.jobs.run(up.job("hangs", ("sleep", "600"), deadline_s=4))
+    assert ended.state.failed
+    assert "DeadlineExceeded" in ended.state.why
+    assert time.monotonic() - began < 60
+    assert up.nothing_left()
+
+
+def test_workers_that_cannot_run_say_why(up: Up) -> None:
+    job = up.job("absent", ("true",))
+    with pytest.raises(
+        InfrastructureError, match="worker absent-worker-0 does not run: the node does not have the image"
+    ):
+        up.jobs.run(replace(job, pod=replace(job.pod, image="tare/absent:1")))
+    with pytest.raises(InfrastructureError, match="worker three-worker-2 does not run: no node can take the pod"):
+        up.jobs.run(replace(up.job("three", ("true",)), nodes=("n0", "n1", "n9"), start_s=3))
+    assert up.nothing_left()
+
+
+def test_the_network_of_the_lab_is_recognised(up: Up) -> None:
+    told = pod_network(up.kubernetes.api)
+    assert (told.product, told.encapsulation, told.unread) == ("Flannel", "VXLAN", ())
+    assert "the nodes state the backend vxlan" in told.evidence

@@ -1,0 +1,39 @@
+"""docs/kubernetes.md has the role that the code has, messages that exist, and a row for each product."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from tare.kubernetes import manifests
+from tare.kubernetes.mpi_jobs import manifest
+from tare.kubernetes.pod_networks.recognise import PRODUCTS
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
+
+
+def block(mark: str) -> str:
+    found = re.search(rf"<!-- {mark}: .*? -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None, mark
+    return found[1]
+
+
+def test_the_role_of_the_page_is_the_least_one() -> None:
+    assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
+    assert yaml.safe_load(block("rules")) == list(manifest.rules())
+
+
+def test_every_message_of_the_page_is_in_the_sources() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "tare").rglob("*.py"))
+    table = PAGE.partition("<!-- messages")[2]
+    messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert len(messages) > 15
+    assert [each for each in messages if each not in sources] == []
+
+
+def test_every_product_has_a_row() -> None:
+    rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
+    assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
