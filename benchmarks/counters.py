@@ -5,6 +5,9 @@ share; and of the latter where the reading before was of the same moment. Then t
 take during a study like the quick start, from its first round to its end. Parsing them and joining those of a launch in
 turns, when it has ended, is part of it, and so is the CPU time of the study's processes, which is read with them.
 Exits 1 if the share exceeds .1 % of a core.
+
+Where other programs keep the study waiting, the share is small because the study takes long. Then compare the CPU time
+of a round.
 """
 
 from __future__ import annotations
@@ -112,6 +115,7 @@ def main() -> int:
         print(f"{kind}: {sum(values):.3f} s of CPU, n = {len(values)}")
     wall_s, cpu_s = ended - BEGAN[0], sum(map(sum, OF_STUDY.values()))
     share = cpu_s / wall_s
+    print(f"a round: {1e3 * cpu_s / given.rounds:.0f} ms of CPU")
     print(
         f"all readings: {cpu_s:.3f} s of CPU in {wall_s:.1f} s, {100 * share:.3f} % of a core (bound {100 * BOUND} %)"
     )
