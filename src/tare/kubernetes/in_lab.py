@@ -70,6 +70,7 @@ def running(
         made = stack.enter_context(
             kubernetes.running(nodes, pause_archive=pause_archive(), networks={"": NETWORKS}, users=users)
         )
+        made.wait_for_subnets()
         daemons = tuple(stack.enter_context(_flanneld(node, backend)) for node in nodes)
         for daemon in daemons:
             _write_network(daemon)

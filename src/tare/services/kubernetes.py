@@ -93,6 +93,16 @@ class Kubernetes:
             name = daemon.place.node.name
             daemon.wait_for(partial(self._is_ready, name), f"being ready (node {number})", limit_s=LIMIT_S)
 
+    def wait_for_subnets(self) -> None:
+        """Wait until every node has a subnet for its pods, without which flanneld would give up."""
+        for daemon in self.kubelets:
+            look = partial(self._has_subnet, daemon.place.node.name)
+            daemon.wait_for(look, "a subnet for its pods", limit_s=LIMIT_S)
+
+    def _has_subnet(self, node: str) -> bool | None:
+        status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
+        return True if status == http.HTTPStatus.OK and answer.get("spec", {}).get("podCIDR") else None
+
     def _is_ready(self, node: str) -> bool | None:
         status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
         conditions = answer.get("status", {}).get("conditions", ()) if status == http.HTTPStatus.OK else ()
