@@ -27,7 +27,7 @@ from tare.services import coredns, mpi_operator
 from tare.workloads.output import decode, ranks_of, records
 
 pytestmark = [
-    *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables"),
+    *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables", "mpich"),
     pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
 ]
 
@@ -37,6 +37,8 @@ ITERATIONS: Final = 200
 LATENCY: Final = ("/opt/tare/bin/tare-kernels", f"latency:bytes=8,iterations={ITERATIONS},warmup=20")
 OF_JOB: Final = ("configmaps", "secrets", "services", "pods")
 TCP: Final = ("OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,tcp")
+DATA: Final = ("OMPI_MCA_btl_tcp_if_include=10.214.0.0/24",)
+"""The nodes' data network: their names are of the control network, by which ssh goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +50,13 @@ class Up:
     jobs: MpiJobs
     image: str
 
-    def job(self, name: str, command: tuple[str, ...], **other: Any) -> MpiJob:
-        fields = coredns.pod_fields(coredns.address_for_pods(self.kubernetes.kubernetes), NAMESPACE)
+    def job(self, name: str, command: tuple[str, ...], *, on_host: bool = False, **other: Any) -> MpiJob:
+        made = self.kubernetes.kubernetes
+        address = made.address if on_host else coredns.address_for_pods(made)
+        fields = coredns.pod_fields(address, NAMESPACE)
         pod = PodSpec(
             name=name, namespace=NAMESPACE, run="test", slot=0, node="", image=self.image, node_image="",
-            pull_policy="Never", variables=TCP, fields=fields,
+            pull_policy="Never", variables=(*TCP, *DATA) if on_host else TCP, fields=fields, host_network=on_host,
         )  # fmt: skip
         nodes = tuple(node.name for node in self.site.nodes)
         return replace(MpiJob(name=name, pod=pod, nodes=nodes, command=command, deadline_s=200, start_s=120), **other)
@@ -94,20 +98,36 @@ def up() -> Iterator[Up]:
 
 
 @pytest.mark.timeout(400)
-def test_an_mpi_job_measures_across_two_workers_and_leaves_nothing(up: Up) -> None:
+@pytest.mark.parametrize("on_host", [False, True], ids=["pod network", "host network"])
+def test_an_mpi_job_measures_across_two_workers_and_leaves_nothing(up: Up, on_host: bool) -> None:
     before = sum(sent_on(up.site, VXLAN))
-    ended = up.jobs.run(up.job("latency", launched(2, LATENCY, ("--bind-to", "none", "--map-by", "node"))))
+    options = ("--bind-to", "none", "--map-by", "node")
+    ended = up.jobs.run(up.job("latency", launched(2, LATENCY, options), on_host=on_host))
     assert ended.state.succeeded, (ended.state, ended.output)
     found = list(records(ended.output))
-    assert [rank.hostname for rank in ranks_of(found)] == ["latency-worker-0", "latency-worker-1"]
+    hosts = ["n0", "n1"] if on_host else ["latency-worker-0", "latency-worker-1"]
+    assert [rank.hostname for rank in ranks_of(found)] == hosts
     (kernel,) = [each for each in found if each["type"] == "kernel"]
     (samples, *_) = decode(kernel["columns"], kernel["data"]).values()
     assert len(samples) == ITERATIONS
     assert 0 < min(samples) < max(samples) < 1
-    assert sum(sent_on(up.site, VXLAN)) - before > 220 * 2 * 8
+    sent = sum(sent_on(up.site, VXLAN)) - before
+    assert (sent > 220 * 2 * 8) != on_host, f"{sent} bytes through VXLAN"
     launching = ended.launching
     assert 0 < launching.workers_s <= launching.launcher_s <= launching.ended_s
     assert sum(samples) < launching.ended_s, "launching is no part of what is measured"
+    assert up.nothing_left()
+
+
+@pytest.mark.timeout(400)
+def test_an_mpi_job_of_another_mpi_measures_as_well(up: Up) -> None:
+    image = ensure_image(find_recipe("debian-mpich"))
+    up.kubernetes.import_image(ensure_file(image, "docker-archive").path)
+    job = up.job("mpich", launched(2, LATENCY, ("-ppn", "1")), implementation="MPICH")
+    ended = up.jobs.run(replace(job, pod=replace(job.pod, image=image_tag(image), variables=())))
+    assert ended.state.succeeded, (ended.state, ended.output)
+    found = list(records(ended.output))
+    assert [rank.hostname for rank in ranks_of(found)] == ["mpich-worker-0", "mpich-worker-1"]
     assert up.nothing_left()
 
 
@@ -131,7 +151,7 @@ def test_a_launcher_that_hangs_is_ended_by_its_deadline(up: Up) -> None:
 def test_workers_that_cannot_run_say_why(up: Up) -> None:
     job = up.job("absent", ("true",))
     with pytest.raises(
-        InfrastructureError, match="worker absent-worker-0 does not run: the node does not have the image"
+        InfrastructureError, match=r"worker absent-worker-\d does not run: the node does not have the image"
     ):
         up.jobs.run(replace(job, pod=replace(job.pod, image="tare/absent:1")))
     with pytest.raises(InfrastructureError, match="worker three-worker-2 does not run: no node can take the pod"):

@@ -7,6 +7,7 @@ import (
 
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/template"
 )
 
 func main() { coremain.Run() }

@@ -50,13 +50,22 @@ def running(kubernetes: Kubernetes) -> Iterator[Daemon]:
 
 
 def corefile() -> str:
-    """Return CoreDNS's configuration: the cluster's zone, at every address of the node, without a cache."""
+    """Return CoreDNS's configuration: the cluster's zone, at every address of the node, without a cache.
+
+    Other names do not exist: a resolver stops searching at a server that only refuses.
+    """
     return (
         f"{ZONE}:{PORT} {{\n"
         "    errors\n"
         f"    kubernetes {ZONE} {{\n"
         f"        kubeconfig {FOLDER}/kubeconfig lab\n"
         "        ttl 1\n"
+        "    }\n"
+        "}\n"
+        f".:{PORT} {{\n"
+        "    errors\n"
+        "    template ANY ANY . {\n"
+        "        rcode NXDOMAIN\n"
         "    }\n"
         "}\n"
     )

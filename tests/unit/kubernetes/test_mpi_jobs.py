@@ -82,7 +82,7 @@ def test_workers_are_one_a_node_and_ready_when_their_sshd_listens() -> None:
     assert worker["readinessProbe"]["tcpSocket"] == {"port": PORT}
     assert f"-p {PORT}" in worker["command"][2]
     (launcher,) = specs["Launcher"]["containers"]
-    assert launcher["command"][3:] == ["sh", "mpirun", "prog"]
+    assert launcher["command"][3:] == ["j-launcher.j.tare-x.svc", "mpirun", "prog"]
     assert f"ssh -p {PORT}" in launcher["command"][2]
     assert mpi_job(JOB)["spec"]["sshAuthMountPath"] == KEYS
 

@@ -36,18 +36,19 @@ exec /usr/bin/ssh -p {PORT} -o BatchMode=yes -o LogLevel=ERROR -o StrictHostKeyC
 END
 chmod 755 /tmp/tare/ssh || exit 1
 left=600
-while command -v getent >/dev/null && read -r host slots; do
-  until getent hosts "${{host%:*}}" >/dev/null; do
+for host in "$0" $(while read -r host slots; do echo "${{host%:*}}"; done < {HOST_FILE}); do
+  until ! command -v getent >/dev/null || getent hosts "$host" >/dev/null; do
     left=$((left - 1))
-    [ $left -gt 0 ] || {{ echo "tare: the cluster's name server does not know ${{host%:*}}" >&2; exit 1; }}
+    [ $left -gt 0 ] || {{ echo "tare: the cluster's name server does not know $host" >&2; exit 1; }}
     sleep 0.1
   done
-done < {HOST_FILE}
+done
 PATH=/tmp/tare:$PATH exec "$@"
 """
 """What the launcher does before its command: an MPI finds on PATH an ssh that knows the port.
 
-The cluster's name server learns of workers a moment after they are ready, and a launcher that asks before gives up.
+The cluster's name server learns of pods a moment after they are ready. A launcher that asks before gives up, and so do
+workers that ask for the launcher (MPICH). `$0` is the launcher's own name.
 """
 AS_ROOT: Final = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 KEPT_S: Final = 3600
@@ -167,7 +168,8 @@ def _worker(job: MpiJob) -> dict[str, Any]:
 
 
 def _launcher(job: MpiJob) -> dict[str, Any]:
-    container = {**_ranks(job), "command": ["/bin/sh", "-c", LAUNCHER, "sh", *job.command]}
+    own = f"{job.name}-launcher.{job.name}.{job.pod.namespace}.svc"  # as the operator calls it
+    container = {**_ranks(job), "command": ["/bin/sh", "-c", LAUNCHER, own, *job.command]}
     container.pop("resources", None)
     if job.pod.cpus or job.pod.memory:
         small = {"cpu": "1", "memory": "512Mi"}
