@@ -10,12 +10,12 @@ from typing import Any, Final
 from tare.errors import TareError
 from tare.kubernetes.api import Api
 from tare.kubernetes.nodes import KubernetesMachine
+from tare.kubernetes.pod_networks import PodNetwork
+from tare.kubernetes.pod_networks.look import pod_network
 from tare.remote.machine import Interface
 
 TUNNELS: Final = ("vxlan", "geneve", "ipip", "wireguard", "gre")
 """Kinds of interfaces that put packets into others."""
-BACKEND: Final = "flannel.alpha.coreos.com/backend-type"
-NONE: Final = "not recognised"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,31 +34,33 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A Kubernetes: version and URL of its API server, the context, and the nodes of a study."""
+    """A Kubernetes: version and URL of its API server, the context, the nodes of a study, and the pod network."""
 
     version: str = ""
     server: str = ""
     context: str = ""
     machines: tuple[KubernetesMachine, ...] = ()
-    network: Mapping[str, str] = field(default_factory=dict)
+    network: PodNetwork = field(default_factory=PodNetwork)
 
     @staticmethod
     def read(api: Api, context: str, machines: Sequence[KubernetesMachine]) -> Description:
         """Return the description of a Kubernetes; what the user may not read stays out."""
-        version = ""
+        version, network = "", PodNetwork()
         with suppress(TareError):
             version = str(api.ask("GET", "/version").get("gitVersion", ""))
-        return Description(version=version, server=api.host, context=context, machines=tuple(machines))
+            network = pod_network(api)
+        return Description(version=version, server=api.host, context=context, machines=tuple(machines), network=network)
 
     def facts(self, seen: Sequence[Seen]) -> dict[str, Any]:
         """Return the facts that a study records, with a line for the header of its report."""
-        network = {**network_of(self.machines, seen), **self.network}
+        network = {"product": self.network.title, **network_of(seen)}
         nodes = {each.name: dict(each.facts) for each in self.machines}
         return {
             "machine": self._line(network),
             "Kubernetes": {
                 "version": self.version, "server": self.server, "context": self.context, "nodes": nodes,
-                "network": network,
+                "network": network, "network told by": list(self.network.evidence),
+                "not readable": list(self.network.unread),
             },
         }  # fmt: skip
 
@@ -77,12 +79,9 @@ class Description:
         return "; ".join(part for part in parts if part)
 
 
-def network_of(machines: Sequence[KubernetesMachine], seen: Sequence[Seen]) -> dict[str, str]:
-    """Return what can be told of the pods' network, from nodes' annotations and from the interfaces that were seen."""
+def network_of(seen: Sequence[Seen]) -> dict[str, str]:
+    """Return what the interfaces that were seen tell of the pods' network."""
     found: dict[str, str] = {}
-    backends = {each.annotations[BACKEND] for each in machines if BACKEND in each.annotations}
-    if backends:
-        found["product"] = f"flannel ({'/'.join(sorted(backends))})"
     pods = {(each.interface, each.mtu) for each in seen if not each.of_node}
     if pods:
         found["pods"] = " or ".join(f"{name} MTU {mtu}" for name, mtu in sorted(pods))
