@@ -16,7 +16,6 @@ from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
 from tare.node_service import clean, site_folder
 
-
 HOST: Final = "a host"
 NAMESPACE: Final = "a namespace"
 
