@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from integration.live import cell_of, lab_site, live, outcome, sent_on, tare, trials, write_study
+from integration.live import cell_of, ended, lab_site, live, outcome, sent_on, start, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
+from tare.cluster import ssh_clean
 from tare.cluster.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.host.paths import run_folder
@@ -31,6 +34,7 @@ from tare.kubernetes.pods import Pods
 from tare.kubernetes.relay import AGENT, Relay
 from tare.kubernetes.session import Container, Doorway
 from tare.networks import flannel
+from tare.node_service import clean
 from tare.services.kubernetes import User
 from tare.workloads.output import ranks_of, records
 
@@ -43,6 +47,7 @@ NAMESPACE: Final = "tare-test"
 FOLDER: Final = "/tmp/tare-test"
 VXLAN: Final = "flannel.1"
 USER: Final = User(name="student")
+NOBODY: Final = User(name="nobody")
 LATENCY: Final = ("/opt/tare/bin/tare-kernels", "latency:bytes=8,iterations=200,warmup=20")
 
 
@@ -70,7 +75,7 @@ def up() -> Iterator[Up]:
     archives = [ensure_file(each, "docker-archive").path for each in (image, ensure_image(service()))]
     with (
         lab_site() as site,
-        in_lab.running(site.nodes, site.folder, users=(USER,)) as made,
+        in_lab.running(site.nodes, site.folder, users=(USER, NOBODY)) as made,
     ):
         for archive in archives:
             made.import_image(archive)
@@ -109,8 +114,8 @@ def test_commands_in_pods_behave_as_commands(up: Up, pair: tuple[str, str]) -> N
     for ready in (False, True):
         if ready:
             up.gate.prepare()
-        ended = up.run(first, "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
-        assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
+        result = up.run(first, "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
+        assert (result.status, result.stdout, result.stderr) == (3, "two\nlines\n", "no\n")
         words = ["a b", "c\nd", "%s\\n", "'\"$HOME`", "ü"]
         assert up.run(second, "printf", "%s|", *words).stdout == "".join(f"{word}|" for word in words)
     assert up.run(first, "no-such-program").status != 0
@@ -140,10 +145,10 @@ def test_an_mpi_job_runs_across_pods_and_its_messages_take_their_network(up: Up,
     variables += ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
     before = sum(sent_on(up.site, VXLAN))
     mpirun = ("mpirun", "-H", "n0:1,n1:1", "-np", "2", "--bind-to", "none")
-    ended = up.run(first, "env", *variables, *mpirun, *LATENCY)
+    result = up.run(first, "env", *variables, *mpirun, *LATENCY)
     relay.close()
-    assert ended.status == 0, ended.stderr
-    hosts = [rank.hostname for rank in ranks_of(records(ended.stdout))]
+    assert result.status == 0, result.stderr
+    hosts = [rank.hostname for rank in ranks_of(records(result.stdout))]
     assert [re.sub("^pod-", "", host) for host in hosts] == ["n0", "n1"]
     assert asked
     sent = sum(sent_on(up.site, VXLAN)) - before
@@ -178,7 +183,7 @@ def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up,
     spec = up.spec("least", up.site.nodes[0].name)
     with pytest.raises(InfrastructureError, match=r'pod least: .*cannot create resource "pods"') as caught:
         student.create(spec)
-    assert caught.value.remedy == "let an administrator allow this user to create it"
+    assert caught.value.remedy.startswith("let an administrator allow this user to create pods")
     for each in manifests.role("tare-student", USER.name):
         path = f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s"
         up.kubernetes.api.ask("POST", path, each)
@@ -218,14 +223,14 @@ def test_a_study_runs_on_pods_to_a_report_that_names_their_network(up: Up, tmp_p
         tmp_path,
         "pods",
         list(ROLES),
-        cluster=f"{{kubernetes: {{kubeconfig: {up.kubernetes.kubeconfig}, pull_policy: Never}}}}",
+        cluster=on(up),
         placements="[2x1]",
         workloads=KERNELS,
         repetition="{rounds: 2, max_rounds: 2}",
     )
     before = namespaces(up)
-    ended = tare("run", study, cwd=tmp_path, timeout_s=200)
-    assert ended.status in (0, 3), ended.stdout + ended.stderr
+    result = tare("run", study, cwd=tmp_path, timeout_s=200)
+    assert result.status in (0, 3), result.stdout + result.stderr
     found = trials(tmp_path / "results" / "pods")
     assert [outcome(each) for each in found] == ["Completed"] * 4, found
     for trial in found:
@@ -242,10 +247,109 @@ def test_a_study_runs_on_pods_to_a_report_that_names_their_network(up: Up, tmp_p
         assert bool(trial["partly_proven"]) == (cell == "kubernetes")
     report = " ".join(html.unescape((tmp_path / "results" / "pods" / "report.html").read_text()).split())
     assert "Kubernetes v1.31.4; nodes n0, n1; containerd://" in report
-    assert "pods' network: flannel (vxlan), eth0 MTU 1450, over data0 MTU 1500, through flannel.1 (vxlan)" in report
+    assert "pods' network: Flannel (VXLAN" in report
+    assert "eth0 MTU 1450, over data0 MTU 1500, through flannel.1 (vxlan)" in report
     assert namespaces(up) == before
-    assert list(Path("/tmp").glob(f"tare-{ended.lab}x*")) == []
-    assert [note for note in run_folder().iterdir() if note.name.startswith(ended.lab)] == []
+    assert list(Path("/tmp").glob(f"tare-{result.lab}x*")) == []
+    assert [note for note in run_folder().iterdir() if note.name.startswith(result.lab)] == []
+
+
+def on(up: Up, **more: object) -> str:
+    """Return the cluster of a study in YAML: that of this file, with further settings."""
+    settings = {"kubeconfig": str(up.kubernetes.kubeconfig), "pull_policy": "Never", **more}
+    return json.dumps({"kubernetes": settings})
+
+
+SHARED: Final = "{nodes: 2, ranks_per_node: 2, containers_per_node: 2, share: none, oversubscribe: true}"
+
+
+def test_a_pod_a_rank_has_a_host_and_an_address_of_its_own_and_what_the_study_gives_it(up: Up, tmp_path: Path) -> None:
+    fields = {"tolerations": [{"key": "none.invalid/here", "operator": "Exists"}], "terminationGracePeriodSeconds": 0}
+    study = write_study(
+        tmp_path,
+        "each",
+        "[kubernetes+pod-network]",
+        cluster=on(up, pod=fields, annotations={"example.invalid/note": "kept"}),
+        a_a="true",
+        placements=f"[{SHARED}]",
+        workloads="{w: {kernels: [{barrier: {iterations: 20, warmup: 5}}]}}",
+    )
+    process = start("run", study, cwd=tmp_path)
+    seen = {each["metadata"]["name"]: each for each in watched_pods(up, f"s{process.pid}", 4)}
+    result = ended(process, 200)
+    for trial in (found := trials(tmp_path / "results" / "each")):
+        assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+        names = [rank["hostname"].partition("-")[2] for rank in trial["ranks"]]
+        assert names == ["n0c0", "n0c1", "n1c0", "n1c1"]
+        check_apart(trial)
+    assert len(found) == 2
+    for pod in seen.values():
+        assert pod["metadata"]["annotations"]["example.invalid/note"] == "kept"
+        assert fields["tolerations"][0] in pod["spec"]["tolerations"]  # type: ignore[index]
+
+
+def check_apart(trial: dict[str, Any]) -> None:
+    """Hold the ranks of a trial to a network and an address of their own each."""
+    assert len({rank["namespaces"]["net"] for rank in trial["ranks"]}) == 4
+    assert [each["node"] for each in trial["traffic"]] == ["n0c0", "n0c1", "n1c0", "n1c1"]
+    assert all(each["tx_bytes"] > 1000 for each in trial["traffic"])
+
+
+def test_the_next_run_removes_the_namespace_of_one_that_was_killed(up: Up, tmp_path: Path) -> None:
+    before = namespaces(up)
+    study = write_study(tmp_path, "killed", "[kubernetes]", a_a="true", cluster=on(up), placements="[2x1]")
+    process = start("run", study, cwd=tmp_path)
+    watched_pods(up, f"s{process.pid}", 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    result = ended(process)
+    (left,) = namespaces(up) - before
+    assert left.startswith(f"tare-{result.lab}x")
+    (killed,) = (each for each in ssh_clean.killed_runs() if each["lab"].startswith(f"{result.lab}x"))
+    (answer,) = ssh_clean.ask_hosts((killed,))
+    assert (answer.removed, answer.unverified) == ((f"namespace {left}",), "")
+    assert namespaces(up) == before
+    clean.leftovers_of_the_dead()
+    assert not any(each["lab"] == killed["lab"] for _, each in clean.notes())
+    assert not Path(f"/tmp/tare-{killed['lab']}").exists()
+
+
+def test_what_cannot_be_is_refused_in_one_sentence_before_anything_is_made(up: Up, tmp_path: Path) -> None:
+    student = tmp_path / "student"
+    nobody = {"name": "tare-admin", "user": {"token": NOBODY.token}}
+    student.write_text(json.dumps({**json.loads(up.kubernetes.kubeconfig.read_text()), "users": [nobody]}))
+    before = namespaces(up)
+    absent = on(up, registry="registry.invalid/me")
+    for number, (cluster, more, said) in enumerate([
+        (on(up, kubeconfig="/nowhere"), {}, "no Kubernetes can be used: .*set KUBECONFIG.*get-contexts"),
+        (on(up, context="moon"), {}, "no Kubernetes can be used: .*moon"),
+        (on(up, kubeconfig=str(student)), {}, 'cannot list resource "nodes".*allow this user to list nodes'),
+        (on(up, selector="pool=hpc"), {}, r"has 0 node\(s\) with the labels pool=hpc that pods can use, and 2 are"),
+        (on(up), {"placements": "[3x1]"}, r"has 2 node\(s\) that pods can use, and 3 are needed"),
+        (on(up), {"placements": "[2x64]"}, "64 cores"),
+        (on(up), {"environments": "[bare]"}, "cluster kubernetes makes its pods itself: use runtime: kubernetes"),
+        (on(up, namespace=NAMESPACE), {}, f"the namespace {NAMESPACE} exists already, and tare uses only what"),
+        (absent, {}, "does not have the image registry.invalid/me/tare/"),
+    ]):  # fmt: skip
+        keys = {"environments": "[kubernetes]", "placements": "[2x1]", "a_a": "true", "cluster": cluster, **more}
+        study = write_study(tmp_path, f"bad{number}", keys.pop("environments"), **keys)
+        result = tare("run", study, cwd=tmp_path)
+        told = " ".join((result.stdout + result.stderr).split())
+        assert result.status not in (0, 3), told
+        assert re.search(said, told), (said, told)
+        assert "Traceback" not in told
+    assert namespaces(up) == before
+
+
+def watched_pods(up: Up, run: str, count: int) -> list[dict[str, Any]]:
+    """Return the pods of a run once so many of them are running."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = up.kubernetes.api.ask("GET", "/api/v1/pods", query=[("labelSelector", manifests.SELECTOR)])
+        own = [each for each in found["items"] if each["metadata"]["labels"][manifests.RUN].startswith(f"{run}x")]
+        if len(own) == count and all(each["status"].get("phase") == "Running" for each in own):
+            return own
+        time.sleep(0.1)
+    raise AssertionError(f"the pods of {run} do not run")
 
 
 def namespaces(up: Up) -> set[str]:

@@ -243,7 +243,7 @@ def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
         print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
     for answer in answers:
         for what in answer.removed:
-            print(f"removed {what} on {answer.host}")
+            print(f"removed {what}{answer.place}")
         if answer.unverified:
             _say(f"tare: {answer}")
     for stays in dict.fromkeys(item.stays for item in found if item.stays):

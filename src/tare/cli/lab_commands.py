@@ -20,7 +20,7 @@ from tare.errors import InfrastructureError, UsageError
 from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
 from tare.host.process import replace
 from tare.host.user_namespace import become_root, is_real_root
-from tare.model import LabSpec, SlurmSpec
+from tare.model import KubernetesSpec, LabSpec, SlurmSpec
 from tare.model.quantities import parse_bit_rate
 from tare.model.text import without_dashes
 from tare.model.topology import HardwareThread
@@ -31,6 +31,10 @@ from tare.node_service import clean
 from tare.services import docker
 
 STATE: Final = "lab.json"
+NOT_OF_A_LAB: Final = {
+    "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec(), "kubernetes": KubernetesSpec(),
+}  # fmt: skip
+"""What the settings of a lab that stays up never have: these are read as they are by default."""
 
 
 def lab_up(
@@ -257,7 +261,7 @@ def _from_json(state: dict[str, Any]) -> lab.Lab:
     return lab.Lab(
         **{
             **data,
-            "spec": LabSpec(**{**data["spec"], "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec()}),
+            "spec": LabSpec(**{**data["spec"], **NOT_OF_A_LAB}),
             "nodes": nodes,
             "group": group(data["group"], noted),
         }

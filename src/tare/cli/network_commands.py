@@ -79,7 +79,7 @@ def described(name: str, network: Network) -> list[str]:
 
 def needs_of(name: str, network: Network) -> str:
     """Return the requirements of a network on nodes and runtimes, in words."""
-    real = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
+    real = [each for each, it in RUNTIMES.items() if not it.is_fake and it.by_cluster == network.by_cluster]
     serves = {nodes: [r for r in real if _refused(r, name, nodes) is None] for nodes in (1, 2)}
     most = serves[2] or serves[1]
     nic = {

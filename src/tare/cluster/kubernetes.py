@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from tare.cluster import kubernetes_site
+from tare.cluster import kubernetes_clean, kubernetes_site
 from tare.cluster.base import Cluster
 from tare.cluster.kubernetes_site import KubernetesSite, cores_of
 from tare.cluster.needs import Needs
@@ -80,11 +80,12 @@ class KubernetesCluster(Cluster):
         namespace = spec.kubernetes.namespace or f"tare-{name.lower()}"
         with ExitStack() as stack:
             stack.callback(self._forget, spec.kubernetes)
-            stack.enter_context(
-                kubernetes_site.own_folder(f"{name}-{self.name}", name, folder, noted(spec.kubernetes, namespace))
-            )
+            told = kubernetes_clean.noted(spec.kubernetes, namespace)
+            left = stack.enter_context(kubernetes_site.own_folder(f"{name}-{self.name}", name, folder, told))
             stack.enter_context(marked.marked(name))
-            site = kubernetes_site.opened(client, machines, spec, needs, name=name, folder=folder, namespace=namespace)
+            site = kubernetes_site.opened(
+                client, machines, spec, needs, name=name, folder=folder, namespace=namespace, left=left
+            )
             yield stack.enter_context(site)
 
     def _machines(self, spec: LabSpec) -> tuple[Api, tuple[KubernetesMachine, ...]]:
@@ -98,13 +99,3 @@ class KubernetesCluster(Cluster):
     def _forget(self, wanted: KubernetesSpec) -> None:
         client, _ = self._opened.pop(wanted)
         client.close()
-
-
-KUBECONFIG = "kubeconfig"
-CONTEXT = "kubernetes context"
-NAMESPACE = "kubernetes namespace"
-
-
-def noted(wanted: KubernetesSpec, namespace: str) -> dict[str, str]:
-    """Return what `tare clean` must know to remove the namespace of a run whose head was killed."""
-    return {KUBECONFIG: wanted.kubeconfig, CONTEXT: wanted.context, NAMESPACE: namespace}

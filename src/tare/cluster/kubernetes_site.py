@@ -25,7 +25,7 @@ from tare.kubernetes.gate import Gate
 from tare.kubernetes.making import Making
 from tare.kubernetes.node import KubernetesNode
 from tare.kubernetes.nodes import KubernetesMachine
-from tare.kubernetes.pods import Pods, ask
+from tare.kubernetes.pods import Pods
 from tare.kubernetes.relay import Relay
 from tare.launch import Entry
 from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
@@ -129,14 +129,14 @@ def opened(
     name: str,
     folder: Path,
     namespace: str,
+    left: list[str],
     under: Site | None = None,
 ) -> Iterator[KubernetesSite]:
     """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already."""
     settings, used = spec.kubernetes, nodes.chosen(machines, spec.nodes)
     with ExitStack() as stack:
-        stack.enter_context(
-            made_namespace(client, namespace, name, {key: str(value) for key, value in owner().items()})
-        )
+        told = {key: str(value) for key, value in owner().items()}
+        stack.enter_context(made_namespace(client, namespace, name, told, left))
         gate = Gate(folder)
         stack.callback(gate.close)
         made = Making(
@@ -162,19 +162,26 @@ def opened(
 
 
 @contextmanager
-def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[None]:
-    """Keep a site's folder on this machine, with a note of its owner where others look for it."""
+def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Keep a site's folder on this machine, with a note of its owner where others look for it.
+
+    The note stays if something is added to the list that is yielded: what of the site could not be removed.
+    """
+    left: list[str] = []
     note = made_run_folder() / note_name
     note.mkdir(mode=0o700)
     try:
         stated = {"lab": site, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **told}
         (note / "owner.json").write_text(json.dumps(stated))
         site_folder.make(folder, of_head=True)
-        yield
+        yield left
     finally:
         marked.end_run(site, folder)
         site_folder.remove(folder, of_head=True)
-        shutil.rmtree(note, ignore_errors=True)
+        if not left:
+            shutil.rmtree(note, ignore_errors=True)
+    if left:
+        raise InfrastructureError(left[0], remedy="the next run, or `tare clean`, tries again")
 
 
 def service_image(settings: KubernetesSpec) -> str:
@@ -225,8 +232,8 @@ def renewed(services: Sequence[KubernetesNode]) -> Iterator[None]:
 
 
 @contextmanager
-def made_namespace(api: Api, name: str, run: str, owner: Mapping[str, str]) -> Iterator[None]:
-    """Keep a namespace with tare's mark; remove it with all that is in it."""
+def made_namespace(api: Api, name: str, run: str, owner: Mapping[str, str], left: list[str]) -> Iterator[None]:
+    """Keep a namespace with tare's mark; remove it with all that is in it. Why that fails is added to `left`."""
     try:
         api.ask("POST", NAMESPACES, manifests.namespace(name, run, owner))
     except ApiError as error:
@@ -242,7 +249,10 @@ def made_namespace(api: Api, name: str, run: str, owner: Mapping[str, str]) -> I
     try:
         yield
     finally:
-        remove_namespace(api, name)
+        try:
+            remove_namespace(api, name)
+        except TareError as error:
+            left.append(error.message)
 
 
 def remove_namespace(api: Api, name: str) -> None:
@@ -267,12 +277,3 @@ def remove_namespace(api: Api, name: str) -> None:
         f"the namespace {name} is not gone after {GONE_S:g} s" + (f": {why}" if why else ""),
         remedy="`tare clean` tries again; `kubectl get pods -A` shows pods that are stuck",
     )
-
-
-def is_ours(api: Api, name: str) -> bool:
-    """Return whether a namespace exists and has tare's mark."""
-    try:
-        found = ask(api, "GET", f"{NAMESPACES}/{name}", what=f"namespace {name}")
-    except TareError:
-        return False
-    return bool(found.get("metadata", {}).get("labels", {}).get(manifests.MANAGED_BY) == manifests.MARK)

@@ -44,9 +44,9 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
             made.import_image(archive)
         machines = nodes.listed(made.api, "")
         with (
-            kubernetes_site.own_folder(f"{name}-pods", name, folder, {}),
+            kubernetes_site.own_folder(f"{name}-pods", name, folder, {}) as left,
             kubernetes_site.opened(
-                made.api, machines, spec, needs, name=name, folder=folder, namespace=NAMESPACE, under=site
+                made.api, machines, spec, needs, name=name, folder=folder, namespace=NAMESPACE, left=left, under=site
             ) as pods,
         ):
             yield pods

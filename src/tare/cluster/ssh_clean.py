@@ -1,4 +1,4 @@
-"""Have the hosts of ssh runs that were killed remove what is left on them."""
+"""Remove what ssh runs that were killed have left on their hosts, and those on a Kubernetes in their namespaces."""
 
 from __future__ import annotations
 
@@ -9,59 +9,81 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tare.cluster import kubernetes_clean
 from tare.cluster.connections import MOST_AT_ONCE
 from tare.cluster.ssh_connections import SshConnections
 from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
 from tare.node_service import clean, site_folder
 
+HOST: Final = "a host"
+NAMESPACE: Final = "a namespace"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a host has removed of a run that was killed, or why that could not be verified."""
+    """What was removed of a run that was killed on one of its hosts, or why that could not be verified.
+
+    `kind` is `HOST`, or `NAMESPACE` of a Kubernetes.
+    """
 
     run: str
     host: str
     removed: tuple[str, ...] = ()
     unverified: str = ""
+    kind: str = HOST
+
+    @property
+    def place(self) -> str:
+        """Return the end of a sentence that says where something was removed."""
+        return f" on {self.host}" if self.kind == HOST else ""
 
     def __str__(self) -> str:
+        gone = "the host" if self.kind == HOST else "the cluster"
         return (
-            f"not verified: {self.host}, a host of run {self.run}, which was killed: {self.unverified}; "
-            f"if the host is gone for good, `tare clean --forget {self.host}`"
+            f"not verified: {self.host}, {self.kind} of run {self.run}, which was killed: {self.unverified}; "
+            f"if {gone} is gone for good, `tare clean --forget {self.host}`"
         )
 
 
 def killed_runs() -> tuple[Mapping[str, Any], ...]:
-    """Return the notes of ssh runs whose head was killed."""
+    """Return the notes of runs on hosts or a Kubernetes whose head was killed."""
     alive = clean.living_labs()
-    return tuple(note for lab, note in clean.notes() if lab not in alive and _hosts(note))
+    notes = ((lab, note) for lab, note in clean.notes() if _hosts(note) or kubernetes_clean.namespace_of(note))
+    return tuple(note for lab, note in notes if lab not in alive)
 
 
 def ask_hosts(notes: tuple[Mapping[str, Any], ...], forget: Collection[str] = ()) -> tuple[Answer, ...]:
     """Have the hosts of killed runs, but those to `forget`, remove what is left there, at the same time.
 
-    Raises `UsageError` for a host to forget that no killed run had.
+    Namespaces of a Kubernetes are removed from here. Raises `UsageError` for a host to forget that no killed run had.
     """
+    spaces = [(name, note) for note in notes if (name := kubernetes_clean.namespace_of(note))]
     hosts = [(str(note["lab"]), host, str(note.get(site_folder.CONFIG, ""))) for note in notes for host in _hosts(note)]
-    if unknown := [name for name in forget if all(name != host for _, host, _ in hosts)]:
+    named = {host for _, host, _ in hosts} | {name for name, _ in spaces}
+    if unknown := [name for name in forget if name not in named]:
         raise UsageError(
             f"{unknown[0]} is not a host of a run that was killed",
             remedy="`tare clean` names the hosts that could not be verified",
         )
     asked = [each for each in hosts if each[1] not in forget]
     with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-        return tuple(pool.map(lambda each: _ask(*each), asked))
+        answers = pool.map(lambda each: _ask(*each), asked)
+        removed = pool.map(lambda each: _remove(*each), (each for each in spaces if each[0] not in forget))
+        return (*answers, *removed)
 
 
 def keep_unverified(notes: tuple[Mapping[str, Any], ...], answers: tuple[Answer, ...]) -> None:
     """Keep the names of the hosts that were not verified, for the next `tare clean`; call it after the clean-up."""
     for note in notes:
-        hosts = [each.host for each in answers if each.unverified and each.run == note["lab"]]
-        if hosts:
+        left = [each for each in answers if each.unverified and each.run == note["lab"]]
+        hosts = [each.host for each in left if each.kind == HOST]
+        more = kubernetes_clean.kept(note) if len(hosts) < len(left) else {}
+        if left:
             folder = made_run_folder() / f"{note['lab']}{SUFFIX}"
             folder.mkdir(mode=0o700, exist_ok=True)
-            kept = {"lab": note["lab"], site_folder.HOSTS: hosts, site_folder.CONFIG: note.get(site_folder.CONFIG, "")}
+            named = {site_folder.HOSTS: hosts, site_folder.CONFIG: note.get(site_folder.CONFIG, "")}
+            kept = {"lab": note["lab"], **named, **more}
             (folder / "owner.json").write_text(json.dumps(kept))
 
 
@@ -77,6 +99,14 @@ def _ask(run: str, host: str, config: str) -> Answer:
             connections.close()
     except TareError as error:
         return Answer(run=run, host=host, unverified=error.message)
+
+
+def _remove(name: str, note: Mapping[str, Any]) -> Answer:
+    run = str(note["lab"])
+    try:
+        return Answer(run=run, host=name, removed=kubernetes_clean.remove(note), kind=NAMESPACE)
+    except TareError as error:
+        return Answer(run=run, host=name, unverified=error.message, kind=NAMESPACE)
 
 
 def _hosts(note: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlencode
 
 from tare.errors import InfrastructureError, MissingTool, TareError
+from tare.remote.conversation import Unreachable
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -102,7 +103,7 @@ class Api:
                 timeout=urllib3.Timeout(total=REQUEST_S), retries=urllib3.Retry(total=1, read=0, redirect=0),
             )  # fmt: skip
         except urllib3.exceptions.HTTPError as error:
-            raise InfrastructureError(
+            raise Unreachable(
                 f"the Kubernetes API server {self.host} does not answer: {_last(error)}",
                 remedy="try `kubectl get nodes` with the same context",
             ) from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,10 +25,17 @@ from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
+from tare.remote.conversation import Unreachable
+from tare.remote.timing import AGAIN_S, PAUSE_S
 from tare.services.ssh import SshHost
 
+GONE: Final = (
+    "its pods and its namespace are left there (not verified), for the next run or `tare clean`; "
+    "when the server answers again, run the same command to resume"
+)
 OF_NODE: Final = 1 << 30
 """Stands for the node's own processes among those of its pods, in keys of interfaces."""
+MOST_AT_ONCE: Final = 16
 SHELLS: Final = 2
 """How many shells wait in each container of ranks: the first pod of a job starts its launcher and a daemon."""
 
@@ -74,9 +83,22 @@ class KubernetesNode:
 
     def prepare(self, order: Order) -> None:
         specs = self._making.pods(order, self.node.name, self.node.machine)
+        self._be_reachable()
         deployment = self._deployments[order.study] = _Deployment(order=order, specs=specs)
         changed = [difference for spec in specs for difference in self._pods.create(spec)]
         deployment.changed = tuple(dict.fromkeys(changed))
+
+    def _be_reachable(self) -> None:
+        """Wait for the API server; raise `Unreachable` if it does not answer for `AGAIN_S`."""
+        until = time.monotonic() + AGAIN_S
+        while True:
+            try:
+                self._pods.listed()
+                return
+            except Unreachable as lost:
+                if time.monotonic() > until:
+                    raise Unreachable(lost.message, remedy=GONE) from lost
+                time.sleep(PAUSE_S)
 
     def share(self, study: str) -> None:
         pass  # the cluster has made what nodes share
@@ -89,11 +111,19 @@ class KubernetesNode:
                 place = Container(namespace=spec.namespace, pod=spec.name, name=container)
                 self._gate.add(key, Doorway(self._pods.api, place))
             self._gate.prepare({spec.name: SHELLS})
-            service = PodService(
-                node=self.node, number=number, spec=spec, gate=self._gate, pods=self._pods, folder=self._making.folder
-            )
-            deployment.services.append(service)
-            service.begin(self._making.site, deployment.order, objects[spec.name], self._data_address)
+            deployment.services.append(
+                PodService(
+                    node=self.node, number=number, spec=spec, gate=self._gate, pods=self._pods,
+                    folder=self._making.folder,
+                )
+            )  # fmt: skip
+
+        def begin(service: PodService) -> None:
+            pod = objects[service.spec.name]
+            service.begin(self._making.site, deployment.order, pod, self._data_address)
+
+        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+            list(pool.map(begin, deployment.services))
         if len(deployment.services) == 1 and not deployment.services[0].spec.host_network:
             deployment.passes = watched_on_node(self._on_node())
             deployment.services[0].watch(deployment.passes)
@@ -124,7 +154,8 @@ class KubernetesNode:
                 self._gate.remove(f"{spec.name}/{manifests.NODE}")
         if phase is Phase.PREPARED:
             del self._deployments[study]
-            self._pods.remove(deployment.names)
+            with suppress(Unreachable):  # they end with their namespace
+                self._pods.remove(deployment.names)
 
     # --- while it is up -------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class PodService:
         log = self._folder / f"{name}.log"
         connect = (*self._gate.argv(f"{name}/{NODE}"), "/bin/sh", "-c")
         self._conversation = Conversation(name, connect, log, self._explain)
-        machine = self._conversation.begin(packed(), CACHE)
+        machine = self._conversation.begin(packed(compiled=True), CACHE)
         self._interfaces = machine.interfaces
         address = data_address if self.spec.host_network else str(pod.get("status", {}).get("podIP", ""))
         host = name.partition("-")[2]

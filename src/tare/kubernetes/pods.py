@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ READY_S: Final = 180.0
 GONE_S: Final = 60.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.3
-VERBS: Final[Mapping[str, str]] = {"POST": "create", "DELETE": "delete", "GET": "get"}
+FORBIDDEN: Final = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"')
+"""How the API server says which right is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,11 @@ class Pods:
     def path(self) -> str:
         """Return the path of the namespace's pods."""
         return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def listed(self) -> tuple[str, ...]:
+        """Return the names of the pods."""
+        found = ask(self.api, "GET", self.path, what=f"pods of {self.namespace}")
+        return tuple(str(each["metadata"]["name"]) for each in found.get("items", ()))
 
     def create(self, spec: manifests.PodSpec) -> tuple[str, ...]:
         """Create a pod; return in which fields the cluster has changed what was asked for (webhooks, limits)."""
@@ -122,15 +129,17 @@ def ask(api: Api, method: str, path: str, body: Mapping[str, Any] | None = None,
     try:
         return api.ask(method, path, body)
     except ApiError as error:
-        raise InfrastructureError(f"{what}: {error.message}", remedy=remedy_of(error, method)) from error
+        raise InfrastructureError(f"{what}: {error.message}", remedy=remedy_of(error)) from error
 
 
-def remedy_of(error: ApiError, method: str) -> str:
+def remedy_of(error: ApiError) -> str:
     """Return what to do about a refusal."""
     if "exceeded quota" in error.message:
         return "use fewer ranks, or ask for a larger quota"
     if error.status == 403:
-        return f"let an administrator allow this user to {VERBS.get(method, method)} it"
+        missing = FORBIDDEN.search(error.message)
+        right = f"{missing['verb']} {missing['resource']}" if missing else "do it"
+        return f"let an administrator allow this user to {right}: docs/clusters.md has the whole role"
     if error.status == 401:
         return "sign in again: the credentials of this context are not accepted"
     if error.status == 409:

@@ -21,6 +21,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.kubernetes.api import Api, Stream
+from tare.remote.timing import PROBE_S, PROBES
 
 INPUT: Final = 0
 OUTPUT: Final = 1
@@ -28,6 +29,14 @@ ERRORS: Final = 2
 STATUS: Final = 3
 WAITING: Final = ("/bin/sh", "-c", 'IFS= read -r tare_line && eval "$(printf %b "$tare_line")"')
 """A shell that waits for a line, and runs the command that is in it."""
+KEPT_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_S),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * PROBE_S * PROBES),
+)
+"""A stream to a server that cannot be reached any more ends as soon as one by ssh does."""
 NOT_TOLD: Final = 255
 """The status of a command whose stream ended without one."""
 PIECE: Final = 1 << 16
@@ -58,6 +67,9 @@ class Session:
         query = [("container", container.name), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in argv]
         self.client: Stream = api.connect(container.path, query)
+        for level, option, value in KEPT_ALIVE:
+            with contextlib.suppress(OSError):
+                self.client.sock.sock.setsockopt(level, option, value)
         self._lock = threading.Lock()
         self._status = b""
         self._pumped = False

@@ -73,7 +73,11 @@ def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch:
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
-        (ApiError('pods is forbidden: User "x" cannot create', status=403), "allow this user to create it"),
+        (
+            ApiError('pods is forbidden: User "x" cannot create resource "pods" in API group ""', status=403),
+            "allow this user to create pods",
+        ),
+        (ApiError("forbidden by a webhook", status=403), "allow this user to do it"),
         (ApiError("exceeded quota: small", status=403), "a larger quota"),
         (ApiError("Unauthorized", status=401), "sign in again"),
         (ApiError("already exists", status=409), "tare clean"),

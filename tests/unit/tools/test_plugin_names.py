@@ -93,7 +93,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "services/docker_api.py": {"docker": DOCKER},
     "mpi/openmpi5.py": {"ssh": LAUNCHING},
     "mpi/site.py": {"ssh": LAUNCHING},
-    "kubernetes/api.py": {"kubernetes": "the Python package"},
+    "kubernetes/api.py": {"kubernetes": "the package of the official client"},
     "kubernetes/in_lab.py": {"bridge": OTHER, "kubernetes": OTHER},
     "kubernetes/manifests.py": {"command": OTHER},
     "kubernetes/mpi_jobs/manifest.py": {"command": OTHER},
