@@ -34,7 +34,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT, "slurm": BATCH},
     "doctor/machine.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
     "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
-    "cli/lab_commands.py": {"lab": LAB, "slurm": "a key of a lab's settings"},
+    "cli/lab_commands.py": {"lab": LAB, **dict.fromkeys(("kubernetes", "slurm"), "a key of a lab's settings")},
     "cli/launch_command.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "command": STUDY},
     "cli/network_commands.py": {"lab": LAB, "bare": DEFAULT},
     "cli/quick.py": {
