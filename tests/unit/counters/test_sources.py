@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -135,6 +136,7 @@ def test_queues_are_read_in_turns_only_where_one_could_drop(
 
     def asked(*, whole: bool) -> int:
         counted.clear()
+        time.sleep(0.002)  # so that the machine counts a context switch
         taken.append(reader.take(whole=whole, moment=len(taken) + 2))
         return counted["answer"]
 
