@@ -15,6 +15,7 @@ from integration.ssh_hosts import REPOSITORY, SshHosts, lend, ssh_hosts
 pytestmark = [*live("sshd", "apptainer", "charliecloud", "mmdebstrap"), pytest.mark.alone]
 PAGE = REPOSITORY / "docs" / "clusters.md"
 INSTALL = "pip install tare-hpc"
+YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 ROUNDS = "rounds: 6"
 """The rounds of the page's study; with all of them the test would take four minutes."""
 
@@ -57,7 +58,11 @@ def test_every_command_of_the_page_works_as_it_stands(hosts: SshHosts) -> None:
 def test_the_yaml_of_the_page_is_what_a_study_takes(tmp_path: Path) -> None:
     from tare import study
 
-    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)):
+    hosts, pods = PAGE.read_text().split("## Pods of a Kubernetes")
+    for number, block in enumerate(YAML.findall(hosts)):
         file = tmp_path / f"{number}.yaml"
         file.write_text(f"{block}\nenvironments: [bare, docker]\nworkloads: {{w: {{command: [true]}}}}\n")
         assert study.load(file).lab.hosts, shlex.quote(block)
+    file = tmp_path / "pods.yaml"
+    file.write_text(YAML.findall(pods)[0])
+    assert study.load(file).lab.kubernetes.selector == "pool=hpc"

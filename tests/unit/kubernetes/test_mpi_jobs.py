@@ -217,7 +217,7 @@ def test_a_job_that_does_not_start_says_why_and_is_removed(cluster: Cluster, job
 
 
 @pytest.mark.parametrize(
-    ("status", "remedy"), [(404, "install the MPI Operator"), (403, "allow this user to create it")]
+    ("status", "remedy"), [(404, "install the MPI Operator"), (403, "let an administrator allow this user to do it")]
 )
 def test_a_cluster_without_operator_or_rights_says_so(status: int, remedy: str) -> None:
     cluster = Cluster()
