@@ -28,7 +28,7 @@ def refuse_in_pods(environment: Environment, placement: Placement) -> str | None
     if environment.link or environment.daemon:
         return "a Kubernetes leaves its nodes as they are: remove link and daemon, or use cluster: lab"
     if environment.sides is not Sides.BOTH:
-        return "a Kubernetes has pods on all nodes, and nothing bare beside them: use sides: both"
+        return "a Kubernetes runs pods on all nodes, so no side can be bare: use sides: both"
     if environment.binds:
         return "pods of a study see no folders of their nodes: leave binds out"
     if environment.image.startswith("/"):

@@ -185,7 +185,7 @@ def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any])
 
 
 def service_image(settings: KubernetesSpec) -> str:
-    """Return the name of the image of the service beside the ranks."""
+    """Return the name of the image of tare's service container."""
     own = making.image_of(settings.registry, making.SERVICE, f"tare:{recipe.service().digest[:16]}")
     return settings.node_image or own
 

@@ -17,7 +17,7 @@ from tare.node_service.order import Order
 
 TAG: Final = "tare"
 SERVICE: Final = "tare-node"
-"""The name of the image of the service beside the ranks."""
+"""The name of the image of tare's service container."""
 
 
 LONGEST: Final = 30

@@ -45,7 +45,7 @@ class Kubernetes(Runtime):
         refuse_docker_wiring(request.wiring, self.name)
         pid = first_process()
         if pid is None:
-            raise InfrastructureError(f"the container of {request.name} does not run beside the service")
+            raise InfrastructureError(f"the ranks' container of {request.name} is not running")
         yield Pod(
             name=request.name,
             node=request.node,

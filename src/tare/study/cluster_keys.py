@@ -81,7 +81,7 @@ class ClusterIn(Checked):
         default="", description="cluster kubernetes: registry and folder that `tare image push` has pushed to"
     )
     node_image: str = Field(
-        default="", description="cluster kubernetes: image with Python 3.9 for the service beside the ranks"
+        default="", description="cluster kubernetes: image with Python 3.9 for tare's service container"
     )
     pull_policy: choice("Always", "IfNotPresent", "Never") = Field(  # type: ignore[valid-type]
         default="IfNotPresent", description="cluster kubernetes: when nodes pull images"

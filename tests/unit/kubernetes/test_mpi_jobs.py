@@ -204,7 +204,7 @@ def test_a_job_is_run_read_and_removed() -> None:
         (
             Cluster([[]], worker=[], launcher=[pod("j-launcher-x")]),
             replace(JOB, start_s=0, deadline_s=0),
-            "has not ended",
+            "is still running",
         ),
     ],
     ids=["image", "one is missing", "no operator", "no end"],

@@ -109,7 +109,7 @@ class MpiJobs:
                 return Ended(state=state, output=self._output(launcher), launching=launching)
             if now > until:
                 raise InfrastructureError(
-                    f"MPIJob {job.name} has not ended {SLACK_S:g} s after its deadline",
+                    f"MPIJob {job.name} is still running {SLACK_S:g} s after its deadline",
                     remedy="see whether the MPI Operator runs: `kubectl -n mpi-operator get pods`",
                 )
             time.sleep(PAUSE_S)
