@@ -12,7 +12,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -119,11 +119,16 @@ def registry(folder: Path, *, passwords: bool = False, tls: bool = False) -> Ite
         run((*made, *names))
         settings["http"]["tls"] = {"certificate": str(certificate), "key": str(key)}
     (folder / "config.yml").write_text(json.dumps(settings))
-    argv = (PROGRAM, "serve", str(folder / "config.yml"))
-    with beside(argv, log=folder / "log", grace_s=1.0):
+    with serving(folder):
         made_ = Running(port=port, folder=folder, authority=certificate if tls else None)
         wait_for(lambda: _answers(made_), f"an answer of the registry: {folder / 'log'}", limit_s=20)
         yield made_
+
+
+def serving(folder: Path, before: tuple[str, ...] = ()) -> AbstractContextManager[object]:
+    """Keep a registry running with the settings and images of a folder; `before` is put before it (`nsenter ...`)."""
+    argv = (*before, PROGRAM, "serve", str(folder / "config.yml"))
+    return beside(argv, log=folder / "log", grace_s=1.0)
 
 
 def _answers(made: Running) -> bool:

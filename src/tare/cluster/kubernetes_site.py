@@ -17,7 +17,7 @@ from tare.cluster.base import Allocated, Site
 from tare.cluster.needs import Needs
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import made_run_folder
-from tare.images import recipe
+from tare.images import SERVICE, recipe
 from tare.kubernetes import making, manifests, nodes
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.describe import Description
@@ -186,7 +186,7 @@ def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any])
 
 def service_image(settings: KubernetesSpec) -> str:
     """Return the name of the image of tare's service container."""
-    own = making.image_of(settings.registry, making.SERVICE, f"tare:{recipe.service().digest[:16]}")
+    own = making.image_of(settings.registry, SERVICE, f"tare:{recipe.service().digest[:16]}")
     return settings.node_image or own
 
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tare.errors import UsageError
-from tare.images.recipe import Recipe, debian_mpich, debian_mpich5, debian_openmpi, debian_openmpi5
+from tare.images.recipe import Recipe, debian_mpich, debian_mpich5, debian_openmpi, debian_openmpi5, service
 
 DEFAULT: Final = "debian-openmpi"
+SERVICE: Final = "tare-node"
+"""The image of the container beside the ranks in a pod of a Kubernetes: it can be pushed, and no study starts from it."""
 
 RECIPES: Final[Mapping[str, Callable[[], Recipe]]] = {
     DEFAULT: debian_openmpi,
@@ -31,7 +33,7 @@ MPI_OF: Final[Mapping[str, str]] = {
 
 def find_recipe(name: str = DEFAULT) -> Recipe:
     """Return the recipe of this name; raise `UsageError` naming the known ones."""
-    make = RECIPES.get(name)
-    if make is None:
-        raise UsageError(f"unknown image {name!r}", remedy=f"known images: {', '.join(sorted(RECIPES))}")
-    return make()
+    known = {**RECIPES, SERVICE: service}
+    if name not in known:
+        raise UsageError(f"unknown image {name!r}", remedy=f"known images: {', '.join(sorted(known))}")
+    return known[name]()

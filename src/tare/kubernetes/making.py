@@ -16,10 +16,6 @@ from tare.node_service.geometry import pods_per_node
 from tare.node_service.order import Order
 
 TAG: Final = "tare"
-SERVICE: Final = "tare-node"
-"""The name of the image of tare's service container."""
-
-
 LONGEST: Final = 30
 """The prefix of the smallest network: of one pod alone, a network of its own that has room for another."""
 

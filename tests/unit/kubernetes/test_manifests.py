@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,10 +140,3 @@ def test_a_pod_that_may_still_get_ready_is_waited_for() -> None:
     trouble = reasons.waits_in_vain(hostile)
     assert trouble
     assert "\x1b" not in trouble[0]
-
-
-def test_the_role_in_the_documentation_is_the_one_that_is_tested() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text()
-    rules = re.findall(r'apiGroups: \["(.*)"\], resources: \[(.*)\], verbs: \[(.*)\]', text)
-    stated = [{"apiGroups": [group], "resources": [what], "verbs": verbs.split(", ")} for group, what, verbs in rules]
-    assert stated == list(manifests.rules())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -156,6 +159,39 @@ def test_without_the_other_process_samples_are_drawn_here(
     expected = drawn_here(results)
     monkeypatch.setattr(module, "sys", SimpleNamespace(executable="/bin/false"))
     assert drawn_elsewhere(results) == expected
+
+
+def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
+    wanted = [SimpleNamespace(row_of=number, draw_samples=lambda histograms: histograms) for number in range(5)]
+    counts = SimpleNamespace(read=lambda number: f"plots of {number}")
+    first, second = (
+        drawing.Work(folder=tmp_path, counted=tmp_path / "none", digests={}, wanted=wanted) for _ in range(2)
+    )
+    up, down = first.samples(counts, range(5)), second.samples(counts, reversed(range(5)))
+    drawn = [next(up), next(down), next(down), *up, *down]
+    assert drawn == [(number, f"plots of {number}") for number in (0, 4, 3, 1, 2)]
+
+
+@pytest.mark.parametrize("ended", [(0, 0), (0, 1), (1, 0)])
+def test_groups_that_the_other_process_has_not_begun_with_are_drawn_here(
+    tmp_path: Path, ended: tuple[int, int]
+) -> None:
+    class Counted(drawing.Work):
+        def histograms(self) -> nullcontext[SimpleNamespace]:
+            return nullcontext(SimpleNamespace(read=lambda number: {"c": f"samples {number} here"}))
+
+    wanted = [SimpleNamespace(row_of=number, draw_samples=lambda histograms: histograms) for number in range(3)]
+    work = Counted(folder=tmp_path, counted=tmp_path / "none", digests={}, wanted=wanted)
+    (tmp_path / "begun-0").touch()
+    launches = [{"c": f"launches {number}"} for number in range(3)]
+    file = io.BytesIO(b"".join(map(pickle.dumps, (*launches, {"c": "samples 0 there"}))))
+    counted, drawn = ended
+    found = list(drawing._drawn(work, lambda: counted, lambda: drawn, file, iter(["all here"])))
+    if any(ended):
+        assert found == ["all here"]
+    else:
+        assert [one["c"].launches for one in found] == ["launches 0", "launches 1", "launches 2"]
+        assert [one["c"].samples for one in found] == ["samples 0 there", "samples 1 here", "samples 2 here"]
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -2,7 +2,8 @@
 
 That process reads the histograms that another one counts (`tare.report.samples.counting`). It is told what the plots
 show besides samples, and writes them to a temporary file, those of launches first: samples may still be counted.
-Whatever ends one of the two early, the plots are drawn here instead.
+Once this process waits for the plots, it draws too: samples are drawn from the first group on there and from the last
+one on here, until the two meet. Whatever ends one of the others early, all plots are drawn here instead.
 """
 
 from __future__ import annotations
@@ -134,6 +135,37 @@ class _Sampled:
         return {name: sides[main] for name, sides in self.of_row.items() if main is not None and main in sides}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What two processes draw together: the groups, the file of their histograms, and a folder that both may write."""
+
+    folder: Path
+    counted: Path
+    digests: Mapping[str, str]
+    wanted: Sequence[Wanted]
+
+    @contextmanager
+    def histograms(self) -> Iterator[CountsFile | None]:
+        """Provide the histograms of the groups, None if other files of samples were counted."""
+        with self.counted.open("rb") as file:
+            counts = CountsFile(file)
+            yield counts if counts.has(self.digests) else None
+
+    def samples(self, counts: CountsFile, numbers: Iterable[int]) -> Iterator[tuple[int, Plots]]:
+        """Yield the plots of the samples of each of these groups that the other process has not begun with."""
+        for number in numbers:
+            if self._begin(number):
+                one = self.wanted[number]
+                yield number, one.draw_samples(counts.read(one.row_of))
+
+    def _begin(self, number: int) -> bool:
+        try:
+            (self.folder / f"begun-{number}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
 @contextmanager
 def drawing(
     counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[ShownLaunch]]
@@ -145,26 +177,34 @@ def drawing(
         return
     digests = digests_of(run.trial for runs in runs_of.values() for run in runs if run.completed)
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "drawings").open("w+b") as file:
-        work = Path(folder) / "work"
-        work.write_bytes(pickle.dumps((counts.path, digests, wanted)))
-        argv = (sys.executable, "-P", "-m", "tare.report.samples.drawing", str(work))
+        work = Work(folder=Path(folder), counted=counts.path, digests=digests, wanted=wanted)
+        given = work.folder / "work"
+        given.write_bytes(pickle.dumps(work))
+        argv = (sys.executable, "-P", "-m", "tare.report.samples.drawing", str(given))
         with process.beside(argv, stdout=file.fileno()) as other:
-            yield _drawn(lambda: counts.wait() == 0 and other.wait() == 0, file, len(wanted), here)
+            yield _drawn(work, counts.wait, other.wait, file, here)
 
 
 def _completed(runs: Iterable[ShownLaunch]) -> Iterator[tuple[str, Trial]]:
     return ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
 
 
-def _drawn(done: Callable[[], bool], file: IO[bytes], groups: int, here: Iterator[Drawings]) -> Iterator[Drawings]:
-    """Yield the plots that another process has written, or those that are drawn here; wait for it at the first."""
-    if not done():
+def _drawn(
+    work: Work, counted: Callable[[], int], drawn: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]
+) -> Iterator[Drawings]:
+    """Yield the plots of each group; draw samples until none are left, then wait for the other process's."""
+    own: dict[int, Plots] = {}
+    if counted() == 0:
+        with work.histograms() as histograms:
+            if histograms is not None:
+                own = dict(work.samples(histograms, reversed(range(len(work.wanted)))))
+    if counted() != 0 or drawn() != 0:
         yield from here
         return
     file.seek(0)
-    of_launches: list[Plots] = [pickle.load(file) for _ in range(groups)]  # written by our own process
-    for one in of_launches:
-        yield _joined(one, pickle.load(file))  # written by our own process
+    of_launches: list[Plots] = [pickle.load(file) for _ in work.wanted]  # written by our own process
+    for number, one in enumerate(of_launches):
+        yield _joined(one, own[number] if number in own else pickle.load(file))  # written by our own process
 
 
 def _joined(of_launches: Plots, of_samples: Plots) -> Drawings:
@@ -174,17 +214,16 @@ def _joined(of_launches: Plots, of_samples: Plots) -> Drawings:
 # --- in the other process ---------------------------------------------------------------------------------------------
 
 
-def write_drawings(counted: Path, digests: Mapping[str, str], wanted: Sequence[Wanted], file: IO[bytes]) -> None:
-    """Write the plots of launches of each group, and once the samples are counted the plots of samples of each."""
-    for one in wanted:
+def write_drawings(work: Work, file: IO[bytes]) -> None:
+    """Write the plots of launches of each group, and once the samples are counted the plots of samples of some."""
+    for one in work.wanted:
         pickle.dump(one.draw_launches(), file)
-    _wait_for(counted)
-    with counted.open("rb") as histograms:
-        counts = CountsFile(histograms)
-        if not counts.has(digests):
+    _wait_for(work.counted)
+    with work.histograms() as histograms:
+        if histograms is None:
             raise SystemExit(1)
-        for one in wanted:
-            pickle.dump(one.draw_samples(counts.read(one.row_of)), file)
+        for _, plots in work.samples(histograms, range(len(work.wanted))):
+            pickle.dump(plots, file)
     file.flush()
 
 
@@ -198,5 +237,4 @@ def _wait_for(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = pickle.loads(Path(sys.argv[1]).read_bytes())  # written by our own process
-    write_drawings(given[0], given[1], given[2], sys.stdout.buffer)
+    write_drawings(pickle.loads(Path(sys.argv[1]).read_bytes()), sys.stdout.buffer)  # written by our own process
