@@ -13,7 +13,7 @@ from tare.images.recipe import Recipe, debian_mpich, debian_mpich5, debian_openm
 
 DEFAULT: Final = "debian-openmpi"
 SERVICE: Final = "tare-node"
-"""The image of the container beside the ranks in a pod of a Kubernetes: it can be pushed, and no study starts from it."""
+"""The image of the container beside the ranks in a pod: registries have it, and no study starts from it."""
 
 RECIPES: Final[Mapping[str, Callable[[], Recipe]]] = {
     DEFAULT: debian_openmpi,

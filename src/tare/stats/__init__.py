@@ -59,7 +59,7 @@ from tare.stats.looks import (
     share_of_look,
 )
 from tare.stats.modes import Separation, separation, split_modes
-from tare.stats.order import Trend, lag1, lag1_bound, lag1_of_launches, profile, profile_of_launches, trend
+from tare.stats.order import TENTHS, Trend, lag1, lag1_bound, lag1_of_launches, profile, profile_of_launches, trend
 from tare.stats.resampling import BOOTSTRAP_RESAMPLES
 from tare.stats.shares import share_of_cost
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
@@ -88,6 +88,7 @@ __all__ = [
     "ROUNDING",
     "SELF_ALPHA",
     "STATE_ALPHA",
+    "TENTHS",
     "Block",
     "ChangePoint",
     "FloatArray",

@@ -46,16 +46,22 @@ def lag1_of_launches(samples: FloatArray) -> FloatArray:
 
 def _ranks(samples: FloatArray) -> FloatArray:
     """Return the ranks from 0 within each row, shape (m, n); equal samples have their mean rank."""
-    order = np.argsort(samples, axis=1)
-    ordered = np.take_along_axis(samples, order, axis=1)
-    at = np.arange(samples.shape[1])
-    starts, ends = np.ones(samples.shape, dtype=np.bool_), np.ones(samples.shape, dtype=np.bool_)
-    starts[:, 1:] = ends[:, :-1] = ordered[:, 1:] != ordered[:, :-1]
-    first = np.maximum.accumulate(np.where(starts, at, 0), axis=1)
-    last = np.minimum.accumulate(np.where(ends, at, at[-1])[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(samples.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2, axis=1)
-    return ranks
+    m, n = samples.shape
+    places = np.argsort(samples, axis=1)
+    places += (np.arange(m) * n)[:, None]
+    ordered = samples.ravel()[places]
+    at = np.arange(n, dtype=np.float64)
+    ranks = np.empty(m * n)
+    equal = ordered[:, 1:] == ordered[:, :-1]
+    if equal.any():
+        starts, ends = np.ones((2, m, n), dtype=np.bool_)
+        starts[:, 1:] = ends[:, :-1] = ~equal
+        first = np.maximum.accumulate(np.where(starts, at, 0), axis=1)
+        last = np.minimum.accumulate(np.where(ends, at, n - 1)[:, ::-1], axis=1)[:, ::-1]
+        ranks[places] = (first + last) / 2
+    else:
+        ranks[places] = at
+    return ranks.reshape(m, n)
 
 
 def lag1_bound(n: int) -> float:

@@ -75,8 +75,8 @@ def test_iterations_without_order_are_silent_in_99_percent(spread: float) -> Non
                 samples = rng.lognormal(0, spread, (10, 100))
                 samples[rng.random(samples.shape) < 0.01] *= 20
                 launches[name, f"m{number}"] = (
-                    [stats.lag1(one) for one in samples],
-                    [stats.profile(one) for one in samples],
+                    np.array([stats.lag1(one) for one in samples]),
+                    np.array([stats.profile(one) for one in samples]),
                 )
         alarms += bool(patterns_of_iterations("group", launches))
     assert alarms <= 3, f"{alarms} of 100 tables"
@@ -135,7 +135,7 @@ def test_a_slow_start_and_dependent_iterations_are_told_apart() -> None:
     found = patterns_of_iterations(
         "group",
         {
-            (name, "m"): ([stats.lag1(one) for one in samples], [stats.profile(one) for one in samples])
+            (name, "m"): (stats.lag1_of_launches(samples), stats.profile_of_launches(samples))
             for name, samples in (("slow", slow), ("waves", waves), ("none", rng.lognormal(0, 0.1, (10, 200))))
         },
     )

@@ -160,7 +160,7 @@ def _warm_up(
 def _dependence(
     column: Column, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
 ) -> Drawing:
-    lags = {name: histogram.order.lags for name, histogram in histograms.items() if histogram.order.lags}
+    lags = {name: histogram.order.lags.tolist() for name, histogram in histograms.items() if histogram.order.lags.size}
     chart = _dots_by_row(list(lags), lags, style, "correlation of an iteration with the one before")
     least = min(histogram.order.iterations for name, histogram in histograms.items() if name in lags)
     return Drawing(

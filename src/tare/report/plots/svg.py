@@ -106,12 +106,13 @@ class _Drawing:
     def element(self, ident: str, title: str, description: str) -> str:
         """Return the whole drawing."""
         name = escape(ident)
+        draw = self.draw  # each look at a single-dispatch method makes a function
         parts = [
             f'<svg class="chart" viewBox="0 0 {_n(self.width)} {_n(self.chart.height)}" role="img" ',
             f'aria-labelledby="{name}-t {name}-d">',
             f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>',
             *self._axes(),
-            *(part for mark in self.chart.marks for part in self.draw(mark)),
+            *(part for mark in self.chart.marks for part in draw(mark)),
             *self._row_texts(),
             *self._legend(),
             "</svg>",

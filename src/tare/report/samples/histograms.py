@@ -73,12 +73,13 @@ class Curve:
 class OrderFigures:
     """What the order of iterations shows in some of an environment's launches, evenly chosen: at most MOST_ORDERED.
 
-    `lags` are `stats.lag1` of the launches, `profiles` their `stats.profile`, `iterations` the iterations of each.
+    `lags` are `stats.lag1` of the launches, shape (n,), `profiles` their `stats.profile`, shape (n, 10), and
+    `iterations` the iterations of each.
     """
 
     def __init__(self) -> None:
-        self.lags: list[float] = []
-        self.profiles: list[Floats] = []
+        self.lags: Floats = np.empty(0)
+        self.profiles: Floats = np.empty((0, stats.TENTHS))
         self.iterations = 0
         self._seen = 0
         self._every = 1
@@ -93,15 +94,15 @@ class OrderFigures:
         for length, of_one in of_length.items():
             if length >= LEAST_ORDERED:
                 self._add(np.stack([one[:length] for one in of_one], dtype=np.float64))
-        while len(self.lags) >= MOST_ORDERED:
-            self.lags, self.profiles = self.lags[::2], self.profiles[::2]
+        while self.lags.size >= MOST_ORDERED:
+            self.lags, self.profiles = self.lags[::2].copy(), self.profiles[::2].copy()
             self._every *= 2
 
     def _add(self, samples: Floats) -> None:
         """Take launches with equal numbers of samples into account, but those with samples that are not positive."""
         samples = samples[(np.isfinite(samples) & (samples > 0)).all(axis=1)]
-        self.lags += stats.lag1_of_launches(samples).tolist()
-        self.profiles += list(stats.profile_of_launches(samples))
+        self.lags = np.concatenate([self.lags, stats.lag1_of_launches(samples)])
+        self.profiles = np.concatenate([self.profiles, stats.profile_of_launches(samples)])
         self.iterations = max(self.iterations, samples.shape[1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -17,16 +17,15 @@ LEAST_WARM_UP: Final = math.log(1.02)
 LEAST_DEPENDENCE: Final = 0.2
 """Smaller effects are not reported, however sure they are."""
 
-OfLaunches = Mapping[tuple[str, str], tuple[Sequence[float], Sequence[FloatArray]]]
-"""By environment and metric: `stats.lag1` and `stats.profile` of its launches."""
+OfLaunches = Mapping[tuple[str, str], tuple[FloatArray, FloatArray]]
+"""By environment and metric: `stats.lag1` of its launches, shape (n,), and their `stats.profile`, shape (n, 10)."""
 
 
 def patterns_of_iterations(group: str, launches: OfLaunches, share: float = 1.0) -> tuple[Pattern, ...]:
     """Return the slow starts and the dependence of a group's iterations; `share` is the group's share of the error."""
     starts, dependences = [], []
     for (environment, metric), (lags, profiles) in launches.items():
-        first = [float(one[0]) for one in profiles]
-        starts.append(_pattern(group, environment, metric, PatternKind.WARM_UP, first))
+        starts.append(_pattern(group, environment, metric, PatternKind.WARM_UP, profiles[:, 0]))
         dependences.append(_pattern(group, environment, metric, PatternKind.DEPENDENCE, lags))
     return (*_above(starts, LEAST_WARM_UP, share), *_above(dependences, LEAST_DEPENDENCE, share))
 
@@ -35,9 +34,9 @@ def _above(candidates: Iterable[Pattern], least: float, share: float) -> tuple[P
     return tuple(one for one in significant(candidates, least, ALPHA * share) if one.value > 0)
 
 
-def _pattern(group: str, environment: str, metric: str, kind: PatternKind, values: Sequence[float]) -> Pattern:
+def _pattern(group: str, environment: str, metric: str, kind: PatternKind, values: FloatArray) -> Pattern:
     """Test whether the mean of the launches' values is above zero: Student's t, one-sided."""
-    n = len(values)
+    n = values.size
     mean = float(np.mean(values)) if n else 0.0
     p = 1.0
     if n >= MIN_LAUNCHES:
