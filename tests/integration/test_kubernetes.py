@@ -313,6 +313,9 @@ def test_the_next_run_removes_the_namespace_of_one_that_was_killed(up: Up, tmp_p
     assert not Path(f"/tmp/tare-{killed['lab']}").exists()
 
 
+MOON: Final = "{moon: {runtime: kubernetes, network: pod-network, runtime_class: moon}}"
+
+
 def test_what_cannot_be_is_refused_in_one_sentence_before_anything_is_made(up: Up, tmp_path: Path) -> None:
     student = tmp_path / "student"
     nobody = {"name": "tare-admin", "user": {"token": NOBODY.token}}
@@ -328,6 +331,7 @@ def test_what_cannot_be_is_refused_in_one_sentence_before_anything_is_made(up: U
         (on(up), {"placements": "[2x64]"}, "64 cores"),
         (on(up), {"environments": "[bare]"}, "cluster kubernetes makes its pods itself: use runtime: kubernetes"),
         (on(up, namespace=NAMESPACE), {}, f"the namespace {NAMESPACE} exists already, and tare uses only what"),
+        (on(up), {"environments": MOON}, 'RuntimeClass "moon" not found.*see `kubectl get runtimeclasses`'),
         (absent, {}, "does not have the image registry.invalid/me/tare/"),
     ]):  # fmt: skip
         keys = {"environments": "[kubernetes]", "placements": "[2x1]", "a_a": "true", "cluster": cluster, **more}

@@ -22,6 +22,7 @@ from tare.kubernetes import making, manifests, nodes
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.describe import Description
 from tare.kubernetes.gate import Gate
+from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.kubernetes.making import Making
 from tare.kubernetes.node import KubernetesNode
 from tare.kubernetes.nodes import KubernetesMachine
@@ -131,21 +132,33 @@ def opened(
     namespace: str,
     left: list[str],
     under: Site | None = None,
+    networks: Sequence[LabNetwork] = (),
 ) -> Iterator[KubernetesSite]:
-    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already."""
+    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already.
+
+    `networks` are those of the pods, where tare has made them.
+    """
     settings, used = spec.kubernetes, nodes.chosen(machines, spec.nodes)
     with ExitStack() as stack:
         told = {key: str(value) for key, value in owner().items()}
         stack.enter_context(made_namespace(client, namespace, name, told, left))
         gate = Gate(folder)
         stack.callback(gate.close)
+        titles = {each.runtime_class: each.title for each in networks}
         made = Making(
-            site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings)
-        )
+            site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings),
+            devices={each.runtime_class: each.devices for each in networks}, titles=titles,
+        )  # fmt: skip
         pods = Pods(api=client, namespace=namespace)
+        in_lab = {each.name: each for each in under.nodes} if under is not None else {}
         services = {
             f"n{number}": KubernetesNode(
-                _node(number, each, spec, needs), made, pods, gate, spec.data_subnet or each.data_address
+                _node(number, each, spec, needs),
+                made,
+                pods,
+                gate,
+                spec.data_subnet or each.data_address,
+                in_lab.get(each.name),
             )
             for number, each in enumerate(used)
         }
@@ -156,7 +169,7 @@ def opened(
             folder=folder,
             gate=gate,
             services=services,
-            stated=Description.read(client, settings.context, used),
+            stated=Description.read(client, settings.context, used, titles),
             under=under,
         )
 

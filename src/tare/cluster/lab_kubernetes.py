@@ -15,7 +15,7 @@ from tare.host.user_namespace import is_real_root
 from tare.images.build import ensure_image, read_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import api, in_lab, nodes
+from tare.kubernetes import api, in_lab, lab_networks, nodes
 from tare.model import Environment, LabSpec, Placement
 from tare.node_service import site_folder
 
@@ -26,7 +26,7 @@ def refuse(spec: LabSpec, environment: Environment, placement: Placement) -> str
     """Return why an environment in a placement cannot run on a lab's Kubernetes, or None."""
     if spec.subnets > 1:
         return "a Kubernetes in a lab has its nodes in one subnet: leave subnets out"
-    return refuse_in_pods(environment, placement)
+    return lab_networks.refuse(environment) or refuse_in_pods(environment, placement)
 
 
 def lacks() -> str | None:
@@ -39,14 +39,23 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
     """Keep a Kubernetes up on the nodes of a lab, and yield it as the site of a study."""
     name = site.name
     folder = site_folder.folder_of(name)
-    with in_lab.running(site.nodes, site.folder) as made:
+    with in_lab.running(site.nodes, site.folder, runtime_classes=needs.runtime_classes) as made:
         for archive in archives(needs.made):
             made.import_image(archive)
         machines = nodes.listed(made.api, "")
         with (
             kubernetes_site.own_folder(f"{name}-pods", name, folder, {}) as left,
             kubernetes_site.opened(
-                made.api, machines, spec, needs, name=name, folder=folder, namespace=NAMESPACE, left=left, under=site
+                made.api,
+                machines,
+                spec,
+                needs,
+                name=name,
+                folder=folder,
+                namespace=NAMESPACE,
+                left=left,
+                under=site,
+                networks=made.networks,
             ) as pods,
         ):
             yield pods

@@ -11,7 +11,8 @@ class Needs:
     """Number of data NICs a node, Docker daemons, and folders of the host that must be visible on the nodes.
 
     `made` are files and folders of tare's cache that nodes need at the same paths; a cluster may copy them there.
-    `programs` are the user's own, which nodes must have at the same paths.
+    `programs` are the user's own, which nodes must have at the same paths. `runtime_classes` are the names of those
+    that pods of a Kubernetes have.
 
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
@@ -23,3 +24,4 @@ class Needs:
     shown: tuple[str, ...] = ()
     made: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()
+    runtime_classes: tuple[str, ...] = ()

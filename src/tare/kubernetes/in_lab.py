@@ -1,14 +1,10 @@
-"""Have a real Kubernetes on the nodes of a lab, with flannel as the network of its pods.
-
-flanneld is the real one and takes each node's subnet from the API server (`kube-subnet-mgr`). Its CNI plug-in is not to
-be had; pods are wired by CNI's bridge plug-in, with the subnet and MTU that flanneld writes, as that plug-in delegates.
-"""
+"""Have a real Kubernetes on the nodes of a lab, with flannel's VXLAN as its pod network, and others beside it."""
 
 from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,31 +15,31 @@ from tare.host.paths import cache_folder
 from tare.host.process import run
 from tare.images.cache import locked, silent, write_atomically
 from tare.images.inside import archive
-from tare.kubernetes import api
+from tare.kubernetes import api, lab_networks
+from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.networks import flannel
 from tare.node import Node
 from tare.services import kubernetes
-from tare.services.daemons import Daemon, Place, run_daemon
+from tare.services.daemons import Daemon
 from tare.services.forward import LOOPBACK, forwarded
-from tare.services.kubernetes import FOLDER, Kubernetes, User
-from tare.wiring.plug import CNI_VERSION
+from tare.services.kubernetes import Kubernetes, User
+from tare.wiring.plug import probe_cni
 
 SOURCE: Final = Path(__file__).with_name("pause.c")
-NETWORKS: Final = f"{FOLDER}/cni"
-SUBNET_FILE: Final = "subnet.env"
+RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 SERVER_NAME: Final = "kubernetes.default.svc"
 """A name in the API server's certificate, whatever the address is by which it is reached."""
-LIMIT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabKubernetes:
-    """A Kubernetes that is up; `kubeconfig` is a file by which this machine reaches it."""
+    """A Kubernetes that is up; `kubeconfig` is a file by which this machine reaches it, `networks` are its pods'."""
 
     kubernetes: Kubernetes
     kubeconfig: Path
     api: api.Api
     daemons: tuple[Daemon, ...]
+    networks: tuple[LabNetwork, ...]
 
     def import_image(self, archive_: Path) -> None:
         """Import a Docker archive on every node: a lab has no registry."""
@@ -53,27 +49,27 @@ class LabKubernetes:
 
 def probe() -> str | None:
     """Return what a Kubernetes in a lab needs and this machine lacks, or None."""
-    return kubernetes.probe() or flannel.probe_programs("vxlan")
+    return kubernetes.probe() or flannel.probe_programs("vxlan") or probe_cni("bridge", "ptp", "host-local")
 
 
 @contextmanager
 def running(
-    nodes: Sequence[Node], folder: Path, *, backend: str = "vxlan", users: Sequence[User] = ()
+    nodes: Sequence[Node], folder: Path, *, runtime_classes: Collection[str] = (), users: Sequence[User] = ()
 ) -> Iterator[LabKubernetes]:
     """Keep a Kubernetes running on a lab's nodes, all of them ready; `folder` is the run's, for the kubeconfig.
 
-    `users` are further users; the administrator's is the kubeconfig.
+    `runtime_classes` are those of `lab_networks.LAB_NETWORKS` that pods may have. `users` are further users; the
+    administrator's is the kubeconfig.
     """
     if reason := probe():
         raise MissingTool(f"Kubernetes cannot be started: {reason}")
+    networks = lab_networks.chosen(runtime_classes)
+    folders = {each.runtime_class: each.folder for each in networks}
     with ExitStack() as stack:
         made = stack.enter_context(
-            kubernetes.running(nodes, pause_archive=pause_archive(), networks={"": NETWORKS}, users=users)
+            kubernetes.running(nodes, pause_archive=pause_archive(), networks=folders, users=users)
         )
-        made.wait_for_subnets()
-        daemons = tuple(stack.enter_context(_flanneld(node, backend)) for node in nodes)
-        for daemon in daemons:
-            _write_network(daemon)
+        daemons = [daemon for each in networks for daemon in stack.enter_context(each.running(nodes, made))]
         made.wait()
         port = stack.enter_context(forwarded(nodes[0].pid, made.address, kubernetes.PORT))
         file = folder / "kubeconfig"
@@ -81,7 +77,15 @@ def running(
         file.write_text(json.dumps(reached_at(made.kubeconfig(), port)))
         client = api.opened(str(file))
         stack.callback(client.close)
-        yield LabKubernetes(kubernetes=made, kubeconfig=file, api=client, daemons=daemons)
+        for each in networks:
+            if each.runtime_class:
+                client.ask("POST", RUNTIME_CLASSES, runtime_class(each.runtime_class))
+        yield LabKubernetes(kubernetes=made, kubeconfig=file, api=client, daemons=tuple(daemons), networks=networks)
+
+
+def runtime_class(name: str) -> dict[str, Any]:
+    """Return the object by which pods are given to containerd's handler of the same name."""
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
 
 
 def pause_archive() -> Path:
@@ -115,62 +119,3 @@ def reached_at(configuration: dict[str, Any], port: int) -> dict[str, Any]:
     (cluster,) = configuration["clusters"]
     there = {"server": f"https://{LOOPBACK}:{port}", "tls-server-name": SERVER_NAME}
     return {**configuration, "clusters": [{**cluster, "cluster": {**cluster["cluster"], **there}}]}
-
-
-@contextmanager
-def _flanneld(node: Node, backend: str) -> Iterator[Daemon]:
-    """Keep a flanneld running on a node, between the nodes' first data NICs."""
-    place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel")
-    place.path().mkdir(parents=True, exist_ok=True)
-    network = {"Network": kubernetes.PODS, "Backend": {"Type": backend}}
-    place.path("network.json").write_text(json.dumps(network))
-    with run_daemon(place, "flanneld", flanneld(node, place.folder)) as daemon:
-        yield daemon
-
-
-def flanneld(node: Node, folder: str) -> tuple[str, ...]:
-    """Return the argv of a node's flanneld; pods see each other's own addresses (no masquerade)."""
-    return (
-        "env", f"NODE_NAME={node.name}", flannel.flanneld() or "", "-kube-subnet-mgr",
-        f"-kubeconfig-file={FOLDER}/kubeconfig", f"-net-config-path={folder}/network.json",
-        f"-iface={node.nics[0].name}", f"-subnet-file={folder}/{SUBNET_FILE}", "-ip-masq=false",
-        f"-iptables-resync={flannel.RESYNC_S}", "-healthz-port=0",
-    )  # fmt: skip
-
-
-def _write_network(daemon: Daemon) -> None:
-    """Write the configuration of the node's pod network, once flanneld has told its subnet."""
-    place = daemon.place
-    lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
-    folder = Path(f"/proc/{place.pid}/root{NETWORKS}")
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / ".tare"
-    unfinished.write_text(json.dumps(network(lease)))
-    unfinished.rename(folder / "10-flannel.conflist")
-
-
-def network(lease: flannel.Lease) -> dict[str, Any]:
-    """Return the configuration of a node's pod network: what flannel's CNI plug-in delegates to the bridge plug-in."""
-    ranges = [[{"subnet": str(lease.gateway.network)}]]
-    return {
-        "cniVersion": CNI_VERSION,
-        "name": "cbr0",
-        "plugins": [
-            {
-                "type": "bridge",
-                "bridge": flannel.BRIDGE,
-                "isGateway": True,
-                "ipMasq": False,
-                "hairpinMode": True,
-                "mtu": lease.mtu,
-                "ipam": {"type": "host-local", "ranges": ranges, "routes": [{"dst": kubernetes.PODS}]},
-            }
-        ],
-    }
-
-
-def _lease(place: Place) -> flannel.Lease | None:
-    try:
-        return flannel.read_lease(place.path(SUBNET_FILE).read_text())
-    except OSError:
-        return None

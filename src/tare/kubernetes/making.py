@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
@@ -22,13 +22,19 @@ LONGEST: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What all pods of a site have in common: its name and folder, its namespace, the study's settings."""
+    """What all pods of a site have in common: its name and folder, its namespace, the study's settings.
+
+    `devices` are what the network of each runtime class has on the nodes, with roles, and `titles` what it is, where
+    that is known (`lab_networks`).
+    """
 
     site: str
     folder: Path
     namespace: str
     settings: KubernetesSpec
     node_image: str
+    devices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     def pods(self, order: Order, node: str, machine: str) -> tuple[PodSpec, ...]:
         """Return the pods of an order on a node, whose name is `node` here and `machine` in the cluster."""
@@ -44,6 +50,7 @@ class Making:
                 image=image_of(settings.registry, environment.image, order.files.image_tag),
                 node_image=self.node_image,
                 host_network=environment.network == HOST,
+                runtime_class=environment.runtime_class,
                 cpus=cpus,
                 memory=memory,
                 pull_policy=settings.pull_policy,

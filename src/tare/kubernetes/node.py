@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tare.counters.interfaces import Counts, interface_counters
 from tare.counters.monitor import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.kubernetes import manifests
@@ -17,10 +18,11 @@ from tare.kubernetes.describe import TUNNELS, Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.making import Making, common_network
 from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.pod_networks import on_node
 from tare.kubernetes.pod_service import PodService
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.session import Container, Doorway
-from tare.node import NODE_NIC, NODE_TUNNEL, Endpoint, Node, Watch, Wired
+from tare.node import Endpoint, Node, Watch, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
 from tare.node_service.order import Order
@@ -33,8 +35,6 @@ GONE: Final = (
     "its pods and its namespace are left there (not verified), for the next run or `tare clean`; "
     "when the server answers again, run the same command to resume"
 )
-OF_NODE: Final = 1 << 30
-"""Stands for the node's own processes among those of its pods, in keys of interfaces."""
 MOST_AT_ONCE: Final = 16
 SHELLS: Final = 2
 """How many shells wait in each container of ranks: the first pod of a job starts its launcher and a daemon."""
@@ -59,14 +59,17 @@ class _Deployment:
 
 
 class KubernetesNode:
-    """A `NodeService` for a node of a Kubernetes, `node.machine` there."""
+    """A `NodeService` for a node of a Kubernetes, `node.machine` there; in a lab that is its `lab_node`."""
 
-    def __init__(self, node: Node, making: Making, pods: Pods, gate: Gate, data_address: str) -> None:
+    def __init__(
+        self, node: Node, making: Making, pods: Pods, gate: Gate, data_address: str, lab_node: Node | None = None
+    ) -> None:
         self.node = node
         self._making = making
         self._pods = pods
         self._gate = gate
         self._data_address = data_address
+        self._lab_node = lab_node
         self._deployments: dict[str, _Deployment] = {}
 
     def renew(self) -> None:
@@ -124,10 +127,12 @@ class KubernetesNode:
 
         with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
             list(pool.map(begin, deployment.services))
-        if len(deployment.services) == 1 and not deployment.services[0].spec.host_network:
-            deployment.passes = watched_on_node(self._on_node())
+        if deployment.services and not deployment.services[0].spec.host_network:
+            deployment.passes = self._passes(deployment)
             deployment.services[0].watch(deployment.passes)
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
+        if not deployment.services[0].spec.host_network:
+            facts |= on_node.named(deployment.order.environment.runtime_class, self._making.titles)
         return tuple(service.with_facts(facts) for service in deployment.services)
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
@@ -175,13 +180,9 @@ class KubernetesNode:
         ]
         deployment = self._deployments[study]
         values = replace(merged(read, Moment(tare_s=0.0)), machine=self.node.machine)
-        if deployment.passes and (there := self._on_node()) is not None:
-            told = there.ask("interfaces")
-            found = {
-                (self.node.machine, each.pid, each.interface): tuple(told[each.interface])
-                for each in deployment.passes
-                if each.interface in told
-            }
+        if deployment.passes:
+            counted = on_node.counted(deployment.passes, self._interfaces())
+            found = {(self.node.machine, on_node.OF_NODE, name): counts for name, counts in counted.items()}
             values = replace(values, interfaces={**values.interfaces, **found})
         self._gate.prepare({spec.name: SHELLS for spec in deployment.specs})
         return values
@@ -220,6 +221,26 @@ class KubernetesNode:
         there = self._on_node()
         return NodeHas() if there is None else there.surroundings
 
+    def _passes(self, deployment: _Deployment) -> tuple[Watch, ...]:
+        """Return the watches on the node's own interfaces, where they can be seen."""
+        there = self._on_node()
+        if self._lab_node is not None:
+            nic, tunnels = self._lab_node.nics[0].name, []
+        elif there is not None:
+            nic, tunnels = there.seen.interface, [each.name for each in there.seen.others if each.kind in TUNNELS]
+        else:
+            return ()
+        runtime_class, alone = deployment.order.environment.runtime_class, len(deployment.services) == 1
+        return on_node.watched(nic, tunnels, runtime_class, self._making.devices, alone=alone)
+
+    def _interfaces(self) -> Mapping[str, Counts]:
+        """Return the counters of the node's own interfaces, where they can be seen."""
+        if self._lab_node is not None:
+            return interface_counters(self._lab_node.pid)
+        there = self._on_node()
+        told = {} if there is None else there.ask("interfaces")
+        return {name: (got, packets, sent, others) for name, (got, packets, sent, others) in told.items()}
+
     def _on_node(self) -> PodService | None:
         """Return the service in a pod that is on the node's own network, which sees the node's interfaces; or None."""
         every = (service for each in self._deployments.values() for service in each.services)
@@ -255,13 +276,3 @@ class KubernetesNode:
 
     def _services(self, study: str) -> Iterator[PodService]:
         yield from self._deployments[study].services
-
-
-def watched_on_node(there: PodService | None) -> tuple[Watch, ...]:
-    """Return watches on the interfaces of a node that messages of its pods pass: its NIC, and its only tunnel."""
-    if there is None:
-        return ()
-    seen = there.seen
-    tunnels = [each.name for each in seen.others if each.kind in TUNNELS]
-    nic = Watch(pid=OF_NODE, interface=seen.interface, role=NODE_NIC)
-    return (nic, *(Watch(pid=OF_NODE, interface=name, role=NODE_TUNNEL) for name in tunnels if len(tunnels) == 1))

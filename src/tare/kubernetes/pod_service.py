@@ -109,7 +109,7 @@ class PodService:
         own = self.side.endpoint
         return Seen(
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
-            others=self._interfaces,
+            others=self._interfaces, runtime_class=self.spec.runtime_class,
         )  # fmt: skip
 
     def watch(self, more: tuple[Watch, ...]) -> None:

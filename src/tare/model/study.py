@@ -102,7 +102,8 @@ class Environment:
     `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
     `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
     the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.
-    `placement` has what differs from the study's placements in this environment.
+    `placement` has what differs from the study's placements in this environment. `runtime_class` is the Kubernetes
+    RuntimeClass of the pods, which chooses their container runtime or their network; "" is the usual one.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Environment:
     daemon: str = ""
     pmi: str = ""
     placement: PlacementChange = PlacementChange()
+    runtime_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

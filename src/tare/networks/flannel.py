@@ -190,7 +190,7 @@ class Flannel(StackedNetwork):
         """Return the subnets of other nodes that this node's flanneld has learned."""
         if self.backend == "udp":  # its routes are in flanneld itself
             return parse_subnets(self._running().said())
-        return _routes(self.place.pid)
+        return routes_of(self.place.pid)
 
     def _daemons(self) -> dict[str, int]:
         """Return the processes that this node's part of the network depends on, by name."""
@@ -260,7 +260,8 @@ def _read_lease(place: Place) -> Lease | None:
         return None
 
 
-def _routes(pid: int) -> set[str]:
+def routes_of(pid: int) -> set[str]:
+    """Return the networks to which a process's network namespace has routes."""
     with netlink(pid) as route:
         return {f"{entry.get_attr('RTA_DST')}/{entry['dst_len']}" for entry in route.get_routes(family=2)}
 

@@ -17,7 +17,8 @@ from tare.node.cgroups import Group
 SILENT_ROLE: Final = "must stay silent"
 NODE_NIC: Final = "node's NIC"
 NODE_TUNNEL: Final = "node's tunnel"
-SHARED_ROLES: Final = (NODE_NIC, NODE_TUNNEL)
+NODE_BRIDGE: Final = "node's bridge"
+SHARED_ROLES: Final = (NODE_NIC, NODE_TUNNEL, NODE_BRIDGE)
 """Roles of interfaces that other programs use too, so that no more than a lower bound of their traffic is known."""
 
 

@@ -62,6 +62,8 @@ def _refuse_wiring(environment: Environment) -> str | None:
         return f"{network.name} is what a cluster gives to pods that it makes itself: {runtime.name} has none"
     if runtime.by_cluster and not network.by_cluster and network.wiring is not Wiring.NODE:
         return f"pods of {runtime.name} have the cluster's network, or their node's: use pod-network or host"
+    if environment.runtime_class and not runtime.by_cluster:
+        return f"containers of {runtime.name} have no RuntimeClass, which pods of a Kubernetes have: leave it out"
     if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
         return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
     return None

@@ -51,4 +51,5 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
         swarm=any(find(c.environment.network).needs_swarm for c in cells),
         store=any(find(c.environment.network).needs_store for c in cells),
         shown=shown,
+        runtime_classes=tuple(sorted({c.environment.runtime_class for c in cells} - {""})),
     )

@@ -29,6 +29,7 @@ from tare.node import Node
 from tare.services import containerd, etcd
 from tare.services.containerd import Containerd
 from tare.services.daemons import Daemon, Place, command, run_daemon
+from tare.services.etcd import EtcdStore
 
 OWN: Final = Path("/opt/tare/kubernetes")
 PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
@@ -69,12 +70,13 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubernetes:
-    """A Kubernetes on nodes of a lab. `administrator` may do everything in it."""
+    """A Kubernetes on nodes of a lab. `administrator` may do everything in it; `store` is its etcd."""
 
     address: str
     certificate: str
     administrator: User
     api: Daemon
+    store: EtcdStore
     containerds: tuple[Containerd, ...]
     kubelets: tuple[Daemon, ...]
 
@@ -167,6 +169,7 @@ def running(
             certificate=certificate,
             administrator=administrator,
             api=api,
+            store=store,
             containerds=tuple(containerds),
             kubelets=tuple(kubelets),
         )

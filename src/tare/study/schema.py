@@ -203,6 +203,9 @@ class EnvironmentIn(Checked):
         default=None,
         description="launch: srun: how ranks find each other (srun --mpi); by default what the MPI prefers",
     )
+    runtime_class: Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]*)?$", max_length=253)] = Field(
+        default="", description="RuntimeClass of pods of a Kubernetes, which may choose their network; default: none"
+    )
 
     placement: PlacementChangeIn = Field(
         default=PlacementChangeIn(), description="what differs from the study's placements in this environment"

@@ -31,6 +31,12 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(_Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
 
 
+PLAIN: Final = (
+    "mpi", "sides", "launch", "control", "ssh_port", "devices", "binds", "workdir", "daemon", "pmi", "runtime_class",
+)  # fmt: skip
+"""The keys that are written as they are."""
+
+
 def environment_text(environment: Environment) -> str:
     """Return an entry of a study's `environments:` as YAML, which reads as the same environment.
 
@@ -48,7 +54,7 @@ def environment_keys(environment: Environment) -> dict[str, Any]:
         keys["image"] = environment.image
     if environment.mpi not in MPIS or environment.transport != _usual_transport(environment):
         keys["transport"] = environment.transport
-    for name in ("mpi", "sides", "launch", "control", "ssh_port", "devices", "binds", "workdir", "daemon", "pmi"):
+    for name in PLAIN:
         value = getattr(environment, name)
         if value != _DEFAULTS[name]:
             keys[name] = _plain(value)

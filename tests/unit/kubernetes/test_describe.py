@@ -61,3 +61,23 @@ def test_what_may_not_be_read_is_named_and_the_network_is_unknown() -> None:
 def test_a_server_that_does_not_answer_leaves_what_was_seen_in_the_pods() -> None:
     found = facts(Gone())
     assert found["machine"].endswith("pods' network: unknown (encapsulation not known), eth0 MTU 1450")
+
+
+def test_the_network_of_each_runtime_class_is_named_as_far_as_it_is_known() -> None:
+    titles = {"": "Flannel (VXLAN)", "routed": "routed by hand"}
+    seen = [
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500),
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500, runtime_class="gvisor"),
+        POD,
+        Seen(node="n0", of_node=False, interface="eth0", mtu=1500, runtime_class="routed"),
+        Seen(node="n1", of_node=False, interface="eth0", mtu=1400, runtime_class="fast"),
+    ]
+    server = Answers(version={"gitVersion": "v1.31.4"}, nodes={"items": [FLANNEL]})
+    found = Description.read(cast("Api", server), "lab", (), titles).facts(seen)
+    classes = found["Kubernetes"]["networks of runtime classes"]
+    assert classes == {"fast": "a network that is not known, eth0 MTU 1400", "routed": "routed by hand, eth0 MTU 1500"}
+    assert found["Kubernetes"]["network"]["pods"] == "eth0 MTU 1450"
+    assert "; with runtime class routed: routed by hand, eth0 MTU 1500" in found["machine"]
+    others = Description.read(cast("Api", server), "lab", (), titles).facts(seen[3:])["machine"]
+    assert "Flannel" not in others, "no pod of the study is on the usual network"
+    assert "networks of runtime classes" not in facts(server)["Kubernetes"]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import threading
 import tomllib
+from dataclasses import replace
+from ipaddress import IPv4Network
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodes import make_node
-from tare.errors import MissingTool
-from tare.kubernetes import in_lab
-from tare.networks.flannel import Lease
+from tare.errors import InfrastructureError, MissingTool
+from tare.kubernetes import in_lab, lab_networks
+from tare.kubernetes.lab_networks import VXLAN, flannel, routed
+from tare.model import Environment, Placement
+from tare.plan import composition
 from tare.services import containerd, forward, kubernetes
 from tare.services.kubernetes import User
 
@@ -51,17 +55,66 @@ def test_users_are_told_apart_by_tokens() -> None:
 def test_every_program_is_of_its_node_and_on_the_control_network() -> None:
     assert f"--bind-address={NODE.control_address}" in kubernetes.api_server(NODE.control_address)
     assert {"--hostname-override=n0", f"--node-ip={NODE.control_address}"} <= set(kubernetes.kubelet(NODE))
-    argv = in_lab.flanneld(NODE, "/run/f")
+    argv = flannel.with_kubernetes(NODE, "/run/f")
     assert argv[:2] == ("env", "NODE_NAME=n0")
     assert {"-kube-subnet-mgr", f"-iface={NODE.nics[0].name}", "-ip-masq=false"} <= set(argv)
 
 
+def test_two_flannelds_of_a_node_share_neither_subnets_nor_files_nor_chains() -> None:
+    first, second = flannel.with_kubernetes(NODE, "/run/f"), flannel.with_etcd(NODE, "/run/g", "http://10.0.0.1:2379")
+    assert {"-etcd-endpoints=http://10.0.0.1:2379", "-iptables-forward-rules=false", "-ip-masq=false"} <= set(second)
+    assert not any("kube" in each for each in second)
+    files = [each for argv in (first, second) for each in argv if each.startswith("-subnet-file")]
+    assert files == ["-subnet-file=/run/f/subnet.env", "-subnet-file=/run/g/subnet.env"]
+
+
 def test_pods_are_wired_into_the_subnet_that_flanneld_leased() -> None:
-    lease = Lease(gateway=ipaddress.IPv4Interface("10.244.1.1/24"), mtu=1450)
-    (plugin,) = in_lab.network(lease)["plugins"]
+    (plugin,) = VXLAN.configuration(flannel.plugin("cni0", 1450), "10.244.1.0/24")["plugins"]
     assert (plugin["type"], plugin["bridge"], plugin["mtu"]) == ("bridge", "cni0", 1450)
     assert plugin["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
     assert plugin["ipam"]["routes"] == [{"dst": "10.244.0.0/16"}]
+
+
+def test_each_runtime_class_has_a_network_of_its_own() -> None:
+    every = lab_networks.chosen(lab_networks.LAB_NETWORKS)
+    assert [each.runtime_class for each in every] == ["", "host-gw", "routed"]
+    assert [each.runtime_class for each in lab_networks.chosen(["routed"])] == ["", "routed"]
+    assert len({each.folder for each in every}) == len(every)
+    names = {each.configuration({}, "10.0.0.0/24")["name"] for each in every}
+    assert len(names) == len(every), "addresses in use are noted by the configuration's name"
+    assert not any(IPv4Network(one.subnet).overlaps(IPv4Network(other.subnet)) for one, other in combinations(every, 2))
+    devices = [name for each in every for name in each.devices]
+    assert len(set(devices)) == len(devices), "what one network has is silent when another is used"
+    assert all(len(name) < 16 for name in devices)
+    assert in_lab.runtime_class("routed")["handler"] == "routed"
+
+
+def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
+    one, other = make_node(), make_node(index=1)
+    assert (routed.subnet_of(one), routed.subnet_of(other)) == ("10.246.0.0/24", "10.246.1.0/24")
+    with pytest.raises(InfrastructureError, match="routed pods have 256 subnets, and none for node 257"):
+        routed.subnet_of(make_node(index=256))
+    (plugin,) = lab_networks.LAB_NETWORKS["routed"].configuration(routed.plugin(1500), "10.246.0.0/24")["plugins"]
+    assert "bridge" not in plugin
+    assert (plugin["type"], plugin["mtu"], plugin["ipMasq"]) == ("ptp", 1500, False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"runtime_class": "routed", "network": "pod-network"}, None),
+        ({"network": "pod-network"}, None),
+        ({"network": "host"}, None),
+        (
+            {"runtime_class": "gvisor", "network": "pod-network"},
+            "class gvisor: use one of host-gw and routed",
+        ),
+        ({"runtime_class": "routed", "network": "host"}, "routed is a pod network, which host replaces"),
+    ],
+)
+def test_a_runtime_class_that_a_lab_cannot_have_is_refused(environment: dict[str, str], reason: str | None) -> None:
+    found = lab_networks.refuse(Environment(name="e", runtime="kubernetes", **environment))
+    assert (reason in (found or "")) if reason else found is None
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,6 +122,14 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert in_lab.probe() == "kubelet is not installed: run tools/networks kubernetes"
     with pytest.raises(MissingTool, match="kubelet is not installed"), in_lab.running((), tmp_path):
         pass
+
+
+def test_a_runtime_class_is_for_pods_of_a_kubernetes_alone() -> None:
+    named = Environment(name="e", runtime="bare", network="host", runtime_class="routed")
+    reason = "containers of bare have no RuntimeClass, which pods of a Kubernetes have: leave it out"
+    assert composition.refuse(named, Placement()) == reason
+    pods = replace(named, runtime="kubernetes", network="pod-network", image="debian-openmpi")
+    assert composition.refuse(pods, Placement()) is None
 
 
 @pytest.mark.requires("root")

@@ -8,8 +8,10 @@ from pathlib import Path
 import yaml
 
 from tare.kubernetes import manifests
+from tare.kubernetes.lab_networks import LAB_NETWORKS
 from tare.kubernetes.mpi_jobs import manifest
 from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.study import parse
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
@@ -32,6 +34,15 @@ def test_every_message_of_the_page_is_in_the_sources() -> None:
     messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert len(messages) > 15
     assert [each for each in messages if each not in sources] == []
+
+
+def test_every_runtime_class_of_a_lab_has_a_row_and_the_study_beside_it_can_be_read() -> None:
+    section = PAGE.partition("## Several pod networks")[2].partition("\n## ")[0]
+    table = section.partition("<!-- runtime classes")[2]
+    named = re.findall(r"^\| (none|`[\w-]+`) \|", table.partition("|---|")[2], re.MULTILINE)
+    assert [each.strip("`") for each in named] == [each or "none" for each in LAB_NETWORKS]
+    (study,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    assert {each.runtime_class for each in parse(study).environments} == set(LAB_NETWORKS)
 
 
 def test_every_product_has_a_row() -> None:

@@ -105,6 +105,12 @@ def test_a_pod_is_made_as_the_study_says() -> None:
     assert ranks["env"] == [{"name": "A", "value": "b"}]
     assert "resources" not in service, "the pod asks for no cores"
     assert "hostNetwork" not in pod["spec"]
+    assert "runtimeClassName" not in pod["spec"]
+
+
+def test_a_pod_has_the_runtime_class_of_its_environment() -> None:
+    (spec,) = pods(KubernetesSpec(), Placement(), runtime_class="host-gw")
+    assert manifests.pod(spec)["spec"]["runtimeClassName"] == "host-gw"
 
 
 def test_exclusive_pods_ask_for_the_whole_cores_of_their_ranks_and_for_no_more() -> None:

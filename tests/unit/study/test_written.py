@@ -59,6 +59,7 @@ ENVIRONMENTS: st.SearchStrategy[Environment] = st.builds(
     link=LINKS,
     daemon=st.sampled_from(["", "docker"]),
     placement=PLACEMENTS,
+    runtime_class=st.sampled_from(["", "host-gw"]),
 )
 
 

@@ -95,6 +95,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "mpi/site.py": {"ssh": LAUNCHING},
     "kubernetes/api.py": {"kubernetes": "the package of the official client"},
     "kubernetes/in_lab.py": {"bridge": OTHER, "kubernetes": OTHER},
+    "kubernetes/lab_networks/flannel.py": {"bridge": OTHER},
     "kubernetes/manifests.py": {"command": OTHER},
     "kubernetes/mpi_jobs/manifest.py": {"command": OTHER},
     "kubernetes/pod_networks/objects.py": {"command": OTHER},

@@ -1,0 +1,35 @@
+"""The pod networks of a lab's Kubernetes, by the runtime class that chooses each; all can be up on the same nodes.
+
+containerd has a folder of CNI configurations for every runtime class, so environments of one study alternate between
+networks on the same nodes. Each network has addresses, a bridge and a folder of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from tare.kubernetes.lab_networks.flannel import PLAIN, VXLAN
+from tare.kubernetes.lab_networks.model import LabNetwork
+from tare.kubernetes.lab_networks.routed import ROUTED
+from tare.model import Environment
+from tare.networks import find
+
+LAB_NETWORKS: Final[Mapping[str, LabNetwork]] = {each.runtime_class: each for each in (VXLAN, PLAIN, ROUTED)}
+"""The network of each runtime class; "" is the usual one, which is always there."""
+
+
+def chosen(runtime_classes: Collection[str]) -> tuple[LabNetwork, ...]:
+    """Return the usual network, and those of runtime classes."""
+    return tuple(each for name, each in LAB_NETWORKS.items() if not name or name in runtime_classes)
+
+
+def refuse(environment: Environment) -> str | None:
+    """Return why an environment in a lab cannot have its runtime class, or None."""
+    name = environment.runtime_class
+    if name not in LAB_NETWORKS:
+        there = " and ".join(each for each in LAB_NETWORKS if each)
+        return f"a Kubernetes in a lab has no runtime class {name}: use one of {there}, or leave it out"
+    if name and not find(environment.network).by_cluster:
+        return f"in a lab the runtime class {name} is a pod network, which {environment.network} replaces: leave it out"
+    return None

@@ -1,0 +1,56 @@
+"""What a pod network of a lab's Kubernetes is."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tare.node import Node
+from tare.services.daemons import Daemon
+from tare.services.kubernetes import FOLDER, Kubernetes
+from tare.wiring.plug import CNI_VERSION
+
+
+class LabNetwork(ABC):
+    """A network between the nodes' first data NICs, for pods of a runtime class.
+
+    `title` says in one line what it is. `devices` are what messages between nodes pass besides NIC and the pods' own
+    veths, each with its role in the proof: whoever uses another network leaves them silent.
+    """
+
+    runtime_class: ClassVar[str]
+    title: ClassVar[str]
+    subnet: ClassVar[str]
+    devices: ClassVar[Mapping[str, str]]
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of its CNI configuration on every node."""
+        return f"{FOLDER}/cni-{self.runtime_class}" if self.runtime_class else f"{FOLDER}/cni"
+
+    @abstractmethod
+    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> AbstractContextManager[tuple[Daemon, ...]]:
+        """Keep it up on the nodes, and yield its daemons; pods can be made, and reach each other, when it begins."""
+
+    def write(self, node: Node, plugin: Mapping[str, Any], subnet: str) -> None:
+        """Write a node's CNI configuration of one plug-in, whose pods get addresses in a subnet."""
+        folder = Path(f"/proc/{node.pid}/root{self.folder}")
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / ".tare"
+        unfinished.write_text(json.dumps(self.configuration(plugin, subnet)))
+        unfinished.rename(folder / "10-tare.conflist")
+
+    def configuration(self, plugin: Mapping[str, Any], subnet: str) -> dict[str, Any]:
+        """Return a CNI configuration. What addresses are in use is noted below the node's own /run."""
+        ipam = {
+            "type": "host-local",
+            "dataDir": f"{FOLDER}/addresses",
+            "ranges": [[{"subnet": subnet}]],
+            "routes": [{"dst": self.subnet}],
+        }
+        name = self.runtime_class or "pods"
+        return {"cniVersion": CNI_VERSION, "name": name, "plugins": [{**plugin, "ipMasq": False, "ipam": ipam}]}
