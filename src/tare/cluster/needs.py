@@ -13,6 +13,8 @@ class Needs:
     `made` are files and folders of tare's cache that nodes need at the same paths; a cluster may copy them there.
     `programs` are the user's own, which nodes must have at the same paths.
 
+    `jobs` means that trials are MPIJobs; `longest_s` is the longest time limit of a launch.
+
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
 
@@ -23,3 +25,5 @@ class Needs:
     shown: tuple[str, ...] = ()
     made: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()
+    jobs: bool = False
+    longest_s: float = 0.0

@@ -1,0 +1,83 @@
+"""Studies whose jobs are MPIJobs, on a lab's Kubernetes with the real MPI Operator: from `tare run` to the report."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from integration.live import cell_of, live, outcome, tare, trials, write_study
+from integration.test_networks_flannel import CANNOT
+from tare.host.paths import run_folder
+from tare.networks import flannel
+
+pytestmark = [
+    *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables", "mpich"),
+    pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
+]
+
+BYTES: Final = 65536
+ITERATIONS: Final = 60
+PAYLOAD: Final = BYTES * ITERATIONS
+KERNELS: Final = (
+    f"{{micro: {{time_limit: 90s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, "
+    "warmup: 5}}, {barrier: {iterations: 20, warmup: 5}}]}}"
+)
+ENVIRONMENTS: Final = (
+    "{kubernetes: , kubernetes+pod-network: , job: {runtime: kubernetes, launch: mpijob}, "
+    "job+pod-network: {runtime: kubernetes, network: pod-network, launch: mpijob}, "
+    "job of MPICH+pod-network: {runtime: kubernetes, network: pod-network, launch: mpijob, mpi: mpich}}"
+)
+VXLAN: Final = "flannel.1"
+ON_NODE: Final = {("data NIC", "data0")}
+ON_POD_NETWORK: Final = {("pod's interface", "eth0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN)}
+STEPS: Final = ("workers_s", "launcher_s", "ended_s")
+
+
+@pytest.mark.timeout(500)
+def test_a_study_of_mpi_jobs_runs_to_a_report_and_proves_where_their_messages_went(tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path,
+        "jobs",
+        ENVIRONMENTS,
+        cluster="{lab: {kubernetes: true}}",
+        placements="[2x1]",
+        workloads=KERNELS,
+        repetition="{rounds: 1, max_rounds: 1, blocks_per_round: 1}",
+    )
+    result = tare("run", study, cwd=tmp_path, timeout_s=400)
+    assert result.status in (0, 3), result.stdout + result.stderr
+    found = trials(tmp_path / "results" / "jobs")
+    assert [outcome(each) for each in found] == ["Completed"] * 5, [each["outcome"] for each in found]
+    for trial in found:
+        check(trial)
+    report = " ".join(html.unescape((tmp_path / "results" / "jobs" / "report.html").read_text()).split())
+    assert "MPIJob's workers ready after" in report
+    assert list(Path("/tmp").glob(f"tare-{result.lab}x*")) == []
+    assert [note for note in run_folder().iterdir() if note.name.startswith(result.lab)] == []
+
+
+def check(trial: dict[str, Any]) -> None:
+    """Hold a trial to its treatment: the pods of its job, on the nodes and the network that it claims."""
+    cell = cell_of(trial)
+    is_job, on_pod_network = cell.startswith("job"), cell.endswith("pod-network")
+    assert {(each["role"], each["interface"]) for each in trial["traffic"]} == (
+        ON_POD_NETWORK if on_pod_network else ON_NODE
+    )
+    assert all(min(each["rx_bytes"], each["tx_bytes"]) >= PAYLOAD for each in trial["traffic"]), trial["traffic"]
+    assert trial["unproven"] == ""
+    names = [rank["hostname"] for rank in trial["ranks"]]
+    if on_pod_network:
+        assert all(("-job-worker-" in name) == is_job for name in names), names
+    assert len({rank["host"].partition("/")[0] for rank in trial["ranks"]}) == 2
+    assert [rank["node_namespaces"] for rank in trial["ranks"]] == [[] if on_pod_network else ["net"]] * 2
+    assert trial["counters"]["TcpOutSegs"] > ITERATIONS
+    assert trial["noise"]["job_s"] > 0
+    steps = [trial["startup_s"][name] for name in STEPS if name in trial["startup_s"]]
+    assert steps == sorted(steps)
+    assert len(steps) == (len(STEPS) if is_job else 0)
+    if is_job:
+        assert 0 < steps[0] < steps[-1] <= trial["elapsed_s"]
+        assert trial["startup_s"]["launch_s"] > steps[1], "what starting took is no part of what is measured"
