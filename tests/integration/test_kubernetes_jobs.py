@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import html
+import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from integration.live import cell_of, live, outcome, tare, trials, write_study
+from integration.live import cell_of, lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
 from tare.host.paths import run_folder
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.convert import ensure_file
+from tare.images.recipe import service
+from tare.kubernetes import in_lab, manifests
 from tare.networks import flannel
+from tare.services import coredns, mpi_operator
 
 pytestmark = [
     *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables", "mpich"),
@@ -30,9 +37,14 @@ ENVIRONMENTS: Final = (
     "job+pod-network: {runtime: kubernetes, network: pod-network, launch: mpijob}, "
     "job of MPICH+pod-network: {runtime: kubernetes, network: pod-network, launch: mpijob, mpi: mpich}}"
 )
+NAMESPACE: Final = "tare-failing-jobs"
 VXLAN: Final = "flannel.1"
 ON_NODE: Final = {("data NIC", "data0")}
 ON_POD_NETWORK: Final = {("pod's interface", "eth0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN)}
+ENDINGS: Final = (
+    "{fails: {command: [sh, -c, 'echo so it ends >&2; exit 7'], time_limit: 90s}, "
+    "hangs: {command: [sleep, '600'], time_limit: 40s}}"
+)
 STEPS: Final = ("workers_s", "launcher_s", "ended_s")
 
 
@@ -81,3 +93,39 @@ def check(trial: dict[str, Any]) -> None:
     if is_job:
         assert 0 < steps[0] < steps[-1] <= trial["elapsed_s"]
         assert trial["startup_s"]["launch_s"] > steps[1], "what starting took is no part of what is measured"
+
+
+@pytest.mark.timeout(600)
+def test_jobs_that_fail_or_hang_are_failed_trials_of_a_users_cluster_and_leave_nothing(tmp_path: Path) -> None:
+    archives = [ensure_file(ensure_image(each), "docker-archive").path for each in (find_recipe(), service())]
+    with lab_site() as site, in_lab.running(site.nodes, site.folder) as made:
+        for archive in archives:
+            made.import_image(archive)
+        fields = coredns.pod_fields(coredns.address_for_pods(made.kubernetes), NAMESPACE)
+        access = {"kubeconfig": str(made.kubeconfig), "pull_policy": "Never", "namespace": NAMESPACE, "pod": fields}
+        study = write_study(
+            tmp_path,
+            "endings",
+            "{job: {runtime: kubernetes, network: pod-network, launch: mpijob}}",
+            cluster=json.dumps({"kubernetes": access}),
+            placements="[2x1]",
+            workloads=ENDINGS,
+            a_a="true",
+        )
+        without = tare("plan", study, cwd=tmp_path, timeout_s=60)
+        told = " ".join((without.stdout + without.stderr).split())
+        assert (
+            "the cluster has no MPIJobs (kubeflow.org/v2beta1): let an administrator install the MPI Operator" in told
+        )
+        with coredns.running(made.kubernetes), mpi_operator.running(made.kubernetes):
+            result = tare("run", study, cwd=tmp_path, timeout_s=400)
+        found = trials(tmp_path / "results" / "endings")
+        assert len(found) == 4, result.stderr
+        for trial in found:
+            reason = trial["outcome"]["reason"]
+            hangs = trial["key"]["cell"].startswith("hangs")
+            assert outcome(trial) == "Failed"
+            assert ("did not end within its time limit of 40 s" if hangs else "it ended with status 7") in reason
+            assert hangs or "so it ends" in reason
+        left = made.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
+        assert left["items"] == []
