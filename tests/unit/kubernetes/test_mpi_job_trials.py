@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -181,6 +183,33 @@ def test_a_job_that_does_not_start_is_removed_and_took_nothing() -> None:
     door.close()
     assert jobs.done[-1] == "remove e3-job"
     assert door.took() == {}
+
+
+class SlowJobs(Jobs):
+    """Jobs that hang until nobody wants them, and whose removal takes some time."""
+
+    def wait(self, job: MpiJob, began: float, given_up: Any) -> Ended:
+        while not given_up(0.01):
+            pass
+        raise InfrastructureError("given up")
+
+    def remove(self, name: str) -> None:
+        time.sleep(0.05)
+        super().remove(name)
+
+
+def test_a_launch_that_was_ended_at_its_limit_is_removed_before_the_next_begins() -> None:
+    jobs = SlowJobs("")
+    door = JobDoorway(jobs, JOB, {}, lambda _: None)  # type: ignore[arg-type]
+    ours, theirs = socket.socketpair()
+    with ours, ThreadPoolExecutor(max_workers=1) as pool:
+        running = pool.submit(door.start(["sleep"]).pump, ours, lambda *_: None)
+        while jobs.done != ["create"]:
+            time.sleep(0.001)
+        theirs.close()
+        door.settle()
+        assert jobs.done == ["create", "remove e3-job"]
+        assert isinstance(running.exception(), InfrastructureError)
 
 
 def test_a_launch_is_gone_when_its_connection_is_closed_and_not_when_its_input_ends() -> None:

@@ -36,7 +36,8 @@ class JobDoorway:
         self._job = job
         self._hosts = dict(hosts)
         self._count = count
-        self._removing: threading.Thread | None = None
+        self._idle = threading.Event()
+        self._idle.set()
         self._took: dict[str, float] = {}
 
     def took(self) -> Mapping[str, float]:
@@ -47,16 +48,15 @@ class JobDoorway:
         """Do nothing: the operator starts what a job needs."""
 
     def settle(self) -> None:
-        """Wait until the last job is removed."""
-        if self._removing is not None:
-            self._removing.join()
+        """Wait until the last job is removed, also if its launch was ended at its time limit."""
+        self._idle.wait()
 
     def start(self, argv: Sequence[str]) -> JobSession:
         """Return a job for a command, which begins when it is pumped."""
         self.settle()
         self._took = {}
         job = replace(self._job, command=script.command(self._hosts, argv))
-        return JobSession(self._jobs, job, self._ended, self._remove)
+        return JobSession(self._jobs, job, self._idle.clear, self._ended, self._remove)
 
     def close(self) -> None:
         """Wait until the last job is removed."""
@@ -71,21 +71,31 @@ class JobDoorway:
 
     def _remove(self, name: str) -> None:
         def work() -> None:
-            with suppress(TareError):  # the next job of that name says what is in its way; the namespace ends anyway
-                self._jobs.remove(name)
+            try:
+                with suppress(
+                    TareError
+                ):  # the next job of that name says what is in its way; the namespace ends anyway
+                    self._jobs.remove(name)
+            finally:
+                self._idle.set()
 
-        self._removing = threading.Thread(target=work, name="removing", daemon=True)
-        self._removing.start()
+        threading.Thread(target=work, name="removing", daemon=True).start()
 
 
 class JobSession:
     """A job that runs while it is pumped."""
 
     def __init__(
-        self, jobs: MpiJobs, job: MpiJob, ended: Callable[[Ended, script.Told], None], remove: Callable[[str], None]
+        self,
+        jobs: MpiJobs,
+        job: MpiJob,
+        begin: Callable[[], None],
+        ended: Callable[[Ended, script.Told], None],
+        remove: Callable[[str], None],
     ) -> None:
         self._jobs = jobs
         self._job = job
+        self._begin = begin
         self._ended = ended
         self._remove = remove
 
@@ -95,6 +105,7 @@ class JobSession:
         If whoever is at the other end of `beside` is gone, the job is given up.
         """
         began = time.monotonic()
+        self._begin()
         try:
             self._jobs.create(self._job)
             ended = self._jobs.wait(self._job, began, lambda pause_s: is_gone(beside, pause_s))
