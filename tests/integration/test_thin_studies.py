@@ -32,6 +32,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 }
 """Studies that are planned only, and why."""
 
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "kisti-kubernetes": ("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "iptables"),
+}
+"""What a study needs, all of whose cells would be unavailable without."""
+
 CONTRADICTED: Final[Mapping[str, frozenset[str]]] = {
     "pearc18-products": frozenset({"a port is mapped", "an attachable overlay"}),
 }
@@ -43,7 +48,16 @@ def names() -> list[str]:
     return sorted(str(path.relative_to(STUDIES).with_suffix("")) for path in STUDIES.rglob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in ELSEWHERE])
+def thin_ones() -> list[object]:
+    """Return the studies that are run, each with what it needs beside what all need."""
+    return [
+        pytest.param(name, marks=[pytest.mark.requires(*NEEDS[name])] if name in NEEDS else [])
+        for name in names()
+        if name not in ELSEWHERE
+    ]
+
+
+@pytest.mark.parametrize("name", thin_ones())
 def test_the_thin_version_of_a_study_runs(name: str, tmp_path: Path) -> None:
     path = STUDIES / f"{name}.yaml"
     result = tare("run", "--thin", path, "-o", tmp_path / "r", cwd=REPOSITORY, timeout_s=200)

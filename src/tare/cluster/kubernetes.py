@@ -14,6 +14,7 @@ from tare.cluster.kubernetes_site import KubernetesSite, cores_of
 from tare.cluster.needs import Needs
 from tare.kubernetes import api, making, nodes
 from tare.kubernetes.api import Api
+from tare.kubernetes.mpi_jobs.run import missing
 from tare.kubernetes.nodes import KubernetesMachine
 from tare.model import Environment, KubernetesSpec, LabSpec, Launching, Placement, Sides
 from tare.model.topology import NodeCores, Topology
@@ -23,8 +24,10 @@ from tare.node_service import site_folder
 
 def refuse_in_pods(environment: Environment, placement: Placement) -> str | None:
     """Return why pods of a Kubernetes cannot be an environment in a placement, or None."""
-    if environment.launch is not Launching.EXEC:
-        return f"launch: {environment.launch} is not possible in pods of a Kubernetes: use launch: exec"
+    if environment.launch not in (Launching.EXEC, Launching.MPIJOB):
+        return f"launch: {environment.launch} is not possible in pods of a Kubernetes: use launch: exec, or mpijob"
+    if environment.launch is Launching.MPIJOB and (placement.cpus_per_container or placement.memory_per_container):
+        return "no limits can be set for the workers of an MPIJob: leave them out, or use launch: exec"
     if environment.link or environment.daemon:
         return "a Kubernetes leaves its nodes as they are: remove link and daemon, or use cluster: lab"
     if environment.sides is not Sides.BOTH:
@@ -55,13 +58,19 @@ class KubernetesCluster(Cluster):
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if spec.link_rate_bps or spec.segmented or spec.subnets > 1:
             return "cluster kubernetes has no links to set: remove link_rate, wire and subnets, or use cluster: lab"
+        wanted = spec.kubernetes
+        if environment.launch is Launching.MPIJOB and (wanted.exclusive or wanted.resources):
+            return "the workers of an MPIJob ask for nothing: leave exclusive and resources out, or use launch: exec"
         if reason := refuse_in_pods(environment, placement):
             return reason
         _, machines = self._machines(spec)
         return nodes.too_few(machines, placement.nodes, spec.kubernetes.selector)
 
     def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
-        return None  # what pods lack, they say when they are made
+        if environment.launch is not Launching.MPIJOB:
+            return None  # what pods lack, they say when they are made
+        client, _ = self._machines(spec)
+        return missing(client)
 
     def topology(self, spec: LabSpec) -> Topology:
         _, machines = self._machines(spec)

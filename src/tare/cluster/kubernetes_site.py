@@ -24,6 +24,8 @@ from tare.kubernetes.describe import Description
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.kubernetes.making import Making
+from tare.kubernetes.mpi_jobs.run import MpiJobs
+from tare.kubernetes.mpi_jobs.site import JobsOfSite, Names, no_names
 from tare.kubernetes.node import KubernetesNode
 from tare.kubernetes.nodes import KubernetesMachine
 from tare.kubernetes.pods import Pods
@@ -31,7 +33,7 @@ from tare.kubernetes.relay import Relay
 from tare.launch import Entry
 from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.launch.job import Inside
-from tare.model import KubernetesSpec, LabSpec
+from tare.model import KubernetesSpec, LabSpec, Launching
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node.owners import owner
@@ -63,6 +65,7 @@ class KubernetesSite:
     control_subnet: str = ""
     control_interface: str = ""
     under: Site | None = None
+    jobs: JobsOfSite | None = None
 
     def service(self, node: Node) -> NodeService:
         return self.services[node.name]
@@ -73,6 +76,11 @@ class KubernetesSite:
     @contextmanager
     def launching(self, study: str, sides: Sequence[Side]) -> Iterator[Inside]:
         first = sides[0].pod
+        node = self.services[first.node.name]
+        if self.jobs is not None and node.order(study).environment.launch is Launching.MPIJOB:
+            with self.jobs.launching(self.gate, self.services, study, sides) as inside:
+                yield inside
+            return
         pods = {side.pod.host or side.pod.node.name: side.pod.name for side in sides}
         told = ("env", f"{marked.RUN}={self.name}", f"{marked.LAUNCH}={self.folder}/{study}")
 
@@ -133,6 +141,7 @@ def opened(
     left: list[str],
     under: Site | None = None,
     networks: Sequence[LabNetwork] = (),
+    names: Names = no_names,
 ) -> Iterator[KubernetesSite]:
     """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already.
 
@@ -171,6 +180,7 @@ def opened(
             services=services,
             stated=Description.read(client, settings.context, used, titles),
             under=under,
+            jobs=JobsOfSite(jobs=MpiJobs(client, namespace), longest_s=needs.longest_s, names=names),
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from tare.cluster import kubernetes_site
 from tare.cluster.base import Site
@@ -16,8 +17,10 @@ from tare.images.build import ensure_image, read_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
 from tare.kubernetes import api, in_lab, lab_networks, nodes
-from tare.model import Environment, LabSpec, Placement
+from tare.model import Environment, LabSpec, Launching, Placement
 from tare.node_service import site_folder
+from tare.services import coredns, mpi_operator
+from tare.services.kubernetes import Kubernetes
 
 NAMESPACE = "tare-study"
 
@@ -29,9 +32,10 @@ def refuse(spec: LabSpec, environment: Environment, placement: Placement) -> str
     return lab_networks.refuse(environment) or refuse_in_pods(environment, placement)
 
 
-def lacks() -> str | None:
-    """Return what a Kubernetes in a lab needs and this machine or user lacks, or None."""
-    return (None if is_real_root() else "a Kubernetes in a lab needs root") or api.probe() or in_lab.probe()
+def lacks(environment: Environment) -> str | None:
+    """Return what a Kubernetes in a lab needs for an environment and this machine or user lacks, or None."""
+    missing = (None if is_real_root() else "a Kubernetes in a lab needs root") or api.probe() or in_lab.probe()
+    return missing or (mpi_operator.probe() if environment.launch is Launching.MPIJOB else None)
 
 
 @contextmanager
@@ -44,6 +48,7 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
             made.import_image(archive)
         machines = nodes.listed(made.api, "")
         with (
+            operated(made.kubernetes) if needs.jobs else nullcontext(),
             kubernetes_site.own_folder(f"{name}-pods", name, folder, {}) as left,
             kubernetes_site.opened(
                 made.api,
@@ -56,6 +61,7 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
                 left=left,
                 under=site,
                 networks=made.networks,
+                names=lambda on_node: fields_of_jobs(made.kubernetes, on_node=on_node),
             ) as pods,
         ):
             yield pods
@@ -65,3 +71,16 @@ def archives(made: Sequence[Path]) -> tuple[Path, ...]:
     """Return Docker archives of a study's images, which are among what tare has made for it, and of the service's."""
     images = [image for path in made if (image := read_image(path.parent)) is not None and image.rootfs == path]
     return tuple(ensure_file(image, "docker-archive").path for image in (*images, ensure_image(service())))
+
+
+@contextmanager
+def operated(kubernetes: Kubernetes) -> Iterator[None]:
+    """Keep the MPI Operator running on a lab's Kubernetes, and the name server by which its launchers find workers."""
+    with coredns.running(kubernetes), mpi_operator.running(kubernetes):
+        yield
+
+
+def fields_of_jobs(kubernetes: Kubernetes, *, on_node: bool) -> Mapping[str, Any]:
+    """Return the fields of pods of an MPIJob: they ask the lab's name server, by an address that they reach."""
+    address = kubernetes.address if on_node else coredns.address_for_pods(kubernetes)
+    return coredns.pod_fields(address, NAMESPACE)

@@ -138,7 +138,7 @@ class LabCluster(Cluster):
         return lab_kubernetes.refuse(spec, environment, placement) if self.makes_pods(spec) else None
 
     def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
-        return lab_kubernetes.lacks() if self.makes_pods(spec) else super().lacks(spec, environment)
+        return lab_kubernetes.lacks(environment) if self.makes_pods(spec) else super().lacks(spec, environment)
 
     def topology(self, spec: LabSpec) -> Topology:
         return lab.topology(spec)[0]

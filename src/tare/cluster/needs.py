@@ -14,6 +14,8 @@ class Needs:
     `programs` are the user's own, which nodes must have at the same paths. `runtime_classes` are the names of those
     that pods of a Kubernetes have.
 
+    `jobs` means that trials are MPIJobs; `longest_s` is the longest time limit of a launch.
+
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
 
@@ -25,3 +27,5 @@ class Needs:
     made: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()
+    jobs: bool = False
+    longest_s: float = 0.0

@@ -16,8 +16,10 @@ from tare.model import Environment, Launching
 from tare.mpi import MPIS
 
 TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
-DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
+DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH, Launching.MPIJOB)
 """Ways of launching in which the MPI's daemon comes from the image."""
+SSH: Final = ("/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen")
+"""What the workers and the launcher of an MPIJob run."""
 
 BROUGHT: Final = ("/tmp", "/dev", "/proc", "/sys", "/run")
 """Provided by runtimes, whatever is in the image."""
@@ -46,6 +48,9 @@ def unfit_for_launch(image: Image, environment: Environment) -> str | None:
     if way in DAEMON_INSIDE and not found.daemon:
         daemon = DAEMONS[family][0]
         return f"{image.name} has the library of {TITLES[family]} and not its daemon, {daemon}: install it, or {shown}"
+    lacking = [path for path in SSH if inside(image.rootfs, path) is None] if way is Launching.MPIJOB else []
+    if lacking:
+        return f"{image.name} has no {lacking[0]}, and the MPI Operator starts ranks by ssh: install ssh in the image"
     return None
 
 

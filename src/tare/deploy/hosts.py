@@ -38,7 +38,12 @@ class Deployed:
 
     @property
     def subnet(self) -> str:
-        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged."""
+        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged.
+
+        Each MPIJob has pods of its own, in which only the interface has the same name: MPIs take that, too.
+        """
+        if self.environment.launch is Launching.MPIJOB and all(side.pod.own_network for side in self.sides):
+            return ",".join(dict.fromkeys(side.endpoint.interface for side in self.sides))
         found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
         return ",".join(map(str, ipaddress.collapse_addresses(found)))
 

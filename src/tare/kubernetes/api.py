@@ -81,9 +81,9 @@ class Api:
         """Make a request and return the object that the server answers; raise `ApiError` if it refuses."""
         return _object(self._request(method, path, body, query, {"Accept": "application/json", "Content-Type": kind}))
 
-    def read(self, path: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    def read(self, path: str, query: Sequence[tuple[str, str]] = (), *, limit_s: float = REQUEST_S) -> str:
         """Return what is no object, such as a container's output; raise `ApiError` if the server refuses it."""
-        return self._request("GET", path, None, query, {"Accept": "*/*"}).decode(errors="replace")
+        return self._request("GET", path, None, query, {"Accept": "*/*"}, limit_s).decode(errors="replace")
 
     def _request(
         self,
@@ -92,6 +92,7 @@ class Api:
         body: Mapping[str, Any] | None,
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
+        limit_s: float = REQUEST_S,
     ) -> bytes:
         import urllib3
 
@@ -100,7 +101,7 @@ class Api:
         try:
             answer = self._rest.pool_manager.request(
                 method, url, body=None if body is None else json.dumps(body), headers=signed,
-                timeout=urllib3.Timeout(total=REQUEST_S), retries=urllib3.Retry(total=1, read=0, redirect=0),
+                timeout=urllib3.Timeout(total=limit_s), retries=urllib3.Retry(total=1, read=0, redirect=0),
             )  # fmt: skip
         except urllib3.exceptions.HTTPError as error:
             raise Unreachable(

@@ -10,19 +10,45 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tare.errors import TareError
 from tare.host.namespaces import plain_python
-from tare.kubernetes.session import ERRORS, OUTPUT, Doorway, Session
+from tare.kubernetes.session import ERRORS, OUTPUT
 
 STATUS: Final = 3
 REFUSED: Final = 125
 MOST_WAITING: Final = 128
 LONGEST: Final = 1 << 20
 SOURCE: Final = Path(__file__).with_name("enter.py")
+
+
+class Running(Protocol):
+    """A command behind a door: it runs while it is pumped (`tare.kubernetes.session.Session`)."""
+
+    def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
+        """Carry bytes until the command has ended; return its exit status."""
+
+    def close(self) -> None:
+        """End the command, if it was not pumped."""
+
+
+class Door(Protocol):
+    """What starts commands in one place (`tare.kubernetes.session.Doorway`)."""
+
+    def prepare(self, count: int = 1) -> None:
+        """Have the next commands start faster; return at once."""
+
+    def settle(self) -> None:
+        """Wait until nothing is prepared or removed any more."""
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a command."""
+
+    def close(self) -> None:
+        """Start nothing more."""
 
 
 class Gate:
@@ -33,7 +59,7 @@ class Gate:
         self._program = folder / "tare-enter"
         self._program.write_text(f"#!{plain_python()} -IS\n{SOURCE.read_text()}")
         self._program.chmod(0o700)
-        self._doorways: dict[str, Doorway] = {}
+        self._doorways: dict[str, Door] = {}
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._path.chmod(0o600)
@@ -44,7 +70,7 @@ class Gate:
         """Return the argv prefix that runs a command in a pod."""
         return (str(self._program), str(self._path), pod)
 
-    def add(self, pod: str, doorway: Doorway) -> None:
+    def add(self, pod: str, doorway: Door) -> None:
         """Let commands be started in a pod."""
         self._doorways[pod] = doorway
 
@@ -53,7 +79,7 @@ class Gate:
         if doorway := self._doorways.pop(pod, None):
             doorway.close()
 
-    def doorways(self) -> Mapping[str, Doorway]:
+    def doorways(self) -> Mapping[str, Door]:
         """Return the pods in which commands can be started."""
         return dict(self._doorways)
 
@@ -69,7 +95,7 @@ class Gate:
         for doorway in self.doorways().values():
             doorway.settle()
 
-    def start(self, pod: str, argv: Sequence[str]) -> Session:
+    def start(self, pod: str, argv: Sequence[str]) -> Running:
         """Start a command in a pod; raise `TareError` if that is not possible."""
         doorway = self._doorways.get(pod)
         if doorway is None:

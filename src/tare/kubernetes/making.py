@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.kubernetes.manifests import PodSpec
-from tare.model import Environment, KubernetesSpec, Placement
+from tare.model import Environment, KubernetesSpec, Launching, Placement
 from tare.networks import HOST
 from tare.node_service.geometry import pods_per_node
 from tare.node_service.order import Order
@@ -65,9 +65,14 @@ class Making:
 
 
 def hosts_of(environment: Environment, placement: Placement, node: str) -> tuple[str, ...]:
-    """Return the names of a node's pods as hosts of the MPI."""
+    """Return the names of a node's pods as hosts of the MPI.
+
+    The host of an MPIJob's worker is not named as its node: on the node's network, an MPI would take the launcher's
+    pod for it.
+    """
     count = pods_per_node(environment, placement)
-    return tuple(f"{node}c{number}" for number in range(count)) if count > 1 else (node,)
+    apart = count > 1 or environment.launch is Launching.MPIJOB
+    return tuple(f"{node}c{number}" for number in range(count)) if apart else (node,)
 
 
 def asked(environment: Environment, placement: Placement, *, exclusive: bool) -> tuple[float, str]:

@@ -18,10 +18,13 @@ from tare.kubernetes.describe import TUNNELS, Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.making import Making, common_network
 from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.mpi_jobs.counts import JobCounts
+from tare.kubernetes.mpi_jobs.script import Counted
 from tare.kubernetes.pod_networks import on_node
 from tare.kubernetes.pod_service import PodService
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.session import Container, Doorway
+from tare.model import Launching
 from tare.node import Endpoint, Node, Watch, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
@@ -52,6 +55,7 @@ class _Deployment:
     changed: tuple[str, ...] = ()
     services: list[PodService] = field(default_factory=list)
     passes: tuple[Watch, ...] = ()
+    jobs: JobCounts = field(default_factory=JobCounts)
 
     @property
     def names(self) -> list[str]:
@@ -130,6 +134,8 @@ class KubernetesNode:
         if deployment.services and not deployment.services[0].spec.host_network:
             deployment.passes = self._passes(deployment)
             deployment.services[0].watch(deployment.passes)
+        if deployment.order.environment.launch is Launching.MPIJOB:
+            deployment.jobs = JobCounts.of([service.side for service in deployment.services])
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
         if not deployment.services[0].spec.host_network:
             facts |= on_node.named(deployment.order.environment.runtime_class, self._making.titles)
@@ -162,6 +168,21 @@ class KubernetesNode:
             with suppress(Unreachable):  # they end with their namespace
                 self._pods.remove(deployment.names)
 
+    # --- its jobs, where each launch is one -----------------------------------------------------------------------
+
+    def order(self, study: str) -> Order:
+        """Return what was ordered of a deployment."""
+        return self._deployments[study].order
+
+    def specs(self, study: str) -> tuple[PodSpec, ...]:
+        """Return the pods of a deployment."""
+        return self._deployments[study].specs
+
+    def count(self, study: str, counted: Mapping[str, Counted]) -> None:
+        """Add what the workers of a job have counted to what the deployment's pods count, by the names of hosts."""
+        deployment = self._deployments[study]
+        deployment.jobs = deployment.jobs.plus([service.side for service in deployment.services], counted)
+
     # --- while it is up -------------------------------------------------------------------------------------------
 
     def wait_for_carriers(self, study: str) -> None:
@@ -185,6 +206,7 @@ class KubernetesNode:
             found = {(self.node.machine, on_node.OF_NODE, name): counts for name, counts in counted.items()}
             values = replace(values, interfaces={**values.interfaces, **found})
         self._gate.prepare({spec.name: SHELLS for spec in deployment.specs})
+        values, deployment.jobs = deployment.jobs.added_to(values), deployment.jobs.settled()
         return values
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from tare.errors import InfrastructureError
 from tare.kubernetes.gate import Gate
@@ -61,7 +61,7 @@ class Relay:
         self._left = bytearray()
         self._heard = threading.Event()
         script = f"exec 3<&0; {MAKES}{LISTENS}"
-        self._session: Session = gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT))
+        self._session = cast("Session", gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT)))
         threading.Thread(target=self._listen, name="relay", daemon=True).start()
         if not self._heard.wait(READY_S) or not self._session.is_open:
             self.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -33,12 +33,14 @@ class Inside:
     """How a launcher starts in the first host of a job, not on the head, because only there it reaches the others.
 
     `entry` is how the head enters the host, `agent` the path of the launcher's agent there, and `folder` one there for
-    temporary files. The launcher's connections use the data network.
+    temporary files. The launcher's connections use the data network. `took` returns the seconds from the beginning of
+    the last launch until each step of its own, where a launch has such steps.
     """
 
     entry: Entry
     agent: str
     folder: str
+    took: Callable[[], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

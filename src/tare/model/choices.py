@@ -47,7 +47,8 @@ class Launching(StrEnum):
     containers, this is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first pod. `daemon`: one daemon
     per host, outside the containers; its ranks enter them. `hybrid`: as `daemon`, but each rank starts its own
     container. `host-mpi`: as `exec`, with the host's MPI instead of the image's. `srun`: Slurm starts the ranks, and
-    each enters its container.
+    each enters its container. `mpijob`: each trial is an MPIJob, whose workers and launcher the MPI Operator of a
+    Kubernetes starts.
     """
 
     EXEC = "exec"
@@ -56,6 +57,7 @@ class Launching(StrEnum):
     HYBRID = "hybrid"
     HOST_MPI = "host-mpi"
     SRUN = "srun"
+    MPIJOB = "mpijob"
 
 
 class Control(StrEnum):

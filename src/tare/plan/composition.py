@@ -153,6 +153,10 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
         return f"a pod of {environment.runtime} is one container: use containers_per_node: 1 and launch: exec"
     if way is Launching.EXEC:
         return None
+    if way is Launching.MPIJOB:
+        if not runtime.by_cluster:
+            return "launch: mpijob needs the MPI Operator of a Kubernetes: use runtime: kubernetes"
+        return "an MPIJob has one worker a node: leave share: none out, or use launch: exec" if own_pods else None
     if environment.sides is not Sides.BOTH:
         return f"one side only is launched with exec, not with {way}"
     several = placement.containers_per_node > 1 and runtime.makes_containers and not own_pods

@@ -24,7 +24,11 @@ from tare.report import units
 from tare.summary.select import select
 
 MOST_LISTED: Final = 10_000
-STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch"}
+STARTUP_WORDS: Final = {
+    "pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch",
+    "workers_s": "MPIJob's workers ready after", "launcher_s": "its launcher running after",
+    "ended_s": "its end reported after",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

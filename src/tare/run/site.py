@@ -10,7 +10,7 @@ from tare.cluster import CLUSTERS, Needs, Site
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import Files, deployed
 from tare.deploy.study_files import import_images
-from tare.model import Cell, Plan
+from tare.model import Cell, Launching, Plan
 from tare.networks import find
 from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available
@@ -52,4 +52,6 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
         store=any(find(c.environment.network).needs_store for c in cells),
         shown=shown,
         runtime_classes=tuple(sorted({c.environment.runtime_class for c in cells} - {""})),
+        jobs=any(c.environment.launch is Launching.MPIJOB for c in cells),
+        longest_s=max((c.workload.time_limit_s for c in cells), default=0.0),
     )

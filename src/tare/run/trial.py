@@ -48,6 +48,8 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
     """Return the trial of a launch that has ended."""
     parsed = launched.parsed
     ranks = compared(parsed.ranks, ready.deployed) if parsed else ()
+    inside = ready.deployed.inside
+    steps = inside.took() if inside is not None and inside.took is not None else {}
     return Trial(
         key=key,
         position=position,
@@ -55,7 +57,7 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         elapsed_s=launched.active_s,
         outcome=launched.outcome,
         argv=ready.argv,
-        startup_s=startup(ready.pods_s, launched.active_s, parsed),
+        startup_s={**startup(ready.pods_s, launched.active_s, parsed), **steps},
         ranks=ranks,
         traffic=launched.traffic,
         counters=launched.counters,

@@ -79,7 +79,8 @@ def test_workers_are_one_a_node_and_ready_when_their_sshd_listens() -> None:
     stated = ",".join(f"{key}={value}" for key, value in apart["labelSelector"]["matchLabels"].items())
     assert stated == selector("j", "worker")
     (worker,) = specs["Worker"]["containers"]
-    assert worker["readinessProbe"]["tcpSocket"] == {"port": PORT}
+    assert worker["startupProbe"]["tcpSocket"] == {"port": PORT}
+    assert "readinessProbe" not in worker, "nobody asks a worker's sshd while its ranks measure"
     assert f"-p {PORT}" in worker["command"][2]
     (launcher,) = specs["Launcher"]["containers"]
     assert launcher["command"][3:] == ["j-launcher.j.tare-x.svc", "mpirun", "prog"]
@@ -161,7 +162,8 @@ class Cluster:
             return {}
         return {"status": {"conditions": self.states.pop(0) if len(self.states) > 1 else self.states[0]}}
 
-    def read(self, path: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    def read(self, path: str, query: Sequence[tuple[str, str]] = (), *, limit_s: float = 0.0) -> str:
+        assert ("follow" in dict(query)) == (limit_s > 0)
         assert dict(query)["container"] == manifests.RANKS
         return f"output of {path.split('/')[-2]}"
 

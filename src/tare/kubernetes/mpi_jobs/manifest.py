@@ -163,8 +163,12 @@ def _ranks(job: MpiJob) -> dict[str, Any]:
 
 
 def _worker(job: MpiJob) -> dict[str, Any]:
+    """Return a worker. It is ready once its sshd listens.
+
+    Nobody asks again while ranks measure, because sshd starts a process for everyone who does.
+    """
     listens = {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": job.start_s}
-    return {**_ranks(job), "command": ["/bin/sh", "-c", WORKER], "readinessProbe": listens}
+    return {**_ranks(job), "command": ["/bin/sh", "-c", WORKER], "startupProbe": listens}
 
 
 def _launcher(job: MpiJob) -> dict[str, Any]:

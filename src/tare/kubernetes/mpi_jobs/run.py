@@ -6,8 +6,10 @@ times of the launch, never of what ranks measure: that comes from their own outp
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,9 +24,13 @@ PAUSE_S: Final = 0.05
 SLACK_S: Final = 30.0
 """How much longer than its deadlines a job is waited for: the operator has to notice."""
 GONE_S: Final = 60.0
+FOLLOWED_AGAIN_S: Final = 2.0
+"""The time after which a launcher's output is followed again, if it broke off while the launcher still runs."""
 MOST_BYTES: Final = 64 << 20
 """The most bytes of the launcher's output that are read."""
 ABSENT: Final = 404
+NO_JOBS: Final = f"the cluster has no MPIJobs ({VERSION})"
+INSTALL: Final = "let an administrator install the MPI Operator, version 0.6 or newer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,12 @@ class Ended:
     launching: Launching
 
 
+def _never(pause_s: float) -> bool:
+    """Wait, and return False: the job is wanted to its end."""
+    time.sleep(pause_s)
+    return False
+
+
 class MpiJobs:
     """The MPIJobs of a namespace."""
 
@@ -59,9 +71,9 @@ class MpiJobs:
     def run(self, job: MpiJob) -> Ended:
         """Run a job and remove it; raise `InfrastructureError` with the reason if it does not get started."""
         began = time.monotonic()
-        self._create(job)
+        self.create(job)
         try:
-            return self._wait(job, began)
+            return self.wait(job, began)
         finally:
             self.remove(job.name)
 
@@ -79,21 +91,23 @@ class MpiJobs:
             remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
         )
 
-    def _create(self, job: MpiJob) -> None:
+    def create(self, job: MpiJob) -> None:
+        """Create a job; raise `InfrastructureError` if the cluster refuses it. Whoever creates one removes it."""
         try:
             pods.ask(self._api, "POST", self._path, mpi_job(job), what=f"MPIJob {job.name}")
         except InfrastructureError as error:
             cause = error.__cause__
             if isinstance(cause, ApiError) and cause.status == ABSENT:
-                raise InfrastructureError(
-                    f"MPIJob {job.name}: the cluster has no MPIJobs ({VERSION})",
-                    remedy="let an administrator install the MPI Operator, version 0.6 or newer",
-                ) from error
+                raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
-    def _wait(self, job: MpiJob, began: float) -> Ended:
-        """Wait until a job has ended, and read its output before anything is removed."""
+    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool] = _never) -> Ended:
+        """Wait until a job has ended, and read its output before anything is removed.
+
+        `given_up` waits for some seconds, and returns whether nobody wants the job any more.
+        """
         ready_s = running_s = 0.0
+        output, follow_at = "", began
         start_until = began + job.start_s
         until = start_until + job.deadline_s + SLACK_S
         while True:
@@ -106,13 +120,38 @@ class MpiJobs:
                 running_s = time.monotonic() - began
             if state.has_ended:
                 launching = Launching(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
-                return Ended(state=state, output=self._output(launcher), launching=launching)
+                return Ended(state=state, output=max(output, self._output(launcher), key=len), launching=launching)
             if now > until:
                 raise InfrastructureError(
                     f"MPIJob {job.name} is still running {SLACK_S:g} s after its deadline",
                     remedy="see whether the MPI Operator runs: `kubectl -n mpi-operator get pods`",
                 )
-            time.sleep(PAUSE_S)
+            if running_s and now > follow_at:
+                output = self._followed(launcher, until - now, given_up) or output
+                follow_at = time.monotonic() + FOLLOWED_AGAIN_S
+            if given_up(PAUSE_S):
+                raise InfrastructureError(f"MPIJob {job.name} was given up")
+
+    def _followed(
+        self, launcher: tuple[Mapping[str, Any], ...], limit_s: float, given_up: Callable[[float], bool]
+    ) -> str:
+        """Return what a launcher has written until its end; "" if it cannot be followed so long.
+
+        Only one request waits, so that nothing is asked while ranks measure.
+        """
+        text: Future[str] = Future()
+
+        def read() -> None:
+            try:
+                text.set_result(self._output(launcher, limit_s=limit_s))
+            except BaseException as error:  # noqa: BLE001 - who waits for it raises it
+                text.set_exception(error)
+
+        threading.Thread(target=read, name="following", daemon=True).start()
+        while not text.done():
+            if given_up(PAUSE_S):
+                return ""
+        return "" if text.exception() is not None else text.result()
 
     def _are_ready(self, job: MpiJob, *, late: bool) -> bool:
         """Return whether all workers are ready; raise the reason why one cannot get so, or that it is late."""
@@ -135,11 +174,16 @@ class MpiJobs:
         found = self._api.ask("GET", f"/api/v1/namespaces/{self._namespace}/pods", query=query)
         return tuple(found.get("items", ()))
 
-    def _output(self, launcher: tuple[Mapping[str, Any], ...]) -> str:
-        """Return what the launcher wrote: with no attempt repeated, there is one pod, or none."""
+    def _output(self, launcher: tuple[Mapping[str, Any], ...], *, limit_s: float = 0.0) -> str:
+        """Return what the launcher wrote: with no attempt repeated, there is one pod, or none.
+
+        With `limit_s`, wait for the end of its container so long.
+        """
         for pod in launcher:
             path = f"/api/v1/namespaces/{self._namespace}/pods/{pod['metadata']['name']}/log"
             query = [("container", manifests.RANKS), ("limitBytes", str(MOST_BYTES))]
+            if limit_s:
+                return self._api.read(path, [*query, ("follow", "true")], limit_s=limit_s)
             return self._api.read(path, query)
         return ""
 
@@ -154,3 +198,13 @@ class MpiJobs:
 def _has_started(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod's container runs, or has run."""
     return pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
+
+
+def missing(api: Api) -> str | None:
+    """Return that a cluster has no MPIJobs, with what to do, or None."""
+    try:
+        api.ask("GET", f"/apis/{VERSION}")
+    except ApiError as error:
+        if error.status == ABSENT:
+            return f"{NO_JOBS}: {INSTALL} (https://github.com/kubeflow/mpi-operator)"
+    return None
