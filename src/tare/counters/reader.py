@@ -40,6 +40,8 @@ OF_MACHINE_WHOLE: Final[Mapping[str, ParseText]] = {
     "/proc/vmstat": partial(memory.parse, names=memory.OF_MACHINE),
     **{f"/proc/pressure/{kind}": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
+CPU_TIME: Final = "cpuacct"
+"""The controller that counts CPU time in cgroup v1."""
 
 
 @lru_cache(maxsize=256)
@@ -292,10 +294,10 @@ def _files_of(group: Group) -> dict[str, str]:
     }
     unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in scheduling.PRESSURES))
     found: dict[str, str] = {}
-    for hierarchy, folder in zip(group.hierarchies, group.names, strict=True):
+    for hierarchy in group.hierarchies:
         of_version = [name for controller in hierarchy.controllers for name in wanted.get(controller, ())]
         for name in unified if hierarchy.version == 2 else of_version:
-            path = os.path.join(folder, name)
+            path = f"{group.name_in(hierarchy)}/{name}"
             if os.access(path, os.R_OK):
                 found[name] = path
     return found
@@ -320,8 +322,9 @@ class GroupUsage:
 
 def usage_file(group: Group) -> tuple[str, ParseText]:
     """Return the file with a cgroup's CPU time, "" if there is none, and what parses it."""
-    for folder in group.names:
-        nanoseconds, table = os.path.join(folder, "cpuacct.usage"), os.path.join(folder, "cpu.stat")
+    for hierarchy in sorted(group.hierarchies, key=lambda each: CPU_TIME not in each.controllers):
+        folder = group.name_in(hierarchy)
+        nanoseconds, table = f"{folder}/cpuacct.usage", f"{folder}/cpu.stat"
         if os.path.exists(nanoseconds):
             return nanoseconds, scheduling.nanoseconds_in
         if "usage_usec" in read_text(table):

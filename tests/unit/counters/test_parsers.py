@@ -129,6 +129,7 @@ def test_page_reclaim_and_swapping_are_read_from_the_machine_and_from_groups_of_
     v2 = "anon 4096\npgscan 7\npgscan_direct 7\npgsteal 5\npgmajfault 1\n"
     assert memory.parse(v2, memory.OF_GROUP) == {"page_scans": 7, "page_steals": 5, "major_faults": 1}
     assert memory.parse("cache 1\npgmajfault 9\ntotal_pgmajfault 9\n", memory.OF_GROUP) == {"major_faults": 9}
+    assert memory.parse("pswpin max\npswpout 2", memory.OF_GROUP) == {"swap_out_pages": 2}
 
 
 def test_a_memory_limit_that_was_reached_is_counted_in_both_versions() -> None:
