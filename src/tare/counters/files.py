@@ -26,7 +26,8 @@ class KernelFile:
         try:
             if self._file < 0:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            return _whole(self._file)
+            data = os.pread(self._file, READ_BYTES, 0)
+            return data if len(data) < SHORTEST_BLOCK else _with_rest(self._file, data)
         except OSError:
             self.close()
             return b""
@@ -45,7 +46,7 @@ def read_text(path: str) -> str:
     except OSError:
         return ""
     try:
-        return decoded(_whole(file))
+        return decoded(_with_rest(file, os.pread(file, READ_BYTES, 0)))
     except OSError:
         return ""
     finally:
@@ -70,9 +71,8 @@ def decoded(content: bytes) -> str:
     return content.decode("ascii", "replace")
 
 
-def _whole(file: int) -> bytes:
-    """Return all of a file from its beginning. The kernel gives whole lines, in blocks of a page or more."""
-    data = os.pread(file, READ_BYTES, 0)
+def _with_rest(file: int, data: bytes) -> bytes:
+    """Return all of a file that begins with `data`. The kernel gives whole lines, in blocks of a page or more."""
     if len(data) >= SHORTEST_BLOCK:
         while more := os.pread(file, READ_BYTES, len(data)):
             data += more

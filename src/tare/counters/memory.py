@@ -26,11 +26,14 @@ OF_GROUP: Final = {
 def parse(text: str, names: dict[str, str]) -> dict[str, int]:
     """Return the counters in the text of /proc/vmstat (`OF_MACHINE`) or `memory.stat` (`OF_GROUP`)."""
     found: dict[str, int] = {}
-    for line in text.splitlines():
-        key, _, value = line.partition(" ")
-        name = names.get(key)
-        if name and value.isdigit():
-            found[name] = found.get(name, 0) + int(value)
+    lines = f"\n{text}\n"
+    for key, name in names.items():
+        at = lines.find(f"\n{key} ")
+        if at >= 0:
+            begin = at + len(key) + 2
+            value = lines[begin : lines.index("\n", begin)]
+            if value.isdigit():
+                found[name] = found.get(name, 0) + int(value)
     return found
 
 

@@ -35,12 +35,13 @@ OF_GROUP: Final[Mapping[str, ParseText]] = {
 """What is read of a cgroup in a whole reading; throttling is read in every one."""
 OF_MACHINE: Final[Mapping[str, ParseText]] = {
     "/proc/net/softnet_stat": softnet.parse,
-    "/proc/softirqs": softnet.parse_softirqs,
 }
 OF_MACHINE_WHOLE: Final[Mapping[str, ParseText]] = {
     "/proc/vmstat": partial(memory.parse, names=memory.OF_MACHINE),
     **{f"/proc/pressure/{kind}": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
+CPU_TIME: Final = "cpuacct"
+"""The controller that counts CPU time in cgroup v1."""
 
 
 @lru_cache(maxsize=256)
@@ -103,6 +104,7 @@ class Reader:
         self._own = Sources()
         self._shared = shared or self._own
         self._machine = machine or self._shared
+        self._may_rest = shared is not None and self._node.pid != 0
         self._namespaces = self._find_namespaces()
         self._others = tuple(
             watch for host in self._hosts for watch in host.watches if self._counts(watch) or ":" in watch.interface
@@ -116,15 +118,26 @@ class Reader:
         self._layouts: dict[bool, Layout] = {}
         self._lacking: tuple[str, ...] | None = None
 
-    def take(self, *, job_s: float | None = None, whole: bool = True, machine: bool = True, moment: int = 0) -> Taken:
+    def take(
+        self,
+        *,
+        job_s: float | None = None,
+        whole: bool = True,
+        machine: bool = True,
+        moment: int = 0,
+        since: int = 0,
+    ) -> Taken:
         """Take a reading, which is parsed later.
 
         `job_s` is the CPU time of the node's jobs where they have no cgroup. Without `machine`, the counters of the
         machine are left out: another of its nodes reads them. What was read at the same `moment` for another deployment
-        is not read again.
+        is not read again. Nor is the network namespace of a lab's node that was read at moment `since` or later: no
+        launch has used it after that (see `Moment`). The network of a machine as it is has other users.
         """
         layout = self._layouts.get(machine) or self._lay_out(moment, machine=machine)
-        contents = [source.take(moment) for source in (layout.sources if whole else layout.shared_sources)]
+        latest = self._shared.latest(moment, since if self._may_rest else 0)
+        contents = [source.take(latest) for source in layout.node_sources]
+        contents += [source.take(moment) for source in (layout.other_sources if whole else layout.shared_sources)]
         taken = Taken(layout=layout, contents=contents, given_s=job_s)
         unread = self._unread(layout, contents)
         counts = self._read_other_watches(unread) if self._others else {}
@@ -171,17 +184,20 @@ class Reader:
     def _lay_out(self, moment: int, *, machine: bool) -> Layout:
         """Return what is read with or without the counters of the machine; what is shared comes first.
 
-        Queues are only where a namespace has one that could drop packets.
+        Of that, the node's network namespace comes before the rest. Queues are only where one could drop packets.
         """
-        shared = [entry for each in self._namespaces if each.shared for entry in each.entries()]
-        own = [entry for each in self._namespaces if not each.shared for entry in each.entries()]
-        without_queue = [entry for entry in shared if _has_no_queue(entry, moment)]
-        shared = [entry for entry in shared if entry not in without_queue]
-        own = [*without_queue, *own]
+        of_node, shared, own, without_queue = list[Entry](), list[Entry](), list[Entry](), list[Entry]()
+        for each in self._namespaces:
+            always = own if not each.shared else of_node if each.sources is self._shared else shared
+            for entry in each.entries():
+                has_none = each.shared and _has_no_queue(entry, moment)
+                (without_queue if has_none else always).append(entry)
         path, parse = usage_file(self._node.group)
         if path:
             name = (self._node.machine, self._node.name, "")
             shared.append(Entry(self._shared.file(path), of_text(parse), name, Role.USAGE))
+        shared = [*of_node, *shared]
+        own = [*without_queue, *own]
         for scope, files in self._groups.items():
             if "cpu.stat" in files:
                 throttled = of_text(scheduling.throttling_in)
@@ -197,6 +213,7 @@ class Reader:
         layout = Layout(
             machine=self._node.machine,
             entries=(*shared, *own),
+            of_node=len(of_node),
             shared=len(shared),
             without_queue=tuple(range(len(shared), len(shared) + len(without_queue))),
             watches=watches,
@@ -236,9 +253,12 @@ class Reader:
     def _find_lacking(self, taken: Taken) -> tuple[str, ...]:
         """Return which sources of counters cannot be read here, and why."""
         found = list(self._machine.lacking())
-        pairs = zip(taken.layout.entries, taken.contents, strict=True)
+        pairs = tuple(zip(taken.layout.entries, taken.contents, strict=True))
         if any(entry.role is Role.QUEUES and not content.data for entry, content in pairs):
             found.append("queueing disciplines (a network namespace cannot be entered)")
+        of_machine = [content.parsed(entry.parse) for entry, content in pairs if entry.role is Role.MACHINE]
+        if any(not numbers.keys() & scheduling.SOFTIRQS.keys() for numbers in of_machine):
+            found.append("softirqs (not in /proc/stat)")
         if not any("cpu.stat" in files for files in self._groups.values()):
             found.append("throttling (the job has no cgroup of its own)")
         return tuple(found)
@@ -274,10 +294,10 @@ def _files_of(group: Group) -> dict[str, str]:
     }
     unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in scheduling.PRESSURES))
     found: dict[str, str] = {}
-    for hierarchy, folder in zip(group.hierarchies, group.names, strict=True):
+    for hierarchy in group.hierarchies:
         of_version = [name for controller in hierarchy.controllers for name in wanted.get(controller, ())]
         for name in unified if hierarchy.version == 2 else of_version:
-            path = os.path.join(folder, name)
+            path = f"{group.name_in(hierarchy)}/{name}"
             if os.access(path, os.R_OK):
                 found[name] = path
     return found
@@ -302,8 +322,9 @@ class GroupUsage:
 
 def usage_file(group: Group) -> tuple[str, ParseText]:
     """Return the file with a cgroup's CPU time, "" if there is none, and what parses it."""
-    for folder in group.names:
-        nanoseconds, table = os.path.join(folder, "cpuacct.usage"), os.path.join(folder, "cpu.stat")
+    for hierarchy in sorted(group.hierarchies, key=lambda each: CPU_TIME not in each.controllers):
+        folder = group.name_in(hierarchy)
+        nanoseconds, table = f"{folder}/cpuacct.usage", f"{folder}/cpu.stat"
         if os.path.exists(nanoseconds):
             return nanoseconds, scheduling.nanoseconds_in
         if "usage_usec" in read_text(table):

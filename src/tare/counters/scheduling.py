@@ -1,4 +1,4 @@
-"""Read how cores were shared and waited for: CPU times and context switches of the machine, throttling, PSI."""
+"""Read how cores were shared and waited for: CPU times, context switches, softirqs of the machine, throttling, PSI."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ USAGE: Final = "job_s"
 """The name of the CPU time of a cgroup."""
 THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
 """Units per second of the throttled time in `cpu.stat`, in cgroup v1 and v2."""
+SOFTIRQS: Final = {"softirq_net_tx": 3, "softirq_net_rx": 4}
+"""The columns of the line `softirq` of /proc/stat, after their sum (linux/interrupt.h); the kernel only adds others."""
 
 
 def machine_times() -> tuple[float, float, float]:
@@ -37,9 +39,18 @@ def switches_in(stat: str) -> dict[str, int]:
     return {"context_switches": int(rest.split("\n", 1)[0])} if found else {}
 
 
+def softirqs_in(stat: str) -> dict[str, int]:
+    """Return how often softirqs sent and received packets, from the text of /proc/stat.
+
+    These are the sums over cores of /proc/softirqs, which is therefore not read.
+    """
+    values = stat.partition("\nsoftirq ")[2].split("\n", 1)[0].split()
+    return {name: int(values[at]) for name, at in SOFTIRQS.items() if at < len(values)}
+
+
 def machine_in(stat: str) -> dict[str, float]:
-    """Return the CPU times and the context switches in the text of /proc/stat by name."""
-    return dict(zip(TIMES, times_in(stat), strict=True)) | switches_in(stat)
+    """Return the CPU times, context switches and softirqs in the text of /proc/stat by name."""
+    return dict(zip(TIMES, times_in(stat), strict=True)) | switches_in(stat) | softirqs_in(stat)
 
 
 def nanoseconds_in(usage: str) -> dict[str, float]:

@@ -6,7 +6,6 @@ from typing import Final
 
 COLUMNS: Final = {"softnet_processed": 0, "softnet_dropped": 1, "softnet_time_squeeze": 2, "softnet_received_rps": 9}
 """The columns of /proc/net/softnet_stat (net/core/net-procfs.c); older kernels have fewer."""
-SOFTIRQS: Final = {"NET_RX": "softirq_net_rx", "NET_TX": "softirq_net_tx"}
 
 
 def parse(text: str) -> dict[str, int]:
@@ -15,14 +14,3 @@ def parse(text: str) -> dict[str, int]:
     if not rows:
         return {}
     return {name: sum(int(row[at], 16) for row in rows) for name, at in COLUMNS.items() if at < min(map(len, rows))}
-
-
-def parse_softirqs(text: str) -> dict[str, int]:
-    """Return how often softirqs received and sent packets, from the text of /proc/softirqs, summed over cores."""
-    found = {}
-    for line in text.splitlines()[1:]:
-        kind, _, values = line.partition(":")
-        name = SOFTIRQS.get(kind.strip())
-        if name:
-            found[name] = sum(map(int, values.split()))
-    return found

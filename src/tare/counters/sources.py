@@ -16,7 +16,6 @@ NAMED: Final = {
     "TCP": "/proc/self/net/netstat",
     "connection tracking": "/proc/self/net/stat/nf_conntrack",
     "softnet": "/proc/net/softnet_stat",
-    "softirqs": "/proc/softirqs",
     "page reclaim": "/proc/vmstat",
     "pressure": "/proc/pressure/cpu",
 }
@@ -67,6 +66,16 @@ class Sources:
     def __init__(self) -> None:
         self._found: dict[str | int, Source] = {}
         self._lacking: tuple[str, ...] | None = None
+        self._latest = 0
+
+    def latest(self, moment: int, since: int) -> int:
+        """Return the latest moment of these sources if it is `since` or later: then nothing has used them after it.
+
+        Otherwise `moment` becomes the latest. That is always so if `since` is 0.
+        """
+        if not since or self._latest < since:
+            self._latest = moment
+        return self._latest
 
     def file(self, path: str) -> Source:
         """Return the source that is a file."""

@@ -57,24 +57,28 @@ class NodeReading(Protocol):
 class Layout:
     """What is read of a node: `entries`, of which the first `shared` are read for launches in turns, too.
 
+    The first `of_node` of them, the node's network namespace, do not change while no launch uses a lab's node.
     `without_queue` are the indices of the entries that list the queues of shared namespaces which had none.
     """
 
     machine: str
     entries: tuple[Entry, ...]
+    of_node: int
     shared: int
     without_queue: tuple[int, ...]
     watches: Mapping[Scope, tuple[Watch, ...]]
-    sources: tuple[Source, ...] = field(init=False)
+    node_sources: tuple[Source, ...] = field(init=False)
     shared_sources: tuple[Source, ...] = field(init=False)
+    other_sources: tuple[Source, ...] = field(init=False)
     interfaces: tuple[int, ...] = field(init=False)
     """The indices of the entries that are columns of interfaces."""
 
     def __post_init__(self) -> None:
         sources = tuple(entry.source for entry in self.entries)
         rows = tuple(at for at, entry in enumerate(self.entries) if entry.role is Role.INTERFACES)
-        object.__setattr__(self, "sources", sources)
-        object.__setattr__(self, "shared_sources", sources[: self.shared])
+        object.__setattr__(self, "node_sources", sources[: self.of_node])
+        object.__setattr__(self, "shared_sources", sources[self.of_node : self.shared])
+        object.__setattr__(self, "other_sources", sources[self.of_node :])
         object.__setattr__(self, "interfaces", rows)
 
 

@@ -44,10 +44,12 @@ class Moment:
     """A moment at which counters are read, with the CPU times of all processes of the study and of tare itself.
 
     Readings with the same `number` are of the same moment: nothing of the study runs between them. Number 0 is always a
-    moment of its own.
+    moment of its own. From moment `since` on, only launches work on the nodes of a lab, and whenever one pauses or
+    ends, the nodes that it used are read; 0 if that is not known.
     """
 
     number: int = 0
+    since: int = 0
     site_s: float = 0.0
     tare_s: float = field(default_factory=time.process_time)
 

@@ -102,18 +102,23 @@ class Deployed:
         """Return the counters of all nodes at a moment, by default now (see `take`)."""
         return self.take(moment or monitor.Moment(), whole=whole).values()
 
-    def take(self, moment: monitor.Moment, *, whole: bool = True) -> monitor.Reading:
+    def take(self, moment: monitor.Moment, *, whole: bool = True, begins: bool = False) -> monitor.Reading:
         """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
 
-        Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes.
+        Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes. If a
+        launch `begins`, the network of a lab's node is not read again after the end of the launch that used it before.
         """
+        since = moment.since if begins else 0
         machines: set[str] = set()
         taken: list[monitor.NodeReading] = []
         for node in self.nodes:
             machine = node.node.machine
             asked = (self.name, whole, machine not in machines, moment.number)
             machines.add(machine)
-            taken.append(node.take(*asked) if isinstance(node, LocalNode) else monitor.Given(node.counters(*asked)))
+            if isinstance(node, LocalNode):
+                taken.append(node.take(*asked, since))
+            else:
+                taken.append(monitor.Given(node.counters(*asked)))
         return monitor.Reading(moment=moment, nodes=tuple(taken))
 
     def state(self) -> dict[str, str]:

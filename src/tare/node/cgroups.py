@@ -65,7 +65,11 @@ class Group:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of these folders, which takes less time."""
-        return tuple(os.path.join(h.mountpoint, h.base, MARK, self.path) for h in self.hierarchies)
+        return tuple(map(self.name_in, self.hierarchies))
+
+    def name_in(self, hierarchy: Hierarchy) -> str:
+        """Return the name of the group's folder in a hierarchy."""
+        return os.path.join(hierarchy.mountpoint, hierarchy.base, MARK, self.path)
 
     @property
     def version(self) -> int:

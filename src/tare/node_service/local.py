@@ -152,12 +152,14 @@ class LocalNode:
     def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
         return self.take(study, whole, machine, moment).values()
 
-    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> monitor.Taken:
-        """Read the same as `counters`, to be parsed later."""
+    def take(
+        self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0
+    ) -> monitor.Taken:
+        """Read the same as `counters`, to be parsed later; `since` is that of `Moment`, if the reading may use it."""
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
         reader = deployment.reader or deployment.open_reader(self._counted, self._machine)
-        return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment)
+        return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment, since=since)
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
         deployment = self._deployments[study]

@@ -226,9 +226,10 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
     )
 
 
-def _now(site: Site) -> monitor.Moment:
-    """Return this moment, at which no launch is active, under a number of its own."""
-    return monitor.Moment(number=time.monotonic_ns(), site_s=site.usage_s())
+def _now(site: Site, since: int = 0) -> monitor.Moment:
+    """Return this moment, at which no launch is active, under a number of its own; without `since` a series begins."""
+    number = time.monotonic_ns()
+    return monitor.Moment(number=number, since=since or number, site_s=site.usage_s())
 
 
 def _section(
@@ -236,10 +237,11 @@ def _section(
 ) -> monitor.Moment:
     """Let a launch work until it sleeps again or ends; end it if its time is up. Return the moment of its end.
 
-    That is the `start` of the next section: what launches share is read once for both.
+    That is the `start` of the next section: what launches share is read once for both. The network of a lab's node that
+    launches have used before is only read at the end of a section.
     """
     deployed, whole = launch.ready.deployed, launch.shares_pods or not launch.sections
-    before, began = deployed.take(start, whole=whole), time.monotonic()
+    before, began = deployed.take(start, whole=whole, begins=True), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
@@ -250,7 +252,7 @@ def _section(
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
         end_rest(table, deployed, launch.seat)
     launch.active_s += time.monotonic() - began
-    end = _now(launch.site)
+    end = _now(launch.site, start.since)
     after = deployed.take(end, whole=launch.shares_pods or not launch.waits)
     launch.sections.append((before, after))
     return end

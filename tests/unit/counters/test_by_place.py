@@ -10,6 +10,7 @@ import pytest
 
 from nodes import make_node
 from tare.counters import monitor, sources
+from tare.counters.files import KernelFile
 from tare.counters.monitor import CounterValues, HostWatch, Reader, joined
 from tare.counters.values import place_of_machine
 from tare.node import Watch
@@ -86,3 +87,13 @@ def test_sources_that_this_machine_lacks_are_named_and_the_rest_goes_on(monkeypa
     assert "throttling (the job has no cgroup of its own)" in found.lacking
     assert monitor.lacking(found, found).startswith("pressure (no such file), throttling")
     assert any("TcpInSegs" in numbers for numbers in found.growing.values())
+
+
+def test_softirqs_that_the_kernel_does_not_count_are_named_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, stat = KernelFile.read, b"cpu 1 2 3 4 5 6 7 8\nctxt 9\n"
+    monkeypatch.setattr(KernelFile, "read", lambda file: stat if file.path == "/proc/stat" else plain(file))
+    found = monitor.read([HostWatch(node=NODE, pid=os.getpid(), watches=())])
+    assert "softirqs (not in /proc/stat)" in found.lacking
+    assert found.growing["", "machine localhost", ""]["context_switches"] == 9

@@ -33,11 +33,7 @@ CONNTRACK = """entries  clashres found new invalid ignore delete chainlength ins
 SOFTNET = """067d1265 00000001 00000173 00000000 00000000 00000000 00000000 00000000 00000000 000098fd 00000000 00000000
 00000001 00000000 00000002 00000000 00000000 00000000 00000000 00000000 00000000 00000003 00000000 00000000
 """
-SOFTIRQS = """                    CPU0       CPU1
-          HI:          0          0
-      NET_TX:     130737      50083
-      NET_RX:   31383380   26428090
-"""
+SOFTIRQS = "procs_running 2\nsoftirq 57992290 0 11 180820 57811470 5 0 0 0 0 0\n"
 
 
 def test_interfaces_are_read_with_bytes_packets_and_what_they_lost() -> None:
@@ -87,7 +83,6 @@ def test_softnet_is_summed_over_cores_and_older_kernels_lack_columns() -> None:
     }  # fmt: skip
     assert "softnet_received_rps" not in softnet.parse("00000001 00000002 00000003\n")
     assert softnet.parse("") == {}
-    assert softnet.parse_softirqs(SOFTIRQS) == {"softirq_net_tx": 180820, "softirq_net_rx": 57811470}
 
 
 def test_the_machines_cpu_times_and_context_switches_are_read() -> None:
@@ -96,6 +91,21 @@ def test_the_machines_cpu_times_and_context_switches_are_read() -> None:
     assert (busy_s, steal_s, softirq_s) == (pytest.approx(226 / ticks), 8 / ticks, 70 / ticks)
     assert scheduling.switches_in(STAT) == {"context_switches": 167531533}
     assert scheduling.switches_in("cpu 1 2\n") == {}
+
+
+def test_softirqs_of_the_machine_are_those_of_proc_softirqs() -> None:
+    assert scheduling.softirqs_in(STAT + SOFTIRQS) == {"softirq_net_tx": 180820, "softirq_net_rx": 57811470}
+    assert scheduling.machine_in(STAT + SOFTIRQS).items() >= scheduling.softirqs_in(STAT + SOFTIRQS).items()
+    assert scheduling.softirqs_in(STAT) == {}, "named as lacking by a reading of the node"
+    before = _of_file("NET_RX")
+    counted = scheduling.softirqs_in(Path("/proc/stat").read_text())["softirq_net_rx"]
+    assert before <= counted <= _of_file("NET_RX")
+
+
+def _of_file(kind: str) -> int:
+    lines = Path("/proc/softirqs").read_text().splitlines()
+    (values,) = (line.split()[1:] for line in lines if line.split()[0] == f"{kind}:")
+    return sum(map(int, values))
 
 
 @pytest.mark.parametrize(
@@ -119,6 +129,7 @@ def test_page_reclaim_and_swapping_are_read_from_the_machine_and_from_groups_of_
     v2 = "anon 4096\npgscan 7\npgscan_direct 7\npgsteal 5\npgmajfault 1\n"
     assert memory.parse(v2, memory.OF_GROUP) == {"page_scans": 7, "page_steals": 5, "major_faults": 1}
     assert memory.parse("cache 1\npgmajfault 9\ntotal_pgmajfault 9\n", memory.OF_GROUP) == {"major_faults": 9}
+    assert memory.parse("pswpin max\npswpout 2", memory.OF_GROUP) == {"swap_out_pages": 2}
 
 
 def test_a_memory_limit_that_was_reached_is_counted_in_both_versions() -> None:

@@ -18,8 +18,10 @@ from tare.node.cgroups import MARK, Group, Hierarchy
 
 NODE = make_node(pid=os.getpid())
 PLACE = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
-SHARED_FILES = ("dev", "snmp", "netstat", "stat", "softnet_stat", "softirqs")
+SHARED_FILES = ("dev", "snmp", "netstat", "stat", "softnet_stat")
 """What a reading in turns takes from a node whose namespace has ranks; connection tracking is not everywhere."""
+MACHINE_FILES = 2
+"""Those of them that are the machine's."""
 
 
 @pytest.fixture
@@ -83,6 +85,51 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[
     finally:
         for each in (one, other):
             each.close()
+        shared.close()
+
+
+def test_a_launch_on_a_labs_node_begins_with_what_was_read_when_the_last_one_there_ended(counted: Counter[str]) -> None:
+    shared, machine = Sources(), Sources()
+    one, other = (Reader([PLACE], shared=shared, machine=machine) for _ in range(2))
+    try:
+        for each in (one, other):
+            each.read()
+        one.take(whole=False, moment=7)
+        after = one.take(whole=False, moment=9, since=0)
+        counted.clear()
+        before = other.take(whole=False, moment=12, since=7)
+        assert counted["answer"] == 0, "another node was used in the meantime"
+        assert MACHINE_FILES <= counted["pread"] < len(SHARED_FILES), "one may be longer than a block"
+        of_node, of_machine = after.layout.of_node, len(after.contents) - MACHINE_FILES
+        assert [a is b for a, b in zip(after.contents, before.contents, strict=True)][:of_node] == [True] * of_node
+        assert before.layout.of_node <= of_machine
+        counted.clear()
+        other.take(whole=False, moment=15)
+        assert counted["answer"] == 1, "at its end the node is read"
+        counted.clear()
+        one.take(whole=False, moment=15, since=7)
+        assert not counted
+        one.take(whole=False, moment=20, since=16)
+        assert counted["answer"] == 1, "others may have used the node before the first moment of a series"
+    finally:
+        for each in (one, other):
+            each.close()
+        for every in (shared, machine):
+            every.close()
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_what_others_may_use_is_always_read_when_a_launch_begins(is_shared: bool, counted: Counter[str]) -> None:
+    of_machine = HostWatch(node=make_node(pid=0, group=Group(path="", hierarchies=())), pid=0, watches=())
+    shared = Sources()
+    reader = Reader([of_machine], shared=shared) if is_shared else Reader([PLACE])
+    try:
+        reader.take(moment=7)
+        counted.clear()
+        reader.take(whole=False, moment=9, since=7)
+        assert (counted["answer"], counted["pread"] >= len(SHARED_FILES) - 1) == (1, True)
+    finally:
+        reader.close()
         shared.close()
 
 

@@ -124,9 +124,11 @@ def test_what_happens_between_sections_is_not_counted() -> None:
 
 def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> None:
     moments: list[Moment] = []
+    begun: list[bool] = []
 
-    def take(moment: Moment, *, whole: bool) -> Reading:
+    def take(moment: Moment, *, whole: bool, begins: bool = False) -> Reading:
         moments.append(moment)
+        begun.append(begins)
         return Reading(moment=moment, nodes=())
 
     cell = SimpleNamespace(workload=SimpleNamespace(time_limit_s=1.0))
@@ -144,6 +146,8 @@ def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> No
     assert second[0] is first[1], "nothing ran between them"
     assert second[1] is moment
     assert len({each.number for each in moments}) == 3
+    assert {each.since for each in moments} == {moments[0].number}, "all are of one series"
+    assert begun == [True, False] * 2
     assert [each.site_s for each in moments] == [1.0, 2.0, 2.0, 4.0]
 
 
