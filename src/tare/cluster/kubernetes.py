@@ -15,7 +15,7 @@ from tare.cluster.needs import Needs
 from tare.kubernetes import api, making, nodes
 from tare.kubernetes.api import Api
 from tare.kubernetes.nodes import KubernetesMachine
-from tare.model import Environment, KubernetesSpec, LabSpec, Launching, Placement, Sides
+from tare.model import Environment, KubernetesSpec, LabSpec, Placement, Sides
 from tare.model.topology import NodeCores, Topology
 from tare.node import marked
 from tare.node_service import site_folder
@@ -23,8 +23,6 @@ from tare.node_service import site_folder
 
 def refuse_in_pods(environment: Environment, placement: Placement) -> str | None:
     """Return why pods of a Kubernetes cannot be an environment in a placement, or None."""
-    if environment.launch is not Launching.EXEC:
-        return f"launch: {environment.launch} is not possible in pods of a Kubernetes: use launch: exec"
     if environment.link or environment.daemon:
         return "a Kubernetes leaves its nodes as they are: remove link and daemon, or use cluster: lab"
     if environment.sides is not Sides.BOTH:

@@ -33,12 +33,14 @@ class Inside:
     """How a launcher starts in the first host of a job, not on the head, because only there it reaches the others.
 
     `entry` is how the head enters the host, `agent` the path of the launcher's agent there, and `folder` one there for
-    temporary files. The launcher's connections use the data network.
+    temporary files. The launcher's connections use the data network. `rank` is the path of a program on every host by
+    which ranks enter their containers; its first argument is how many ranks a container has.
     """
 
     entry: Entry
     agent: str
     folder: str
+    rank: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

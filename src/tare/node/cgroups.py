@@ -65,7 +65,7 @@ class Group:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of these folders, which takes less time."""
-        return tuple(os.path.join(h.mountpoint, h.base, MARK, self.path) for h in self.hierarchies)
+        return tuple(os.path.join(h.mountpoint, h.base, h.below, self.path) for h in self.hierarchies)
 
     @property
     def version(self) -> int:
