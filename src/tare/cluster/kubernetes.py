@@ -24,8 +24,6 @@ from tare.node_service import site_folder
 
 def refuse_in_pods(environment: Environment, placement: Placement) -> str | None:
     """Return why pods of a Kubernetes cannot be an environment in a placement, or None."""
-    if environment.launch not in (Launching.EXEC, Launching.MPIJOB):
-        return f"launch: {environment.launch} is not possible in pods of a Kubernetes: use launch: exec, or mpijob"
     if environment.launch is Launching.MPIJOB and (placement.cpus_per_container or placement.memory_per_container):
         return "no limits can be set for the workers of an MPIJob: leave them out, or use launch: exec"
     if environment.link or environment.daemon:

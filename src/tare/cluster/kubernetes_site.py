@@ -8,8 +8,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,10 +28,11 @@ from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.kubernetes.making import Making
 from tare.kubernetes.mpi_jobs.run import MpiJobs
 from tare.kubernetes.mpi_jobs.site import JobsOfSite, Names, no_names
-from tare.kubernetes.node import KubernetesNode
+from tare.kubernetes.node import MOST_AT_ONCE, KubernetesNode
 from tare.kubernetes.nodes import KubernetesMachine
+from tare.kubernetes.pod_service import key_of
 from tare.kubernetes.pods import Pods
-from tare.kubernetes.relay import Relay
+from tare.kubernetes.relay import Relay, rank_of
 from tare.launch import Entry
 from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.launch.job import Inside
@@ -40,6 +43,7 @@ from tare.node.owners import owner
 from tare.node_service import NodeService, site_folder
 from tare.node_service.sides import Side
 from tare.remote.timing import RENEWED_S
+from tare.runtimes.kubernetes import CONTAINER, numbered
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -84,17 +88,27 @@ class KubernetesSite:
         pods = {side.pod.host or side.pod.node.name: side.pod.name for side in sides}
         told = ("env", f"{marked.RUN}={self.name}", f"{marked.LAUNCH}={self.folder}/{study}")
 
-        def start(words: list[str]) -> tuple[str, list[str]]:
+        def start(pod: str, words: list[str]) -> tuple[str, list[str]]:
+            if found := rank_of(words):
+                number, begins = found
+                return key_of(pod, numbered(CONTAINER, number)), begins
             host, command = read_request(words)
             return pods[host], [*told, "/bin/sh", "-c", command]
 
-        relay = Relay(self.gate, first.name, str(self.folder), start)
+        folder, relays = str(self.folder), list[Relay]()
+
+        def listen(pod: str) -> None:
+            relays.append(Relay(self.gate, pod, folder, partial(start, pod)))
+
         try:
-            folder = str(self.folder)
+            with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+                asking = (side.pod.name for side in sides if side is sides[0] or side.containers)
+                list(pool.map(listen, asking))
             entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
-            yield Inside(entry=entry, agent=f"{folder}/agent", folder=folder)
+            yield Inside(entry=entry, agent=f"{folder}/agent", folder=folder, rank=f"{folder}/rank")
         finally:
-            relay.close()
+            for relay in relays:
+                relay.close()
 
     def described(self) -> Mapping[str, Any]:
         seen = [each for service in self.services.values() for each in service.seen()]

@@ -110,10 +110,9 @@ class Reader:
             watch for host in self._hosts for watch in host.watches if self._counts(watch) or ":" in watch.interface
         )
         self._groups = {
-            (self._node.machine, host.place, group.path): _files_of(group)
+            (self._node.machine, host.place, group.path or (str(number) if number else "")): _files_of(group)
             for host in self._hosts
-            for group in host.groups
-            if group.hierarchies
+            for number, group in enumerate(each for each in host.groups if each.hierarchies)
         }
         self._layouts: dict[bool, Layout] = {}
         self._lacking: tuple[str, ...] | None = None

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tare.kubernetes.manifests import PodSpec
 from tare.model import Environment, KubernetesSpec, Launching, Placement
 from tare.networks import HOST
-from tare.node_service.geometry import pods_per_node
+from tare.node_service.geometry import enters_containers, pods_per_node
 from tare.node_service.order import Order
 
 TAG: Final = "tare"
@@ -59,6 +59,7 @@ class Making:
                 resources=pairs(settings.resources),
                 annotations=pairs(settings.annotations),
                 fields=fields_of(settings),
+                containers=containers_of(environment, order.placement),
             )
             for host in hosts_of(environment, order.placement, node)
         )
@@ -75,9 +76,15 @@ def hosts_of(environment: Environment, placement: Placement, node: str) -> tuple
     return tuple(f"{node}c{number}" for number in range(count)) if apart else (node,)
 
 
+def containers_of(environment: Environment, placement: Placement) -> int:
+    """Return the number of containers for ranks in a pod."""
+    return placement.containers_per_node if enters_containers(environment, placement) else 1
+
+
 def asked(environment: Environment, placement: Placement, *, exclusive: bool) -> tuple[float, str]:
-    """Return the CPUs and the memory that a pod's ranks ask for; 0 and "" if they take what is there."""
-    ranks = placement.ranks_per_node // pods_per_node(environment, placement)
+    """Return the CPUs and the memory that a container of ranks asks for; 0 and "" if they take what is there."""
+    each = pods_per_node(environment, placement) * containers_of(environment, placement)
+    ranks = placement.ranks_per_node // each
     cpus = placement.cpus_per_container or (float(ranks * placement.threads_per_rank) if exclusive else 0.0)
     memory = placement.memory_per_container
     return cpus, str(memory) if memory else ""

@@ -1,8 +1,9 @@
 """Describe the objects that a study makes: a namespace, pods, and what limits them. Pure.
 
 A pod has two containers: `ranks` from the study's image, which is left as it is, and `node`, the service that looks at
-the pod from inside. They share the pod's network and processes. Where the ranks ask for cores or memory, requests equal
-limits in both, so that where the kubelet's CPU manager is static the ranks get cores of their own.
+the pod from inside. There are several of ranks where the placement says so. All share the pod's network, processes and
+shared memory. Where the ranks ask for cores or memory, requests equal limits in all, so that where the kubelet's CPU
+manager is static the ranks get cores of their own.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tare.runtimes.kubernetes import FIRST
+from tare.runtimes.kubernetes import CONTAINER, FIRST, numbered
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MARK: Final = "tare"
 RUN: Final = "tare.invalid/run"
 SLOT: Final = "tare.invalid/slot"
 SELECTOR: Final = f"{MANAGED_BY}={MARK}"
-RANKS: Final = "ranks"
+RANKS: Final = CONTAINER
 NODE: Final = "node"
 ENDS_S: Final = 0
 STAY: Final = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
@@ -31,9 +32,10 @@ NODE_MEMORY: Final = "256Mi"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSpec:
-    """A pod of a study on the Kubernetes node `node`. Both containers share /tmp, where the run's folder is.
+    """A pod of a study on the Kubernetes node `node`. All containers share /tmp, where the run's folder is.
 
-    `image` is the ranks', `node_image` the service's. `cpus` and `memory` are those of the ranks (0 and "": as it is).
+    `image` is the ranks', `node_image` the service's. `containers` is the number of those for ranks, and `cpus` and
+    `memory` are what each of them has (0 and "": as it is).
     `host_network` is the node's own network, `runtime_class` a class of the cluster ("": the usual one), `annotations`
     what the user adds, as further networks. `shared_memory` is the size of /dev/shm ("": half of the node's memory).
     `fields` are further fields of the pod's `spec`, such as tolerations.
@@ -58,6 +60,12 @@ class PodSpec:
     annotations: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
     user: int | None = None
+    containers: int = 1
+
+    @property
+    def of_ranks(self) -> tuple[str, ...]:
+        """Return the names of the containers for ranks."""
+        return tuple(numbered(RANKS, number) for number in range(self.containers))
 
 
 def namespace(name: str, run: str, owner: Mapping[str, str]) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def pod(spec: PodSpec) -> dict[str, Any]:
         "shareProcessNamespace": True,
         "nodeSelector": {"kubernetes.io/hostname": spec.node},
         "securityContext": _security(spec.user),
-        "containers": [_ranks(spec), _node(spec)],
+        "containers": [*(_ranks(spec, number) for number in range(spec.containers)), _node(spec)],
         "volumes": [_in_memory("shm", spec.shared_memory), _in_memory("tmp", TEMPORARY)],
     }
     if spec.host_network:
@@ -147,17 +155,17 @@ def _security(user: int | None) -> dict[str, Any]:
     return {"seccompProfile": {"type": "RuntimeDefault"}, **as_user}
 
 
-def _ranks(spec: PodSpec) -> dict[str, Any]:
+def _ranks(spec: PodSpec, number: int) -> dict[str, Any]:
     wanted = {
         **({"cpu": f"{spec.cpus:g}"} if spec.cpus else {}),
         **({"memory": spec.memory} if spec.memory else {}),
         **spec.resources,
     }
     return {
-        "name": RANKS,
+        "name": numbered(RANKS, number),
         "image": spec.image,
         "imagePullPolicy": spec.pull_policy,
-        "command": ["/bin/sh", "-c", STAY, FIRST],
+        "command": ["/bin/sh", "-c", STAY, numbered(FIRST, number)],
         **({"env": [_variable(text) for text in spec.variables]} if spec.variables else {}),
         **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
         "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],

@@ -21,10 +21,10 @@ from tare.kubernetes.manifests import PodSpec
 from tare.kubernetes.mpi_jobs.counts import JobCounts
 from tare.kubernetes.mpi_jobs.script import Counted
 from tare.kubernetes.pod_networks import on_node
-from tare.kubernetes.pod_service import PodService
+from tare.kubernetes.pod_service import PodService, key_of
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.session import Container, Doorway
-from tare.model import Launching
+from tare.model import Launching, Placement
 from tare.node import Endpoint, Node, Watch, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
@@ -40,7 +40,7 @@ GONE: Final = (
 )
 MOST_AT_ONCE: Final = 16
 SHELLS: Final = 2
-"""How many shells wait in each container of ranks: the first pod of a job starts its launcher and a daemon."""
+"""How many shells wait in a pod's first container: that of a job's first pod starts its launcher and a daemon."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,10 +114,10 @@ class KubernetesNode:
         deployment = self._deployments[study]
         objects = self._pods.wait(deployment.names)
         for number, spec in enumerate(deployment.specs):
-            for key, container in ((spec.name, manifests.RANKS), (f"{spec.name}/{manifests.NODE}", manifests.NODE)):
+            for container in (*spec.of_ranks, manifests.NODE):
                 place = Container(namespace=spec.namespace, pod=spec.name, name=container)
-                self._gate.add(key, Doorway(self._pods.api, place))
-            self._gate.prepare({spec.name: SHELLS})
+                self._gate.add(key_of(spec.name, container), Doorway(self._pods.api, place))
+            self._gate.prepare(shells(spec, deployment.order.placement))
             deployment.services.append(
                 PodService(
                     node=self.node, number=number, spec=spec, gate=self._gate, pods=self._pods,
@@ -161,8 +161,8 @@ class KubernetesNode:
                 service.close()
             deployment.services.clear()
             for spec in deployment.specs:
-                self._gate.remove(spec.name)
-                self._gate.remove(f"{spec.name}/{manifests.NODE}")
+                for container in (*spec.of_ranks, manifests.NODE):
+                    self._gate.remove(key_of(spec.name, container))
         if phase is Phase.PREPARED:
             del self._deployments[study]
             with suppress(Unreachable):  # they end with their namespace
@@ -205,7 +205,8 @@ class KubernetesNode:
             counted = on_node.counted(deployment.passes, self._interfaces())
             found = {(self.node.machine, on_node.OF_NODE, name): counts for name, counts in counted.items()}
             values = replace(values, interfaces={**values.interfaces, **found})
-        self._gate.prepare({spec.name: SHELLS for spec in deployment.specs})
+        for spec in deployment.specs:
+            self._gate.prepare(shells(spec, deployment.order.placement))
         values, deployment.jobs = deployment.jobs.added_to(values), deployment.jobs.settled()
         return values
 
@@ -298,3 +299,10 @@ class KubernetesNode:
 
     def _services(self, study: str) -> Iterator[PodService]:
         yield from self._deployments[study].services
+
+
+def shells(spec: PodSpec, placement: Placement) -> dict[str, int]:
+    """Return how many shells wait in each container of ranks: each rank of a further container is started in one."""
+    first, *further = spec.of_ranks
+    ranks = placement.ranks_per_node // placement.containers_per_node
+    return {key_of(spec.name, first): SHELLS, **{key_of(spec.name, each): ranks for each in further}}

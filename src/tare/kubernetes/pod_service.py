@@ -12,12 +12,13 @@ from tare.counters.monitor import CounterValues
 from tare.errors import InfrastructureError
 from tare.kubernetes.describe import Seen
 from tare.kubernetes.gate import Gate
-from tare.kubernetes.manifests import NODE, PodSpec
+from tare.kubernetes.manifests import NODE, RANKS, PodSpec
 from tare.kubernetes.pods import Pods
 from tare.model import Environment, Launching, Placement, Sides
 from tare.node import Nic, Node, Watch, Wired
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
+from tare.node_service.geometry import enters_containers
 from tare.node_service.order import Files, Order
 from tare.node_service.sides import Side
 from tare.remote.archive import packed
@@ -53,7 +54,7 @@ class PodService:
             raise InfrastructureError(f"pod {self.spec.name} is on {there}, not on {self.spec.node}")
         name = self.spec.name
         log = self._folder / f"{name}.log"
-        connect = (*self._gate.argv(f"{name}/{NODE}"), "/bin/sh", "-c")
+        connect = (*self._gate.argv(key_of(name, NODE)), "/bin/sh", "-c")
         self._conversation = Conversation(name, connect, log, self._explain)
         machine = self._conversation.begin(packed(compiled=True), CACHE)
         self._interfaces = machine.interfaces
@@ -78,7 +79,10 @@ class PodService:
                 number=self._number,
                 enter=self._gate.argv(name),
                 container=name,
+                outside=self._gate.argv(name),
             ),
+            containers=tuple(replace(each, enter=self._gate.argv(key_of(name, each.name))) for each in side.containers),
+            session=str(self._folder) if side.containers else "",
         )
 
     def _inner(self, name: str, machine: Machine, address: str) -> Node:
@@ -176,9 +180,17 @@ class PodService:
         return self._pods.ended(self.spec.name) or (lines[-1][:300] if lines else "the stream to it was closed")
 
 
+def key_of(pod: str, container: str) -> str:
+    """Return the name by which the gate knows a container; the first one of ranks stands for the pod."""
+    return pod if container == RANKS else f"{pod}/{container}"
+
+
 def _inner_order(order: Order, node: Node) -> Order:
-    """Return what the service in a pod is asked: to look at its one container."""
+    """Return what the service in a pod is asked: to look at its containers of ranks."""
     environment = order.environment
+    together = Placement(nodes=1, ranks_per_node=order.placement.ranks_per_node)
+    if enters_containers(environment, order.placement):
+        together = replace(order.placement, nodes=1)
     return Order(
         study=order.study,
         slot=order.slot,
@@ -192,7 +204,7 @@ def _inner_order(order: Order, node: Node) -> Order:
             sides=Sides.BOTH,
             launch=Launching.EXEC,
         ),
-        placement=Placement(nodes=1, ranks_per_node=order.placement.ranks_per_node),
+        placement=together,
         nodes=(node,),
         nic=0,
         hosts=order.hosts,

@@ -2,14 +2,14 @@
 
 The launcher calls a small shell script as if it were rsh. The script leaves the request in its pod's folder and waits;
 a stream that the head keeps open reads the requests and takes back the exit statuses. Nothing listens on a network, and
-no pod has a token for the API.
+no pod has a token for the API. Ranks of a pod's further containers are started in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from tare.errors import InfrastructureError
@@ -28,8 +28,51 @@ exit "${status:-125}"
 """
 """The launcher's agent. A command of a launcher has no line breaks."""
 
-MAKES: Final = 'mkdir -p "$0" && printf %s "$1" > "$0/agent" && chmod 700 "$0/agent" || exit 1\n'
-"""Writes the agent into the folder."""
+RANK: Final = """#!/bin/sh
+# tare: starts a rank in its own container of the pod; the first argument is how many ranks a container has
+tare_each=$1 tare_rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$PMI_LOCAL_RANK}}
+: "${tare_rank:?no MPI told the local rank}"
+shift
+[ "$tare_rank" -ge "$tare_each" ] || exec "$@"
+tare_own=${0%/*}/rank.$$
+rm -f "$tare_own".*
+mkfifo "$tare_own.out" "$tare_own.err" || exit 125
+tare_words=0
+for tare_word; do tare_words=$((tare_words + 1)); export "tare_word_$tare_words=$tare_word"; done
+export tare_words
+export -p > "$tare_own.variables"
+cat "$tare_own.out" & out=$!
+cat "$tare_own.err" >&2 & errors=$!
+trap '[ -s "$tare_own.pid" ] && kill "$(cat "$tare_own.pid")"; exit 143' HUP INT TERM
+"${0%/*}/agent" --rank $((tare_rank / tare_each)) "$tare_own" & asked=$!
+wait $asked
+status=$?
+[ -s "$tare_own.pid" ] || kill $out $errors
+wait $out $errors
+rm -f "$tare_own".*
+exit $status
+"""
+"""The ranks' wrapper. What a rank prints takes a pipe to it, so that the API is in no rank's way."""
+
+BEGINS: Final = """exec < /dev/null > "$0.out" 2> "$0.err"
+echo $$ > "$0.pid"
+. "$0.variables"
+tare_word=1 tare_last=$tare_words
+while [ $tare_word -le $tare_last ]; do
+  eval "set -- \\"\\$@\\" \\"\\$tare_word_$tare_word\\""
+  unset "tare_word_$tare_word"
+  tare_word=$((tare_word + 1))
+done
+unset tare_words
+exec "$@"
+"""
+"""Becomes the rank in its container. The argument is what names of files with its variables and words begin with."""
+
+MAKES: Final = (
+    'mkdir -p "$0" && printf %s "$1" > "$0/agent" && printf %s "$2" > "$0/rank" '
+    '&& chmod 700 "$0/agent" "$0/rank" || exit 1\n'
+)
+"""Writes the agent and the ranks' wrapper into the folder."""
 
 LISTENS: Final = """cd "$0" || exit 1
 rm -f asks; mkfifo asks || exit 1
@@ -47,8 +90,18 @@ READY_S: Final = 30.0
 LONGEST: Final = 1 << 20
 """The most bytes of a request: a pod is not trusted with the head's memory."""
 
+OF_RANK: Final = "--rank"
+"""Begins what the wrapper asks: to start a rank in the container of a number."""
+
 Start = Callable[[list[str]], tuple[str, list[str]]]
-"""Turns the words of a launcher's agent into a pod and a command."""
+"""Turns the words of a launcher's agent into a pod, or a container by its name in the gate, and a command."""
+
+
+def rank_of(words: Sequence[str]) -> tuple[int, list[str]] | None:
+    """Return the number of a rank's container and the command that becomes the rank; None if no rank asks."""
+    if len(words) != 3 or words[0] != OF_RANK or not words[1].isdecimal():
+        return None
+    return int(words[1]), ["/bin/sh", "-c", BEGINS, words[2]]
 
 
 class Relay:
@@ -61,7 +114,7 @@ class Relay:
         self._left = bytearray()
         self._heard = threading.Event()
         script = f"exec 3<&0; {MAKES}{LISTENS}"
-        self._session = cast("Session", gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT)))
+        self._session = cast("Session", gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT, RANK)))
         threading.Thread(target=self._listen, name="relay", daemon=True).start()
         if not self._heard.wait(READY_S) or not self._session.is_open:
             self.close()

@@ -118,7 +118,8 @@ class Launch:
 
     `head` is the argv prefix that starts the launcher in its place, `launcher` its argv without the programs,
     `contexts` what the ranks run, in order of ranks. `master` is how to enter the launcher's host if the launcher does
-    not start on the head.
+    not start on the head. `wrapper` is the argv prefix by which ranks enter their containers if `tare-agent` is not
+    there.
     """
 
     head: tuple[str, ...]
@@ -126,6 +127,7 @@ class Launch:
     hosts: tuple[Host, ...]
     contexts: tuple[Context, ...]
     master: Entry | None = None
+    wrapper: tuple[str, ...] = ()
 
     def agent(self, host: str) -> Entry | None:
         """Return how the launcher starts its daemon on a host."""
@@ -142,12 +144,12 @@ class Launch:
 
     @property
     def wraps_ranks(self) -> bool:
-        """Return whether ranks are started through `tare-agent --rank`."""
+        """Return whether ranks are started through `tare-agent --rank`, or the launch's `wrapper`."""
         return any(not entry.is_empty for host in self.hosts for entry in host.enter)
 
     def argv(self, agent_program: str) -> tuple[str, ...]:
         """Return the whole command line; `agent_program` is the path of tare-agent."""
-        wrapper = (agent_program, "--rank") if self.wraps_ranks else ()
+        wrapper = (self.wrapper or (agent_program, "--rank")) if self.wraps_ranks else ()
         parts: list[str] = []
         for context in self.contexts:
             parts += [":"] if parts else []

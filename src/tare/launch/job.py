@@ -34,13 +34,15 @@ class Inside:
 
     `entry` is how the head enters the host, `agent` the path of the launcher's agent there, and `folder` one there for
     temporary files. The launcher's connections use the data network. `took` returns the seconds from the beginning of
-    the last launch until each step of its own, where a launch has such steps.
+    the last launch until each step of its own, where a launch has such steps. `rank` is the path of a program on every
+    host by which ranks enter their containers; its first argument is how many ranks a container has.
     """
 
     entry: Entry
     agent: str
     folder: str
     took: Callable[[], Mapping[str, float]] | None = None
+    rank: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

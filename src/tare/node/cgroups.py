@@ -69,7 +69,7 @@ class Group:
 
     def name_in(self, hierarchy: Hierarchy) -> str:
         """Return the name of the group's folder in a hierarchy."""
-        return os.path.join(hierarchy.mountpoint, hierarchy.base, MARK, self.path)
+        return os.path.join(hierarchy.mountpoint, hierarchy.base, hierarchy.below, self.path)
 
     @property
     def version(self) -> int:

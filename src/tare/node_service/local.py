@@ -223,7 +223,7 @@ def watch_of(side: Side) -> HostWatch:
         pid=side.pod.pid,
         watches=side.endpoint.watches,
         host=side.pod.host,
-        groups=tuple({group.path: group for group, _ in groups_of(side)}.values()),
+        groups=tuple(dict.fromkeys(group for group, _ in groups_of(side))),
     )
 
 

@@ -54,7 +54,7 @@ class Maker:
         runtime = RUNTIMES[environment.runtime]
         request = self._request(number)
         request = replace(request, state=stack.enter_context(state_folder(self.folder, order.slot, node, number)))
-        if runtime.makes_containers and enters_containers(environment, placement):
+        if runtime.makes_containers and not runtime.by_cluster and enters_containers(environment, placement):
             session = session_folder(self.folder, order.slot, node, request.host)
             request = replace(request, session=stack.enter_context(session))
         pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)

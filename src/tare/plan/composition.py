@@ -149,6 +149,8 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
             return "the data network reaches from pod to pod only: control: data needs launch: ssh"
         if environment.ssh_port:
             return f"ssh_port has no effect with launch: {way}: use launch: ssh"
+    if runtime.by_cluster and way not in (Launching.EXEC, Launching.MPIJOB):
+        return f"launch: {way} is not possible in pods of {runtime.name}: use launch: exec, or mpijob"
     if runtime.one_container and enters_containers(environment, placement):
         return f"a pod of {environment.runtime} is one container: use containers_per_node: 1 and launch: exec"
     if way is Launching.EXEC:

@@ -65,7 +65,8 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     )
     launch = launch_of(job, environment)
     if up.inside is not None:
-        return replace(launch, master=up.inside.entry)
+        each = launch.hosts[0].ranks // (len(up.sides[0].containers) or 1)
+        return replace(launch, master=up.inside.entry, wrapper=(up.inside.rank, str(each)))
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
 
 

@@ -1,12 +1,13 @@
 """`kubernetes`: pods that a Kubernetes makes. This module describes one from inside, where a node's service runs.
 
-A pod has two containers that share network and processes: the ranks', which is left as it is, and the service's. So
-the service finds the ranks' container by its first process, and reads its cgroup through it.
+A pod has one container for ranks, or several, which are left as they are, and the service's. All share network,
+processes and shared memory. So the service finds a container of ranks by its first process, and reads its cgroup
+through it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -14,12 +15,14 @@ from typing import Final
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.errors import InfrastructureError
-from tare.node import Pod
+from tare.node import Container, Pod
 from tare.node.cgroups import Group, Hierarchy
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 FIRST: Final = "tare-ranks"
 """The last word of the command line of the first process in the ranks' container."""
+CONTAINER: Final = "ranks"
+"""The name of the ranks' container; further ones end with their number."""
 
 
 class Kubernetes(Runtime):
@@ -28,7 +31,6 @@ class Kubernetes(Runtime):
     name = "kubernetes"
     by_cluster = True
     holds_containers = True
-    one_container = True
     isolates_devices = True
     daemon = "containerd, as root"
     start_s = 0.6
@@ -58,13 +60,33 @@ class Kubernetes(Runtime):
             join_groups=False,
         )
 
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        found = []
+        for number in range(len(cores)):
+            name, pid = numbered(CONTAINER, number), first_process(number)
+            if pid is None:
+                raise InfrastructureError(f"the container {name} of {pod.name} is not running")
+            found.append(
+                Container(name=name, enter=(), carry=True, group=group_of(pid), keepers=frozenset({pid}), pid=pid)
+            )
+        yield tuple(found)
 
-def first_process(proc: Path = Path("/proc")) -> int | None:
-    """Return the first process of the ranks' container in the pod of this process, or None."""
+
+def numbered(name: str, number: int) -> str:
+    """Return what is called `name` in a pod's first container of ranks, as it is called in that of a number."""
+    return f"{name}-{number}" if number else name
+
+
+def first_process(number: int = 0, proc: Path = Path("/proc")) -> int | None:
+    """Return the first process of the container of ranks of this number in the pod of this process, or None."""
+    mark = numbered(FIRST, number).encode()
     for entry in proc.iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if (entry / "cmdline").read_bytes().split(b"\0")[-2:-1] == [FIRST.encode()]:
+                if (entry / "cmdline").read_bytes().split(b"\0")[-2:-1] == [mark]:
                     return int(entry.name)
     return None
 

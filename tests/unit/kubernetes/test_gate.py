@@ -168,4 +168,4 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
     assert sorted(words[:1] for words in asked) == [["n1"]] * 6 + [["nowhere"]]
     relay.close()
     left = sorted(path.name for path in folder.iterdir())
-    assert left == ["agent", "asks"], "nothing of a request stays"
+    assert left == ["agent", "asks", "rank"], "nothing of a request stays"

@@ -80,6 +80,7 @@ class Recorded:
     daemon_nodes: tuple[Node, ...] = (node(0, "d"), node(1, "d"))
     needs_daemon: bool = False
     makes_containers: bool = True
+    by_cluster: bool = False
     pods_are_hosts: bool = True
     pods_share_nic: bool = True
     folder: Path = Path("/run/tare/lab")
