@@ -20,11 +20,13 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/p
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
+# The files whose tests say that they need a Kubernetes.
+KUBERNETES_TESTS = $(shell grep -l '"kubernetes"' tests/integration/test_*.py)
 
-.PHONY: help setup demo test test-long test-faults explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-long test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what running studies needs
 	@tools/bootstrap run
@@ -57,6 +59,11 @@ test-faults: ## play each fault three times on real clusters and print the table
 	@rm -f results/faults.jsonl
 	@status=0; $(ROOT_ENV) $(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS) || status=$$?; \
 	$(BIN)/python tools/reliability_page.py results/faults.jsonl; exit $$status
+
+test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a skipped test fails
+	@tools/bootstrap test
+	@tools/networks etcd flannel kubernetes mpi-operator
+	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest $(KUBERNETES_TESTS) $(PYTEST_ARGS)
 
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
 	@tools/bootstrap test

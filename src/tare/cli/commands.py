@@ -262,7 +262,9 @@ def plan_text(plan: Plan) -> str:
     takes = duration(estimate_s(plan))
     rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
     if repeat.turns > 1 and any(cell.workload.kernels for cell in cells):
-        rounds += f", kernels in {repeat.turns} turns"
+        in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
+        alone = "launches one after the other (pods take no turns)"
+        rounds += f", kernels in {repeat.turns} turns" if in_turns else f", {alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {takes}",

@@ -162,6 +162,10 @@ class Cluster(ABC):
         """Return whether it makes pods itself, so that no runtime of a node's has containers on it."""
         return False
 
+    def takes_turns(self, spec: LabSpec) -> bool:
+        """Return whether launches of kernels can take turns: their ranks reach a socket of the head."""
+        return not self.makes_pods(spec)
+
     @property
     def is_fake(self) -> bool:
         """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""

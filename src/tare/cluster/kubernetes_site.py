@@ -42,13 +42,13 @@ from tare.node.cgroups import Group
 from tare.node.owners import owner
 from tare.node_service import NodeService, site_folder
 from tare.node_service.sides import Side
-from tare.remote.timing import RENEWED_S
+from tare.remote.timing import RENEWED_S, scaled
 from tare.runtimes.kubernetes import CONTAINER, numbered
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-GONE_S: Final = 90.0
+GONE_S: Final = scaled(90.0)
 PAUSE_S: Final = 0.2
 NAMESPACES: Final = "/api/v1/namespaces"
 
@@ -310,6 +310,8 @@ def remove_namespace(api: Api, name: str) -> None:
         for each in found.get("status", {}).get("conditions", ())
         if each.get("status") == "True"
     )
+    pods = Pods(api=api, namespace=name)
+    why = pods.held(pods.listed()) or why
     raise InfrastructureError(
         f"the namespace {name} is not gone after {GONE_S:g} s" + (f": {why}" if why else ""),
         remedy="`tare clean` tries again; `kubectl get pods -A` shows pods that are stuck",

@@ -5,20 +5,26 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tare.errors import InfrastructureError, TareError
 from tare.kubernetes import manifests, reasons
 from tare.kubernetes.api import Api, ApiError
+from tare.remote.timing import scaled
 
 READY_S: Final = 180.0
 """How long pods may take: images are pulled in this time."""
-GONE_S: Final = 60.0
+NODE_S: Final = scaled(30.0)
+"""After so long the node of a pod that does not run is looked at."""
+GONE_S: Final = scaled(60.0)
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.3
 FORBIDDEN: Final = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"')
 """How the API server says which right is missing."""
+LIMITED: Final = re.compile(r"(?:maximum|minimum) \S+ usage per |limit to request ratio per ")
+"""How the API server says that a pod asks for what a LimitRange does not let one have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,28 +52,36 @@ class Pods:
 
     def wait(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Wait until pods run; return them by name. Raise `InfrastructureError` with the reason why one does not."""
-        until, pause = time.monotonic() + READY_S, FIRST_PAUSE_S
+        began, pause = time.monotonic(), FIRST_PAUSE_S
         ready: dict[str, dict[str, Any]] = {}
         while len(ready) < len(names):
             for name in names:
                 if name not in ready and reasons.is_ready(found := self.read(name)):
                     ready[name] = found
                 elif name not in ready:
-                    self._check(name, found, late=time.monotonic() > until)
+                    self._check(name, found, time.monotonic() - began)
             if len(ready) < len(names):
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
         return ready
 
-    def _check(self, name: str, pod: Mapping[str, Any], *, late: bool) -> None:
+    def _check(self, name: str, pod: Mapping[str, Any], waited_s: float) -> None:
         """Raise the reason for which a pod does not get ready, if there is one, or if it is late."""
+        late = waited_s > READY_S
         events = self.events(name) if late or reasons.is_slow(pod) else ()
         if trouble := reasons.waits_in_vain(pod, events):
             said, remedy = trouble
             raise InfrastructureError(f"pod {name} does not run: {said}", remedy=remedy)
+        if waited_s > NODE_S and (lost := self._lost_node(pod)):
+            raise InfrastructureError(f"pod {name} does not run: {lost}", remedy=reasons.SEE_NODE)
         if late:
             last = reasons.last_event(events)
             raise InfrastructureError(f"pod {name} does not run after {READY_S:g} s{last}")
+
+    def _lost_node(self, pod: Mapping[str, Any]) -> str | None:
+        """Return that the node of a pod is not ready, and why, or None."""
+        name = pod.get("spec", {}).get("nodeName")
+        return reasons.is_lost(ask(self.api, "GET", f"/api/v1/nodes/{name}", what=f"node {name}")) if name else None
 
     def read(self, name: str) -> dict[str, Any]:
         """Return a pod; raise `InfrastructureError` if it is gone."""
@@ -101,11 +115,25 @@ class Pods:
             if left:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
+        if left and (held := self.held(sorted(left))):
+            raise InfrastructureError(
+                f"the pods {', '.join(sorted(left))} are not removed after {GONE_S:g} s: {held}",
+                remedy="who set a finalizer removes it when its work is done: see whether that controller runs, then "
+                "`tare clean`",
+            )
         if left:
             raise InfrastructureError(
                 f"the pods {', '.join(sorted(left))} are not removed after {GONE_S:g} s",
                 remedy="a node that does not answer keeps them; `tare clean` tries again",
             )
+
+    def held(self, names: Sequence[str]) -> str:
+        """Return which finalizers keep pods that are being removed, "" if none do."""
+        found = []
+        for name in names:
+            with suppress(TareError):
+                found.append(self.read(name))
+        return "; ".join(said for each in found if (said := reasons.is_held(each)))
 
     def _delete(self, name: str) -> bool:
         try:
@@ -138,6 +166,8 @@ def remedy_of(error: ApiError) -> str:
         return "use fewer ranks, or ask for a larger quota"
     if "RuntimeClass" in error.message:
         return "see `kubectl get runtimeclasses`, or leave runtime_class out"
+    if LIMITED.search(error.message):
+        return "a LimitRange of the namespace says what one pod may ask for: ask for other cpus or memory"
     if error.status == 403:
         missing = FORBIDDEN.search(error.message)
         right = f"{missing['verb']} {missing['resource']}" if missing else "do it"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from tare.model.text import printable
@@ -33,7 +35,17 @@ ENDED: Final[Mapping[str, str]] = {
     "DeadlineExceeded": "its deadline has passed",
     "Terminated": "its node is shutting down",
 }
+SEE_NODE: Final = "see `kubectl describe node`; the next round tries again"
 LONGEST: Final = 300
+QUANTITIES: Final = re.compile(r"\.resources\.|\.sizeLimit$")
+"""Matches the paths of a pod's fields that are amounts."""
+SUFFIXES: Final[Mapping[str, Decimal]] = {
+    "": Decimal(1),
+    **{name: Decimal(1000) ** power for power, name in enumerate("num", -3)},
+    **{name: Decimal(1000) ** power for power, name in enumerate("kMGTPE", 1)},
+    **{f"{name}i": Decimal(1024) ** power for power, name in enumerate("KMGTPE", 1)},
+}
+QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([numkMGTPE]|[KMGTPE]i|)")
 
 
 def waits_in_vain(pod: Object, events: Sequence[Object] = ()) -> tuple[str, str] | None:
@@ -76,6 +88,22 @@ def has_ended(pod: Object) -> str | None:
     return None
 
 
+def is_lost(node: Object) -> str | None:
+    """Return that a node is not ready, with the reason that its conditions give, or None if it is."""
+    conditions = node.get("status", {}).get("conditions", ())
+    found: Object = next((each for each in conditions if each.get("type") == "Ready"), {})
+    if found.get("status") == "True":
+        return None
+    return _with(f"its node {node.get('metadata', {}).get('name', '?')} is not ready", found.get("message"))
+
+
+def is_held(pod: Object) -> str | None:
+    """Return which finalizers keep a pod that is being removed, or None."""
+    held = pod.get("metadata", {}).get("finalizers") or ()
+    name = pod.get("metadata", {}).get("name", "?")
+    return f"pod {name} has the finalizer {', '.join(map(printable, map(str, held)))}" if held else None
+
+
 def is_ready(pod: Object) -> bool:
     """Return whether all containers of a pod run."""
     status = pod.get("status", {})
@@ -84,8 +112,12 @@ def is_ready(pod: Object) -> bool:
 
 
 def differences(asked: Object, made: Object) -> tuple[str, ...]:
-    """Return what a webhook, a LimitRange or a default has changed in a pod: what was asked for and is not there."""
-    return tuple(_differences(asked.get("spec", {}), made.get("spec", {}), "spec"))
+    """Return what a webhook, a LimitRange or a default has changed in a pod.
+
+    That is what was asked for and is not there, and what was not asked for and ranks would feel.
+    """
+    wanted, found = asked.get("spec", {}), made.get("spec", {})
+    return (*_differences(wanted, found, "spec"), *_added_to_pod(wanted, found))
 
 
 def _differences(asked: Any, made: Any, path: str) -> Iterator[str]:
@@ -97,13 +129,55 @@ def _differences(asked: Any, made: Any, path: str) -> Iterator[str]:
         for number, value in enumerate(asked):
             own = named.get(str(value.get("name"))) if isinstance(value, Mapping) and "name" in value else made[number]
             yield from _differences(value, own, f"{path}[{number}]")
-    elif asked != made and not _same_quantity(asked, made):
+    elif asked != made and not (QUANTITIES.search(path) and _same_quantity(asked, made)):
         yield f"{path} is {_short(str(made))}, not {_short(str(asked))}"
 
 
-def _same_quantity(asked: Any, made: Any) -> bool:
-    """Return whether two values may be the same amount: the server writes quantities its own way."""
-    return isinstance(asked, str) and isinstance(made, str) and asked.rstrip("m") == made.rstrip("m") == asked
+def _added_to_pod(asked: Object, made: Object) -> Iterator[str]:
+    """Yield what was added to a pod's spec: containers, a runtime class, and fields of its own containers."""
+    yield from _added(asked, made, ("runtimeClassName", "securityContext"), "spec")
+    for kind in ("initContainers", "containers"):
+        wanted = {each.get("name"): (number, each) for number, each in enumerate(asked.get(kind) or ())}
+        for each in made.get(kind) or ():
+            if each.get("name") not in wanted:
+                yield f"spec.{kind}: {_short(each.get('name'))} ({_short(each.get('image'))}) was added"
+                continue
+            number, own = wanted[each["name"]]
+            yield from _added(own, each, ("resources", "env", "envFrom", "securityContext"), f"spec.{kind}[{number}]")
+
+
+def _added(asked: Object, made: Object, fields: Sequence[str], path: str) -> Iterator[str]:
+    """Yield what some fields have that was not asked for."""
+    for field in fields:
+        wanted = dict(_leaves(asked.get(field), f"{path}.{field}"))
+        for name, value in _leaves(made.get(field), f"{path}.{field}"):
+            if name not in wanted:
+                yield f"{name} is {_short(str(value))}, which was not asked for"
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values in an object, each with its path; a member of a list is named as it names itself."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, f"{path}.{key}")
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            named = each.get("name", number) if isinstance(each, Mapping) else number
+            yield from _leaves(each, f"{path}[{named}]")
+    elif value is not None:
+        yield path, value
+
+
+def _same_quantity(asked: object, made: object) -> bool:
+    """Return whether two values are the same amount: the server writes 0.5 as 500m, and 64000000 as 64M."""
+    amounts = [_amount(str(asked)), _amount(str(made))]
+    return amounts[0] is not None and amounts[0] == amounts[1]
+
+
+def _amount(text: str) -> Decimal | None:
+    """Return a quantity as a number, None if it is none."""
+    found = QUANTITY.fullmatch(text)
+    return Decimal(found[1]) * SUFFIXES[found[2]] if found else None
 
 
 def _containers(status: Object) -> Iterator[Object]:
@@ -115,6 +189,8 @@ def _to_schedule(condition: Object) -> str:
     message = str(condition.get("message", ""))
     if "Insufficient" in message:
         return "use fewer ranks a node, or free the nodes"
+    if any(f"node.kubernetes.io/{taint}" in message for taint in ("unreachable", "not-ready")):
+        return f"a node does not answer: {SEE_NODE}"
     if "taint" in message:
         return "add tolerations to the pod fields of the study"
     return "see `kubectl describe pod`"

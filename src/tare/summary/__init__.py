@@ -281,7 +281,7 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "rounds planned": repetition.rounds,
         "maximum rounds": repetition.max_rounds,
         "blocks per round": repetition.blocks_per_round,
-        "turns": repetition.turns,
+        "turns": _turns(trials) or repetition.turns,
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,
@@ -292,6 +292,11 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }
+
+
+def _turns(trials: Sequence[Trial]) -> int:
+    """Return the most turns that a launch took, 1 if each ran on its own; 0 if none has run."""
+    return max((int(trial.counters.get("turns", 1)) for trial in trials if trial.counters), default=0)
 
 
 def _workload_mpis(study: Study) -> dict[str, str]:

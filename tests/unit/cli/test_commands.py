@@ -17,6 +17,9 @@ from tare.errors import RefusedError
 from tare.feasibility import availability
 from tare.model import (
     Binding,
+    KernelSpec,
+    KubernetesSpec,
+    LabSpec,
     Placement,
     Plan,
     Repetition,
@@ -48,6 +51,16 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     marked = {line[4:].split("  (")[0]: line[2] for line in lines[4:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
     assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
+
+
+def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:
+    kernels = Workload(name="w", kernels=(KernelSpec(kernel="barrier"),))
+    plan = study(workloads=(kernels,), cluster="lab", repetition=Repetition(turns=10))
+    assert "block(s), up to 10 rounds, kernels in 10 turns: " in plan_text(plan)
+    pods = replace(plan.study, lab=LabSpec(kubernetes=KubernetesSpec(in_lab=True)))
+    said = plan_text(replace(plan, study=pods))
+    assert "rounds, launches one after the other (pods take no turns): " in said
+    assert "turns: " not in said
 
 
 # --- files and programs -------------------------------------------------------------------------------------------

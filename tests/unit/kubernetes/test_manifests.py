@@ -62,14 +62,52 @@ def test_what_a_webhook_changes_is_named_and_defaults_are_not() -> None:
     asked = pod(cpus=2)
     made = copy.deepcopy(asked)
     made["spec"] |= {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
-    made["spec"]["containers"].insert(0, {"name": "sidecar", "image": "mesh"})
+    made["spec"]["tolerations"] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+    for container in made["spec"]["containers"]:
+        container |= {"terminationMessagePath": "/dev/termination-log", "resources": container.get("resources", {})}
     assert reasons.differences(asked, made) == ()
+    made["spec"]["containers"].insert(0, {"name": "sidecar", "image": "mesh"})
+    added = "spec.containers: sidecar (mesh) was added"
+    assert reasons.differences(asked, made) == (added,)
     made["spec"]["containers"][1]["resources"]["limits"]["cpu"] = "1"
     made["spec"]["shareProcessNamespace"] = False
     assert reasons.differences(asked, made) == (
         "spec.shareProcessNamespace is False, not True",
         "spec.containers[0].resources.limits.cpu is 1, not 2",
+        added,
     )
+
+
+def test_what_a_cluster_adds_and_ranks_would_feel_is_named() -> None:
+    asked = pod(variables=("A=1",))
+    made = copy.deepcopy(asked)
+    made["spec"]["runtimeClassName"] = "gvisor"
+    made["spec"]["securityContext"]["runAsUser"] = 1000
+    made["spec"]["initContainers"] = [{"name": "mesh-init", "image": "mesh"}]
+    ranks = made["spec"]["containers"][0]
+    ranks["resources"] = {"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}}
+    ranks["env"].append({"name": "HTTP_PROXY", "value": "http://proxy"})
+    assert reasons.differences(asked, made) == (
+        "spec.runtimeClassName is gvisor, which was not asked for",
+        "spec.securityContext.runAsUser is 1000, which was not asked for",
+        "spec.initContainers: mesh-init (mesh) was added",
+        "spec.containers[0].resources.limits.cpu is 500m, which was not asked for",
+        "spec.containers[0].resources.requests.cpu is 100m, which was not asked for",
+        "spec.containers[0].env[HTTP_PROXY].name is HTTP_PROXY, which was not asked for",
+        "spec.containers[0].env[HTTP_PROXY].value is http://proxy, which was not asked for",
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "same"),
+    [("1.5", "1500m", True), ("64000000", "64M", True), ("2Gi", "2Gi", True), ("2Gi", "2G", False), ("1", "1m", False),
+     ("1E3", "1k", True), ("1Ki", "1024", True)],
+)  # fmt: skip
+def test_an_amount_that_the_server_writes_its_own_way_is_no_difference(asked: str, made: str, same: bool) -> None:
+    wanted, found = pod(memory=asked), pod(memory=made)
+    assert (reasons.differences(wanted, found) == ()) == same
+    named = reasons.differences(pod(variables=(f"A={asked}",)), pod(variables=(f"A={made}",)))
+    assert (named == ()) == (asked == made), "what is no amount is compared as it is written"
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -119,6 +157,10 @@ def test_what_an_unschedulable_pod_needs_is_said() -> None:
     assert trouble == (
         "no node can take the pod: 0/2 nodes: 2 Insufficient cpu", "use fewer ranks a node, or free the nodes",
     )  # fmt: skip
+    condition["message"] = "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
+    assert trouble
+    assert trouble[1].startswith("a node does not answer")
     condition["message"] = "node had untolerated taint {x: y}"
     trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
     assert trouble

@@ -70,6 +70,25 @@ def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch:
         of(FakeApi(DELETE=[{}], GET=[READY])).remove(["p0"])
 
 
+def test_a_pod_that_stays_is_named_with_its_finalizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "GONE_S", 0.02)
+    held = {"metadata": {"name": "p0", "finalizers": ["a.invalid/x", "b.invalid/y"]}}
+    with pytest.raises(InfrastructureError, match=r"s: pod p0 has the finalizer a\.invalid/x, b\.invalid/y") as caught:
+        of(FakeApi(DELETE=[{}], GET=[held])).remove(["p0"])
+    assert caught.value.remedy.startswith("who set a finalizer removes it")
+
+
+def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "NODE_S", 0.0)
+    placed = {**PENDING, "spec": {"nodeName": "n1"}}
+    condition = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+    lost = {"metadata": {"name": "n1"}, "status": {"conditions": [condition]}}
+    with pytest.raises(InfrastructureError, match="pod p0 does not run: its node n1 is not ready: Kubelet stopped"):
+        of(FakeApi(GET=[placed, lost])).wait(["p0"])
+    there = {"metadata": {"name": "n1"}, "status": {"conditions": [{**condition, "status": "True"}]}}
+    assert of(FakeApi(GET=[placed, there, PENDING, READY])).wait(["p0"]) == {"p0": READY}
+
+
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
@@ -79,6 +98,7 @@ def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch:
         ),
         (ApiError("forbidden by a webhook", status=403), "allow this user to do it"),
         (ApiError("exceeded quota: small", status=403), "a larger quota"),
+        (ApiError("maximum cpu usage per Container is 1, but limit is 2", status=403), "a LimitRange of the namespace"),
         (ApiError("Unauthorized", status=401), "sign in again"),
         (ApiError("already exists", status=409), "tare clean"),
     ],

@@ -275,6 +275,15 @@ def test_the_manifest_describes_the_comparison() -> None:
     assert manifest["host"] == {"cpu": "AMD EPYC"}
 
 
+@pytest.mark.parametrize(("counters", "turns"), [({}, 20), ({"TcpOutSegs": 9.0}, 1), ({"turns": 5.0}, 5)])
+def test_the_manifest_has_the_turns_that_launches_took_and_not_those_that_were_planned(
+    counters: dict[str, float], turns: int
+) -> None:
+    plan = make_plan("host", repetition=Repetition(turns=20))
+    trials = [replace(trial, counters=counters) for trial in make_trials(plan)]
+    assert summarise(plan, trials, {}).manifest["turns"] == turns
+
+
 def test_a_study_stops_at_a_look_when_every_comparison_is_precise() -> None:
     plan = make_plan("host", "overlay", repetition=Repetition(max_rounds=40))
     assert precise_enough(plan, make_trials(plan, 10))
