@@ -54,6 +54,15 @@ NAMESPACES: Final = "/api/v1/namespaces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Under:
+    """What tare has made itself below a study's pods: the lab, the pods' networks, how an MPIJob's pods find others."""
+
+    lab: Site | None = None
+    networks: Sequence[LabNetwork] = ()
+    names: Names = no_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesSite:
     """A namespace of a Kubernetes, and the nodes that the study uses; `under` is the lab on whose nodes it runs."""
 
@@ -153,27 +162,23 @@ def opened(
     folder: Path,
     namespace: str,
     left: list[str],
-    under: Site | None = None,
-    networks: Sequence[LabNetwork] = (),
-    names: Names = no_names,
+    under: Under | None = None,
 ) -> Iterator[KubernetesSite]:
-    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already.
-
-    `networks` are those of the pods, where tare has made them.
-    """
+    """Keep a namespace for a study, and yield the nodes with it as a site; `folder` exists already."""
     settings, used = spec.kubernetes, nodes.chosen(machines, spec.nodes)
     with ExitStack() as stack:
         told = {key: str(value) for key, value in owner().items()}
         stack.enter_context(made_namespace(client, namespace, name, told, left))
         gate = Gate(folder)
         stack.callback(gate.close)
-        titles = {each.runtime_class: each.title for each in networks}
+        below = under or Under()
+        titles = {each.runtime_class: each.title for each in below.networks}
         made = Making(
             site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings),
-            devices={each.runtime_class: each.devices for each in networks}, titles=titles,
+            devices={each.runtime_class: each.devices for each in below.networks}, titles=titles,
         )  # fmt: skip
         pods = Pods(api=client, namespace=namespace)
-        in_lab = {each.name: each for each in under.nodes} if under is not None else {}
+        in_lab = {each.name: each for each in below.lab.nodes} if below.lab is not None else {}
         services = {
             f"n{number}": KubernetesNode(
                 _node(number, each, spec, needs),
@@ -193,8 +198,8 @@ def opened(
             gate=gate,
             services=services,
             stated=Description.read(client, settings.context, used, titles),
-            under=under,
-            jobs=JobsOfSite(jobs=MpiJobs(client, namespace), longest_s=needs.longest_s, names=names),
+            under=below.lab,
+            jobs=JobsOfSite(jobs=MpiJobs(client, namespace), longest_s=needs.longest_s, names=below.names),
         )
 
 

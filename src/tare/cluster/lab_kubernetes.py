@@ -10,7 +10,7 @@ from typing import Any
 from tare.cluster import kubernetes_site
 from tare.cluster.base import Site
 from tare.cluster.kubernetes import refuse_in_pods
-from tare.cluster.kubernetes_site import KubernetesSite
+from tare.cluster.kubernetes_site import KubernetesSite, Under
 from tare.cluster.needs import Needs
 from tare.host.user_namespace import is_real_root
 from tare.images.build import ensure_image, read_image
@@ -47,21 +47,14 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
         for archive in archives(needs.made):
             made.import_image(archive)
         machines = nodes.listed(made.api, "")
+        under = Under(
+            lab=site, networks=made.networks, names=lambda on_node: fields_of_jobs(made.kubernetes, on_node=on_node)
+        )
         with (
             operated(made.kubernetes) if needs.jobs else nullcontext(),
             kubernetes_site.own_folder(f"{name}-pods", name, folder, {}) as left,
             kubernetes_site.opened(
-                made.api,
-                machines,
-                spec,
-                needs,
-                name=name,
-                folder=folder,
-                namespace=NAMESPACE,
-                left=left,
-                under=site,
-                networks=made.networks,
-                names=lambda on_node: fields_of_jobs(made.kubernetes, on_node=on_node),
+                made.api, machines, spec, needs, name=name, folder=folder, namespace=NAMESPACE, left=left, under=under
             ) as pods,
         ):
             yield pods

@@ -149,16 +149,12 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
             return "the data network reaches from pod to pod only: control: data needs launch: ssh"
         if environment.ssh_port:
             return f"ssh_port has no effect with launch: {way}: use launch: ssh"
-    if runtime.by_cluster and way not in (Launching.EXEC, Launching.MPIJOB):
-        return f"launch: {way} is not possible in pods of {runtime.name}: use launch: exec, or mpijob"
     if runtime.one_container and enters_containers(environment, placement):
         return f"a pod of {environment.runtime} is one container: use containers_per_node: 1 and launch: exec"
+    if runtime.by_cluster or way is Launching.MPIJOB:
+        return _refuse_launch_in_cluster(environment, several=placement.containers_per_node > 1)
     if way is Launching.EXEC:
         return None
-    if way is Launching.MPIJOB:
-        if not runtime.by_cluster:
-            return "launch: mpijob needs the MPI Operator of a Kubernetes: use runtime: kubernetes"
-        return "an MPIJob has one worker a node: leave share: none out, or use launch: exec" if own_pods else None
     if environment.sides is not Sides.BOTH:
         return f"one side only is launched with exec, not with {way}"
     several = placement.containers_per_node > 1 and runtime.makes_containers and not own_pods
@@ -169,6 +165,18 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
             return "ssh reaches a pod and not the containers in it: use share: none, or launch: daemon"
         return None
     return _refuse_container_launch(environment, own_pods=own_pods, several=several)
+
+
+def _refuse_launch_in_cluster(environment: Environment, *, several: bool) -> str | None:
+    """Return why pods that a cluster makes cannot be launched in this way, or why others cannot, or None."""
+    runtime, way = RUNTIMES[environment.runtime], environment.launch
+    if not runtime.by_cluster:
+        return "launch: mpijob needs the MPI Operator of a Kubernetes: use runtime: kubernetes"
+    if way not in (Launching.EXEC, Launching.MPIJOB):
+        return f"launch: {way} is not possible in pods of {runtime.name}: use launch: exec, or mpijob"
+    if way is Launching.MPIJOB and several:
+        return "an MPIJob has one container a node: use containers_per_node: 1, or launch: exec"
+    return None
 
 
 def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:

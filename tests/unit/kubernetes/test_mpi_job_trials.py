@@ -295,9 +295,9 @@ def test_what_an_mpi_job_cannot_be_is_refused() -> None:
     assert refuse_launch(JOBS, placement) is None
     assert "leave them out" in (refuse_in_pods(JOBS, replace(placement, cpus_per_container=1.0)) or "")
     apart = replace(placement, containers_per_node=2, share=Share.NONE)
-    assert "one worker a node" in (refuse_launch(JOBS, apart) or "")
+    assert "one container a node" in (refuse_launch(JOBS, apart) or "")
     assert "use runtime: kubernetes" in (refuse_launch(replace(JOBS, runtime="docker"), placement) or "")
-    assert "or mpijob" in (refuse_in_pods(replace(JOBS, launch=Way.SSH), placement) or "")
+    assert "or mpijob" in (refuse_launch(replace(JOBS, launch=Way.SSH), placement) or "")
 
 
 def test_a_cluster_without_mpi_jobs_is_told_with_what_to_install() -> None:
