@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,10 +43,12 @@ VXLAN: Final = "flannel.1"
 ON_NODE: Final = {("data NIC", "data0")}
 ON_POD_NETWORK: Final = {("pod's interface", "eth0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN)}
 ENDINGS: Final = (
-    "{fails: {command: [sh, -c, 'echo so it ends >&2; exit 7'], time_limit: 90s}, "
-    "hangs: {command: [sleep, '600'], time_limit: 40s}}"
+    "{hangs: {runtime: kubernetes, network: pod-network, launch: mpijob}, "
+    "fails: {runtime: kubernetes, network: pod-network, launch: mpijob, workdir: /proc/nowhere}}"
 )
+LONG: Final = "{micro: {time_limit: 40s, kernels: [{latency: {message_bytes: 8, iterations: 10000000}}]}}"
 STEPS: Final = ("workers_s", "launcher_s", "ended_s")
+"""Seconds from the creation of a job; `mpirun_s` is what the MPI's own launcher took."""
 
 
 @pytest.mark.timeout(500)
@@ -92,6 +95,7 @@ def check(trial: dict[str, Any]) -> None:
     assert len(steps) == (len(STEPS) if is_job else 0)
     if is_job:
         assert 0 < steps[0] < steps[-1] <= trial["elapsed_s"]
+        assert 0 < trial["startup_s"]["mpirun_s"] < steps[-1] - steps[1]
         assert trial["startup_s"]["launch_s"] > steps[1], "what starting took is no part of what is measured"
 
 
@@ -106,11 +110,10 @@ def test_jobs_that_fail_or_hang_are_failed_trials_of_a_users_cluster_and_leave_n
         study = write_study(
             tmp_path,
             "endings",
-            "{job: {runtime: kubernetes, network: pod-network, launch: mpijob}}",
+            ENDINGS,
             cluster=json.dumps({"kubernetes": access}),
             placements="[2x1]",
-            workloads=ENDINGS,
-            a_a="true",
+            workloads=LONG,
         )
         without = tare("plan", study, cwd=tmp_path, timeout_s=60)
         told = " ".join((without.stdout + without.stderr).split())
@@ -119,13 +122,11 @@ def test_jobs_that_fail_or_hang_are_failed_trials_of_a_users_cluster_and_leave_n
         )
         with coredns.running(made.kubernetes), mpi_operator.running(made.kubernetes):
             result = tare("run", study, cwd=tmp_path, timeout_s=400)
-        found = trials(tmp_path / "results" / "endings")
-        assert len(found) == 4, result.stderr
-        for trial in found:
-            reason = trial["outcome"]["reason"]
-            hangs = trial["key"]["cell"].startswith("hangs")
-            assert outcome(trial) == "Failed"
-            assert ("did not end within its time limit of 40 s" if hangs else "it ended with status 7") in reason
-            assert hangs or "so it ends" in reason
+        found = {cell_of(each): each["outcome"] for each in trials(tmp_path / "results" / "endings")}
+        assert {name: each["type"] for name, each in found.items()} == dict.fromkeys(("hangs", "fails"), "Failed"), (
+            found, result.stderr,
+        )  # fmt: skip
+        assert "did not end within its time limit of 40 s" in found["hangs"]["reason"]
+        assert re.search(r"it ended with status [1-9]\d*: .*/proc/nowhere", found["fails"]["reason"])
         left = made.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
         assert left["items"] == []

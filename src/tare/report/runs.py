@@ -28,6 +28,7 @@ STARTUP_WORDS: Final = {
     "pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch",
     "workers_s": "MPIJob's workers ready after", "launcher_s": "its launcher running after",
     "ended_s": "its end reported after",
+    "mpirun_s": "of that mpirun itself",
 }  # fmt: skip
 
 

@@ -252,6 +252,11 @@ def test_an_image_without_an_mpi_is_named_before_launch_with_the_remedy(tmp_path
         ({"usr__lib__libmpi_so_40": b"\x004.1.4\x00"}, wanted(), "not its daemon, orted"),
         ({"usr__lib__libmpi_so_40": b"\x004.1.2\x00", "usr__bin__orted": b"x"}, wanted(), None),
         ({"usr__lib__libmpi_so_40": b"\x004.1.2\x00"}, wanted(launch=Launching.HYBRID), None),
+        (
+            {"usr__lib__libmpi_so_40": b"\x004.1.2\x00", "usr__bin__orted": b"x", "usr__bin__ssh": b"x"},
+            wanted(launch=Launching.MPIJOB),
+            "has no /usr/sbin/sshd, and the MPI Operator starts ranks by ssh",
+        ),
     ],
 )
 def test_an_mpi_that_does_not_fit_the_launcher_is_named(

@@ -29,13 +29,15 @@ from tare.kubernetes.mpi_jobs.script import Counted, Told, told
 from tare.kubernetes.mpi_jobs.site import job_of
 from tare.kubernetes.mpi_jobs.status import State
 from tare.kubernetes.session import ERRORS, OUTPUT
-from tare.model import Environment, Placement, Share
+from tare.model import Environment, LabSpec, Placement, Share, Study, Workload
 from tare.model import Launching as Way
 from tare.node import Endpoint, Nic, Node, Pod, Watch
 from tare.node.cgroups import Group
 from tare.node_service.order import Files, Order
 from tare.node_service.sides import Side
+from tare.plan.cells import expand
 from tare.plan.composition import _refuse_launch as refuse_launch
+from tare.run.site import needs
 
 SSH: Final = """#!/bin/sh
 echo "$1" >> {folder}/asked
@@ -73,6 +75,7 @@ def test_hosts_are_workers_by_their_nodes_however_the_operator_numbers_them(tmp_
     assert (result.status, read.status) == (3, 3)
     assert [line for line in read.output.splitlines() if line] == ["on there", "out"]
     assert read.errors == "wrong\n"
+    assert 0 <= read.mpirun_s < 10
     asked = (tmp_path / "tare" / "asked").read_text().split()
     assert asked == ["w-1", "w-0", "w-1", "w-0", "w-1"], "the launcher's request went to the worker on n1's node"
     assert set(read.counted) == {"n0c0", "n1c0"}
@@ -160,7 +163,7 @@ class Jobs:
 
 
 def test_each_launch_is_a_job_that_is_removed_before_anything_else() -> None:
-    jobs = Jobs(f"out\n{script.MARK} error no\n{script.MARK} status 4\n")
+    jobs = Jobs(f"out\n{script.MARK} ran 10.5 12.00\n{script.MARK} error no\n{script.MARK} status 4\n")
     counted: list[Mapping[str, Counted]] = []
     door = JobDoorway(jobs, JOB, {"n0c0": "b0", "n1c0": "b1"}, counted.append)  # type: ignore[arg-type]
     assert door.took() == {}
@@ -171,7 +174,7 @@ def test_each_launch_is_a_job_that_is_removed_before_anything_else() -> None:
     assert jobs.done == ["create", "wait", "remove e3-job"]
     assert jobs.job is not None
     assert jobs.job.command[3:] == (script.MARK, "n0c0=b0 n1c0=b1", "mpirun", "x y")
-    assert door.took() == {"workers_s": 1.0, "launcher_s": 2.0, "ended_s": 3.0}
+    assert door.took() == {"workers_s": 1.0, "launcher_s": 2.0, "ended_s": 3.0, "mpirun_s": 1.5}
     assert counted == [{}]
 
 
@@ -311,3 +314,14 @@ def test_a_cluster_without_mpi_jobs_is_told_with_what_to_install() -> None:
 
     assert INSTALL in (missing(Api(404)) or "")  # type: ignore[arg-type]
     assert missing(Api(403)) is None  # type: ignore[arg-type]
+
+
+def test_a_study_asks_for_the_operator_only_if_it_has_mpi_jobs() -> None:
+    plain = replace(JOBS, name="plain", launch=Way.EXEC)
+    study = Study(
+        name="s", cluster="lab", lab=LabSpec(), baseline="plain", environments=(plain, JOBS),
+        placements=(Placement(),), workloads=(Workload(name="w", command=("app",), time_limit_s=77.0),),
+    )  # fmt: skip
+    wanted = needs(expand(study, lambda *_: None))
+    assert (wanted.jobs, wanted.longest_s) == (True, 77.0)
+    assert not needs(expand(replace(study, environments=(plain,)), lambda *_: None)).jobs

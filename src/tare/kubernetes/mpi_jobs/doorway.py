@@ -41,7 +41,10 @@ class JobDoorway:
         self._took: dict[str, float] = {}
 
     def took(self) -> Mapping[str, float]:
-        """Return the seconds from the creation of the last job until each step of its launch; none if it failed."""
+        """Return the seconds from the creation of the last job until each step of its launch; none if it failed.
+
+        With them is how long the MPI's own launcher ran.
+        """
         return dict(self._took)
 
     def prepare(self, count: int = 1) -> None:
@@ -66,6 +69,7 @@ class JobDoorway:
         launching = ended.launching
         self._took = {
             "workers_s": launching.workers_s, "launcher_s": launching.launcher_s, "ended_s": launching.ended_s,
+            **({"mpirun_s": told.mpirun_s} if told.mpirun_s else {}),
         }  # fmt: skip
         self._count(told.counted)
 

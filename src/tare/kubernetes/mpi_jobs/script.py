@@ -64,9 +64,11 @@ done
 for pair in $wanted; do
   [ -f "{FOLDER}/hosts/${{pair%%=*}}" ] || fail "no worker is on the node of ${{pair%%=*}}"
 done
+read -r began rest < /proc/uptime
 "$@" 2> {FOLDER}/errors
 status=$?
-echo
+read -r ended rest < /proc/uptime
+printf '\n%s ran %s %s\n' "$mark" "$began" "$ended"
 for pair in $wanted; do
   read -r worker < "{FOLDER}/hosts/${{pair%%=*}}"
   look "$worker" | tell "{AFTER} ${{pair%%=*}}"
@@ -75,6 +77,7 @@ tell error < {FOLDER}/errors
 printf '%s status %s\\n' "$mark" "$status"
 exit $status
 """
+RAN: Final = re.compile(r"(\d+(?:\.\d+)?) (\d+(?:\.\d+)?)")
 PROTOCOL: Final = re.compile(r"[A-Z]\w*: ")
 """What begins the lines of /proc/net/snmp and netstat."""
 CPU_TIMES: Final = (
@@ -100,6 +103,8 @@ class Counted:
 class Told:
     """A launcher's output, taken apart: the program's own, its errors, its exit status, what each host counted.
 
+    `mpirun_s` is how long the MPI's own launcher ran, 0 if that is not known.
+
     `status` is None if the script did not get to its end. `counted` is the growth from before the MPI's launcher began
     until after it had ended.
     """
@@ -108,6 +113,7 @@ class Told:
     errors: str
     status: int | None
     counted: Mapping[str, Counted]
+    mpirun_s: float = 0.0
 
 
 def command(hosts: Mapping[str, str], argv: Sequence[str]) -> tuple[str, ...]:
@@ -131,8 +137,13 @@ def told(text: str) -> Told:
         notes.setdefault(kind, []).append(rest)
     words = notes.get("status", [""])[-1]
     errors = "".join(f"{line}\n" for line in notes.get("error", ()))
+    ran = RAN.fullmatch(notes.get("ran", [""])[-1])
     return Told(
-        output="".join(output), errors=errors, status=int(words) if words.isdigit() else None, counted=_growth(notes)
+        output="".join(output),
+        errors=errors,
+        status=int(words) if words.isdigit() else None,
+        counted=_growth(notes),
+        mpirun_s=max(0.0, float(ran[2]) - float(ran[1])) if ran else 0.0,
     )
 
 
