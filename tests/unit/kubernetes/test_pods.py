@@ -79,6 +79,7 @@ def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch:
         ),
         (ApiError("forbidden by a webhook", status=403), "allow this user to do it"),
         (ApiError("exceeded quota: small", status=403), "a larger quota"),
+        (ApiError('pod rejected: RuntimeClass "x" not found', status=403), "see `kubectl get runtimeclasses`"),
         (ApiError("Unauthorized", status=401), "sign in again"),
         (ApiError("already exists", status=409), "tare clean"),
     ],
