@@ -331,7 +331,7 @@ def test_what_cannot_be_is_refused_in_one_sentence_before_anything_is_made(up: U
         (on(up), {"placements": "[2x64]"}, "64 cores"),
         (on(up), {"environments": "[bare]"}, "cluster kubernetes makes its pods itself: use runtime: kubernetes"),
         (on(up, namespace=NAMESPACE), {}, f"the namespace {NAMESPACE} exists already, and tare uses only what"),
-        (on(up), {"environments": MOON}, 'RuntimeClass "moon" not found.*see `kubectl get runtimeclasses`'),
+        (on(up), {"environments": MOON}, 'e0-n0: .*pod rejected: RuntimeClass "moon" not found'),
         (absent, {}, "does not have the image registry.invalid/me/tare/"),
     ]):  # fmt: skip
         keys = {"environments": "[kubernetes]", "placements": "[2x1]", "a_a": "true", "cluster": cluster, **more}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -43,6 +43,7 @@ ROLES: Final = {
     "routed": {POD, NIC, (SILENT, "cni-host-gw"), (SILENT, "cni0"), (SILENT, "flannel.1")},
 }
 MTU: Final = {"kubernetes": "1500", "vxlan": "1450", "host-gw": "1500", "routed": "1500"}
+NAMES: Final = ("pods", "host-gw", "routed")
 LAB: Final = "{lab: {kubernetes: true}}"
 
 
@@ -51,7 +52,6 @@ def test_a_study_compares_pod_networks_and_the_traffic_proves_each(tmp_path: Pat
         tmp_path, "levels", LEVELS, cluster=LAB, placements="[2x1]", workloads=KERNELS,
         repetition="{rounds: 2, max_rounds: 2}",
     )  # fmt: skip
-    results = places_of_results()
     result = tare("run", study, cwd=tmp_path, timeout_s=280)
     assert result.status in (0, 3), result.stdout + result.stderr
     found = trials(tmp_path / "results" / "levels")
@@ -71,7 +71,7 @@ def test_a_study_compares_pod_networks_and_the_traffic_proves_each(tmp_path: Pat
     assert "with runtime class routed: routed (Calico's data path without Calico" in report
     assert list(Path("/tmp").glob(f"tare-{result.lab}*")) == []
     assert [note for note in run_folder().iterdir() if note.name.startswith(result.lab)] == []
-    assert places_of_results() <= results
+    assert left_by_cni() == [], "not even while a lab is up"
 
 
 SHARED: Final = "{nodes: 2, ranks_per_node: 2, containers_per_node: 2, share: none, oversubscribe: true}"
@@ -105,6 +105,8 @@ def test_a_runtime_class_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "a Kubernetes in a lab has no runtime class gvisor: use one of host-gw and routed, or leave it out" in told
 
 
-def places_of_results() -> set[Any]:
-    """Return what CNI keeps of pods on this machine."""
-    return set(Path("/var/lib/cni/results").glob("*")) | set(Path("/var/lib/cni/networks").glob("*/10.*"))
+def left_by_cni() -> list[Path]:
+    """Return what CNI keeps on this machine of pods of the networks of labs."""
+    folders = [Path("/var/lib/cni/networks") / name for name in NAMES]
+    results = [each for name in NAMES for each in Path("/var/lib/cni/results").glob(f"{name}-*")]
+    return [each for each in (*folders, *results) if each.exists()]

@@ -164,7 +164,7 @@ def remedy_of(error: ApiError) -> str:
     """Return what to do about a refusal."""
     if "exceeded quota" in error.message:
         return "use fewer ranks, or ask for a larger quota"
-    if "RuntimeClass" in error.message:
+    if "pod rejected: RuntimeClass" in error.message:
         return "see `kubectl get runtimeclasses`, or leave runtime_class out"
     if LIMITED.search(error.message):
         return "a LimitRange of the namespace says what one pod may ask for: ask for other cpus or memory"

@@ -23,6 +23,8 @@ CONTROL: Final = "ctr"
 NAMESPACE: Final = "k8s.io"
 """containerd's namespace of what the kubelet uses."""
 PLUG_INS: Final = Path("/usr/lib/cni")
+CNI_STATE: Final = Path("/var/lib/cni")
+"""Where CNI notes addresses and results of pods: on every node a folder of its own is in its place."""
 LIMIT_S: Final = 20.0
 IMPORT_S: Final = 300.0
 SPECIFICATION: Final = "container.json"
@@ -97,8 +99,17 @@ def running(place: Place, *, sandbox_image: str, networks: Mapping[str, str]) ->
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(configuration(place.folder, sandbox_image, networks))
     _write_specification(place)
+    _cover_cni_state(place)
     with run_daemon(place, "containerd", (PROGRAM, "--config", f"{place.folder}/containerd.toml")) as daemon:
         yield Containerd(daemon=daemon)
+
+
+def _cover_cni_state(place: Place) -> None:
+    """Put a folder of the node's own in the place of the machine's, so that nothing of its pods is left there."""
+    place.path("cni-state").mkdir(exist_ok=True)
+    CNI_STATE.mkdir(parents=True, exist_ok=True)
+    argv = ("mount", "--bind", f"{place.folder}/cni-state", str(CNI_STATE))
+    run(command(place, place.node.group.leaf, argv), what=f"covering {CNI_STATE} on {place.node.name}")
 
 
 def _write_specification(place: Place) -> None:

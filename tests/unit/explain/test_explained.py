@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,6 +13,8 @@ from factory_explained import Behaviour, measured, plan_of, summary_of, trials_o
 from tare.explain import explain
 from tare.explain.ablation import studies_of
 from tare.explain.causes import CAUSES
+from tare.explain.evidence import Evidence
+from tare.model import Environment
 from tare.plan.cells import expand
 
 STUDY = """
@@ -113,6 +117,30 @@ def test_each_cause_is_the_first_suspect_where_its_counters_grew(tmp_path: Path,
     assert cost.suspects[0].name == name
     assert cost.suspects[0].clues
     assert cost.suspects[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("here", "base", "words", "wanted"),
+    [
+        (("pod-network", "routed"), ("host", ""), "the network host, no runtime class", ("host", "")),
+        (("pod-network", ""), ("host", ""), "the network host", ("host", "")),
+        (("pod-network", "routed"), ("pod-network", ""), "the network host, no runtime class", ("host", "")),
+        (("pod-network", "fast"), ("host", "fast"), "the network host", ("host", "fast")),
+        (("pod-network", ""), ("host", "fast"), "the network host, the runtime class fast", ("host", "fast")),
+    ],
+)
+def test_another_network_is_tried_without_the_runtime_class_that_chose_the_first(
+    here: tuple[str, str], base: tuple[str, str], words: str, wanted: tuple[str, str]
+) -> None:
+    def side(network: str, runtime_class: str) -> SimpleNamespace:
+        named = Environment(name="e", runtime="kubernetes", network=network, runtime_class=runtime_class)
+        return SimpleNamespace(cell=SimpleNamespace(environment=named))
+
+    evidence = SimpleNamespace(here=side(*here), base=side(*base))
+    change = CAUSES["path length"].change(cast("Evidence", evidence))
+    assert change is not None
+    assert change.environment is not None
+    assert (change.words, change.environment.network, change.environment.runtime_class) == (words, *wanted)
 
 
 def test_words_of_causes_are_few() -> None:

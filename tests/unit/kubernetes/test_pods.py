@@ -99,6 +99,7 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypa
         (ApiError("forbidden by a webhook", status=403), "allow this user to do it"),
         (ApiError("exceeded quota: small", status=403), "a larger quota"),
         (ApiError("maximum cpu usage per Container is 1, but limit is 2", status=403), "a LimitRange of the namespace"),
+        (ApiError('pod rejected: RuntimeClass "x" not found', status=403), "see `kubectl get runtimeclasses`"),
         (ApiError("Unauthorized", status=401), "sign in again"),
         (ApiError("already exists", status=409), "tare clean"),
     ],

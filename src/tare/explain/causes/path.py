@@ -37,9 +37,11 @@ class Path:
         if environment.network == HOST or find(environment.network).without_encapsulation:
             return None  # another network would take the encapsulation away as well
         wanted = base.network if base.network != environment.network else HOST
+        runtime_class = base.runtime_class if wanted == base.network else ""  # it may be what chooses the network
+        also = f", the runtime class {runtime_class}" if runtime_class else ", no runtime class"
         return Change(
-            words=f"the network {wanted}",
-            environment=replace(environment, network=wanted, link=base.link),
+            words=f"the network {wanted}{'' if runtime_class == environment.runtime_class else also}",
+            environment=replace(environment, network=wanted, link=base.link, runtime_class=runtime_class),
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -45,10 +45,9 @@ class LabNetwork(ABC):
         unfinished.rename(folder / "10-tare.conflist")
 
     def configuration(self, plugin: Mapping[str, Any], subnet: str) -> dict[str, Any]:
-        """Return a CNI configuration. What addresses are in use is noted below the node's own /run."""
+        """Return a CNI configuration; its name is that under which CNI notes which addresses are in use."""
         ipam = {
             "type": "host-local",
-            "dataDir": f"{FOLDER}/addresses",
             "ranges": [[{"subnet": subnet}]],
             "routes": [{"dst": self.subnet}],
         }
