@@ -34,13 +34,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A Kubernetes: version and URL of its API server, the context, the nodes of a study, and the pod network."""
+    """A Kubernetes: version and URL of its API server, the context, the nodes of a study, and the pod network.
+
+    `policy` says whether the study's network policy is in force ("": it has none).
+    """
 
     version: str = ""
     server: str = ""
     context: str = ""
     machines: tuple[KubernetesMachine, ...] = ()
     network: PodNetwork = field(default_factory=PodNetwork)
+    policy: str = ""
 
     @staticmethod
     def read(api: Api, context: str, machines: Sequence[KubernetesMachine]) -> Description:
@@ -60,7 +64,7 @@ class Description:
             "Kubernetes": {
                 "version": self.version, "server": self.server, "context": self.context, "nodes": nodes,
                 "network": network, "network told by": list(self.network.evidence),
-                "not readable": list(self.network.unread),
+                "not readable": list(self.network.unread), **({"network policy": self.policy} if self.policy else {}),
             },
         }  # fmt: skip
 
@@ -75,6 +79,7 @@ class Description:
             told.get("container runtime", ""),
             f"Linux {told['kernel']}" if told.get("kernel") else "",
             f"pods' network: {', '.join(network.values())}" if network else "",
+            self.policy,
         )
         return "; ".join(part for part in parts if part)
 

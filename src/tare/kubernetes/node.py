@@ -125,11 +125,11 @@ class KubernetesNode:
 
         with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
             list(pool.map(begin, deployment.services))
-        if len(deployment.services) == 1 and not deployment.services[0].spec.host_network:
+        if len(deployment.services) == 1 and deployment.services[0].takes_cluster_network:
             deployment.passes = watched_on_node(self._on_node())
             deployment.services[0].watch(deployment.passes)
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
-        return tuple(service.with_facts(facts) for service in deployment.services)
+        return tuple(service.with_facts(facts | service.facts) for service in deployment.services)
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
         prefix = common_network([each.endpoint.address for each in pods])

@@ -13,6 +13,7 @@ from tare.errors import InfrastructureError
 from tare.kubernetes.describe import Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.manifests import NODE, RANKS, PodSpec
+from tare.kubernetes.pod_networks.further import Further, for_messages
 from tare.kubernetes.pods import Pods
 from tare.model import Environment, Launching, Placement, Sides
 from tare.node import Nic, Node, Watch, Wired
@@ -32,7 +33,10 @@ CACHE: Final = "/tmp/tare-cache"
 
 
 class PodService:
-    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on."""
+    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on.
+
+    `further` is the network of the pod's messages if it is not the cluster's.
+    """
 
     side: Side
 
@@ -46,6 +50,7 @@ class PodService:
         self._conversation: Conversation | None = None
         self._interfaces: tuple[Interface, ...] = ()
         self._surroundings: NodeHas | None = None
+        self.further: Further | None = None
 
     def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
         """Start the service and have it describe the pod as a host of the deployment."""
@@ -58,7 +63,7 @@ class PodService:
         self._conversation = Conversation(name, connect, log, self._explain)
         machine = self._conversation.begin(packed(compiled=True), CACHE)
         self._interfaces = machine.interfaces
-        address = data_address if self.spec.host_network else str(pod.get("status", {}).get("podIP", ""))
+        address = data_address if self.spec.host_network else self._address_of(pod, data_address)
         host = name.partition("-")[2]
         inner = self._inner(host, machine, address)
         self.ask("open", site, inner, self._folder, None)
@@ -84,6 +89,11 @@ class PodService:
             containers=tuple(replace(each, enter=self._gate.argv(key_of(name, each.name))) for each in side.containers),
             session=str(self._folder) if side.containers else "",
         )
+
+    def _address_of(self, pod: Mapping[str, Any], subnet: str) -> str:
+        """Return the address for messages of a pod with a network of its own."""
+        self.further = for_messages(pod, self.spec.annotations, subnet)
+        return self.further.address if self.further else str(pod.get("status", {}).get("podIP", ""))
 
     def _inner(self, name: str, machine: Machine, address: str) -> Node:
         """Return the pod as a node: with the cores that it may use, and its interface with an address as the NIC.
@@ -115,6 +125,16 @@ class PodService:
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
             others=self._interfaces,
         )  # fmt: skip
+
+    @property
+    def takes_cluster_network(self) -> bool:
+        """Return whether the pod's messages take the network that the cluster gives to all pods."""
+        return not self.spec.host_network and self.further is None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what the pod's own object says of the network of its messages."""
+        return {"further network": self.further.name} if self.further else {}
 
     def watch(self, more: tuple[Watch, ...]) -> None:
         """Watch further interfaces, which others read."""
