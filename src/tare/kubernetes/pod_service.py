@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tare.counters.monitor import CounterValues
 from tare.errors import InfrastructureError
+from tare.images.registry.reference import is_reference
 from tare.kubernetes.describe import Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.manifests import NODE, RANKS, PodSpec
@@ -28,6 +29,8 @@ from tare.remote.machine import Interface, Machine
 
 PREFIX: Final = Path("/opt/tare")
 """Where tare's programs are in images."""
+LIBRARY: Final = Path("lib/libtare_wall.so")
+"""The library there by which the programs of a user are measured; it is beside the kernels."""
 CACHE: Final = "/tmp/tare-cache"
 """The service's folder for its own code: a container's home may be read-only."""
 
@@ -51,6 +54,7 @@ class PodService:
         self._interfaces: tuple[Interface, ...] = ()
         self._surroundings: NodeHas | None = None
         self.further: Further | None = None
+        self._pulled = ""
 
     def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
         """Start the service and have it describe the pod as a host of the deployment."""
@@ -58,6 +62,9 @@ class PodService:
         if there != self.spec.node:
             raise InfrastructureError(f"pod {self.spec.name} is on {there}, not on {self.spec.node}")
         name = self.spec.name
+        if is_reference(order.environment.image):
+            self._pulled = digest_of(pod)
+            self._find_programs(order.environment.image)
         log = self._folder / f"{name}.log"
         connect = (*self._gate.argv(key_of(name, NODE)), "/bin/sh", "-c")
         self._conversation = Conversation(name, connect, log, self._explain)
@@ -94,6 +101,19 @@ class PodService:
         """Return the address for messages of a pod with a network of its own."""
         self.further = for_messages(pod, self.spec.annotations, subnet)
         return self.further.address if self.further else str(pod.get("status", {}).get("podIP", ""))
+
+    def _find_programs(self, image: str) -> None:
+        """Raise `InfrastructureError` if tare's programs are not in a user's image."""
+        session = self._gate.start(self.spec.name, ("/bin/sh", "-c", '[ -r "$0" ]', str(PREFIX / LIBRARY)))
+        try:
+            status = session.pump(None, lambda _channel, _data: None)
+        finally:
+            session.close()
+        if status:
+            raise InfrastructureError(
+                f"the image {image} has no {PREFIX / LIBRARY}, by which tare measures its programs",
+                remedy=f"copy that folder from an image of tare: COPY --from=IMAGE {PREFIX} {PREFIX} in its Dockerfile",
+            )
 
     def _inner(self, name: str, machine: Machine, address: str) -> Node:
         """Return the pod as a node: with the cores that it may use, and its interface with an address as the NIC.
@@ -133,8 +153,11 @@ class PodService:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return what the pod's own object says of the network of its messages."""
-        return {"further network": self.further.name} if self.further else {}
+        """Return what the pod's own object says of the network of its messages, and of a user's image: its digest."""
+        return {
+            **({"further network": self.further.name} if self.further else {}),
+            **({"image": self._pulled} if self._pulled else {}),
+        }
 
     def watch(self, more: tuple[Watch, ...]) -> None:
         """Watch further interfaces, which others read."""
@@ -198,6 +221,12 @@ class PodService:
         if any("python3: not found" in line for line in lines):
             return f"{self.spec.node_image} has no python3 in PATH: name another node_image, with Python 3.9 or later"
         return self._pods.ended(self.spec.name) or (lines[-1][:300] if lines else "the stream to it was closed")
+
+
+def digest_of(pod: Mapping[str, Any]) -> str:
+    """Return the name by digest of the image that the ranks of a pod run, "" if its node does not say."""
+    listed = pod.get("status", {}).get("containerStatuses", ())
+    return next((str(each.get("imageID", "")) for each in listed if each.get("name") == RANKS), "")
 
 
 def key_of(pod: str, container: str) -> str:
