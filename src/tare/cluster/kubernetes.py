@@ -33,7 +33,7 @@ def refuse_in_pods(environment: Environment, placement: Placement) -> str | None
     if environment.binds:
         return "pods of a study see no folders of their nodes: leave binds out"
     if environment.image.startswith("/"):
-        return "a Kubernetes pulls images by name, and not from a path: use an image of `tare image list`"
+        return "a Kubernetes pulls images by name, and not from a path: name a recipe, or one of a registry"
     if placement.cpu_weight:
         return "no weight can be set for pods of a Kubernetes: leave cpu_weight out"
     return None

@@ -10,6 +10,7 @@ from tare.cluster.kubernetes_site import NAMESPACES, remove_namespace
 from tare.errors import TareError
 from tare.kubernetes import api, manifests
 from tare.kubernetes.api import Api, ApiError
+from tare.kubernetes.policy.manifest import outside_of
 from tare.model import KubernetesSpec
 
 KUBECONFIG: Final = "kubeconfig"
@@ -35,18 +36,18 @@ def kept(note: Mapping[str, Any]) -> dict[str, str]:
 
 
 def remove(note: Mapping[str, Any]) -> tuple[str, ...]:
-    """Remove the namespace of a note if it is that run's; return what was removed. Raises `TareError`."""
+    """Remove the namespaces of a note that are that run's; return what was removed. Raises `TareError`."""
     name, run, file = namespace_of(note), str(note.get("lab")), str(note.get(KUBECONFIG, ""))
     if file and not Path(file).exists():
         raise TareError(f"{file}, by which it was reached, is gone")
     client = api.opened(file, str(note.get(CONTEXT, "")))
     try:
-        if not is_of_run(client, name, run):
-            return ()
-        remove_namespace(client, name)
+        found = tuple(each for each in (name, outside_of(name)) if is_of_run(client, each, run))
+        for each in found:
+            remove_namespace(client, each)
     finally:
         client.close()
-    return (f"namespace {name}",)
+    return tuple(f"namespace {each}" for each in found)
 
 
 def is_of_run(client: Api, name: str, run: str) -> bool:

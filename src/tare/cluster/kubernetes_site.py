@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,8 @@ from tare.kubernetes.node import MOST_AT_ONCE, KubernetesNode
 from tare.kubernetes.nodes import KubernetesMachine
 from tare.kubernetes.pod_service import key_of
 from tare.kubernetes.pods import Pods
+from tare.kubernetes.policy import check
+from tare.kubernetes.policy.manifest import outside_of
 from tare.kubernetes.relay import Relay, rank_of
 from tare.launch import Entry
 from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
@@ -177,6 +179,11 @@ def opened(
             site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings),
             devices={each.runtime_class: each.devices for each in below.networks}, titles=titles,
         )  # fmt: skip
+        stated = Description.read(client, settings.context, used, titles)
+        if settings.network_policy:
+            with made_namespace(client, outside_of(namespace), name, told, left):
+                policy = check.applied(client, made, tuple(each.name for each in used))
+            stated = replace(stated, policy=policy.said)
         pods = Pods(api=client, namespace=namespace)
         in_lab = {each.name: each for each in below.lab.nodes} if below.lab is not None else {}
         services = {
@@ -197,7 +204,7 @@ def opened(
             folder=folder,
             gate=gate,
             services=services,
-            stated=Description.read(client, settings.context, used, titles),
+            stated=stated,
             under=below.lab,
             jobs=JobsOfSite(jobs=MpiJobs(client, namespace), longest_s=needs.longest_s, names=below.names),
         )

@@ -16,6 +16,7 @@ from tare.host.user_namespace import is_real_root
 from tare.images.build import ensure_image, read_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
+from tare.images.registry.reference import is_reference
 from tare.kubernetes import api, in_lab, lab_networks, nodes
 from tare.model import Environment, LabSpec, Launching, Placement
 from tare.node_service import site_folder
@@ -29,6 +30,8 @@ def refuse(spec: LabSpec, environment: Environment, placement: Placement) -> str
     """Return why an environment in a placement cannot run on a lab's Kubernetes, or None."""
     if spec.subnets > 1:
         return "a Kubernetes in a lab has its nodes in one subnet: leave subnets out"
+    if is_reference(environment.image):
+        return f"a Kubernetes in a lab has no registry to pull {environment.image} from: name a recipe"
     return lab_networks.refuse(environment) or refuse_in_pods(environment, placement)
 
 

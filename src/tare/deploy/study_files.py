@@ -18,6 +18,7 @@ from tare.images.convert import ensure_file
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.images.own import ensure_own
+from tare.images.registry.reference import is_reference
 from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
@@ -108,6 +109,8 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
     seen = tuple(bind_of(text).source for cell in cells for text in cell.environment.binds)
     if not name:
         return Files(host_prefix=host_prefix, seen=seen, shown=(str(host_prefix), *shown))
+    if is_reference(name):  # the nodes pull it, and this machine never does
+        return Files(host_prefix=host_prefix, image_tag=name)
     image = ensure_own(Path(name), progress=say) if is_path(name) else ensure_image(find_recipe(name), progress=say)
     shows_kernels = bool(image.source) and not has_kernels(image)
     own_mpi = any(cell.environment.launch is not Launching.HOST_MPI for cell in cells)

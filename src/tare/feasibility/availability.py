@@ -15,6 +15,7 @@ from tare.images import find_recipe
 from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
 from tare.images.own import ensure_own
+from tare.images.registry.reference import is_reference
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
 from tare.model.placement import place
 from tare.model.text import bytes_label
@@ -36,7 +37,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     study = located.located(study)
     paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
     own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
-    recipes = {wanted.image for wanted in study.environments} - paths - {""}
+    recipes = {each.image for each in study.environments if not is_reference(each.image)} - paths - {""}
     lacking = {name: cannot_build(find_recipe(name)) for name in sorted(recipes)}
     cluster = CLUSTERS[study.cluster]
     topology = cluster.topology(study.lab)

@@ -20,6 +20,7 @@ from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
+from tare.images.registry.reference import is_reference
 from tare.launch.ways import way_of
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
@@ -56,7 +57,7 @@ def fitting(plan: Plan, files: StudyFiles) -> Plan:
 def misfit(cell: Cell, files: Files) -> str | None:
     """Return why a cell's parts are incompatible, or None."""
     environment = cell.environment
-    if MPIS[environment.mpi].is_fake:
+    if MPIS[environment.mpi].is_fake or is_reference(environment.image):  # nothing is known of what nodes pull
         return None
     if environment.image and files.rootfs and (reason := program_missing(cell, files)):
         return reason

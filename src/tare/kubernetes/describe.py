@@ -39,6 +39,7 @@ class Description:
     """A Kubernetes: version and URL of its API server, the context, the nodes of a study, and the pod network.
 
     `titles` say what the network of a runtime class is, where that is known: a cluster's objects do not tell it.
+    `policy` says whether the study's network policy is in force ("": it has none).
     """
 
     version: str = ""
@@ -47,6 +48,7 @@ class Description:
     machines: tuple[KubernetesMachine, ...] = ()
     network: PodNetwork = field(default_factory=PodNetwork)
     titles: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
 
     @staticmethod
     def read(
@@ -74,6 +76,7 @@ class Description:
                 "network": network, "network told by": list(self.network.evidence),
                 "not readable": list(self.network.unread),
                 **({"networks of runtime classes": of_classes} if of_classes else {}),
+                **({"network policy": self.policy} if self.policy else {}),
             },
         }  # fmt: skip
 
@@ -98,6 +101,7 @@ class Description:
             f"Linux {told['kernel']}" if told.get("kernel") else "",
             f"pods' network: {', '.join(network.values())}" if network and usual else "",
             *(f"with runtime class {name}: {what}" for name, what in of_classes.items()),
+            self.policy,
         )
         return "; ".join(part for part in parts if part)
 

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
+from tare.images.registry.reference import is_reference
 from tare.kubernetes.manifests import PodSpec
 from tare.model import Environment, KubernetesSpec, Launching, Placement
 from tare.networks import HOST
@@ -91,7 +92,12 @@ def asked(environment: Environment, placement: Placement, *, exclusive: bool) ->
 
 
 def image_of(registry: str, name: str, tag: str) -> str:
-    """Return the name of an image in the cluster, given its tag in Docker, which ends with its digest."""
+    """Return the name of an image in the cluster, given its tag in Docker, which ends with its digest.
+
+    The name of an image in a registry stays as it is.
+    """
+    if is_reference(name):
+        return name
     own = f"{TAG}/{name}:{tag.rpartition(':')[2]}"
     return f"{registry}/{own}" if registry else own
 

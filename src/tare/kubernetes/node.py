@@ -131,7 +131,7 @@ class KubernetesNode:
 
         with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
             list(pool.map(begin, deployment.services))
-        if deployment.services and not deployment.services[0].spec.host_network:
+        if deployment.services and deployment.services[0].takes_cluster_network:
             deployment.passes = self._passes(deployment)
             deployment.services[0].watch(deployment.passes)
         if deployment.order.environment.launch is Launching.MPIJOB:
@@ -139,7 +139,7 @@ class KubernetesNode:
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
         if not deployment.services[0].spec.host_network:
             facts |= on_node.named(deployment.order.environment.runtime_class, self._making.titles)
-        return tuple(service.with_facts(facts) for service in deployment.services)
+        return tuple(service.with_facts(facts | service.facts) for service in deployment.services)
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
         prefix = common_network([each.endpoint.address for each in pods])

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from tare.counters.monitor import CounterValues
 from tare.errors import InfrastructureError
+from tare.images.registry.reference import is_reference
 from tare.kubernetes.describe import Seen
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.manifests import NODE, RANKS, PodSpec
+from tare.kubernetes.pod_networks.further import Further, for_messages
 from tare.kubernetes.pods import Pods
 from tare.model import Environment, Launching, Placement, Sides
 from tare.node import Nic, Node, Watch, Wired
@@ -27,12 +29,17 @@ from tare.remote.machine import Interface, Machine
 
 PREFIX: Final = Path("/opt/tare")
 """Where tare's programs are in images."""
+LIBRARY: Final = Path("lib/libtare_wall.so")
+"""The library there by which the programs of a user are measured; it is beside the kernels."""
 CACHE: Final = "/tmp/tare-cache"
 """The service's folder for its own code: a container's home may be read-only."""
 
 
 class PodService:
-    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on."""
+    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on.
+
+    `further` is the network of the pod's messages if it is not the cluster's.
+    """
 
     side: Side
 
@@ -46,6 +53,8 @@ class PodService:
         self._conversation: Conversation | None = None
         self._interfaces: tuple[Interface, ...] = ()
         self._surroundings: NodeHas | None = None
+        self.further: Further | None = None
+        self._pulled = ""
 
     def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
         """Start the service and have it describe the pod as a host of the deployment."""
@@ -53,12 +62,15 @@ class PodService:
         if there != self.spec.node:
             raise InfrastructureError(f"pod {self.spec.name} is on {there}, not on {self.spec.node}")
         name = self.spec.name
+        if is_reference(order.environment.image):
+            self._pulled = digest_of(pod)
+            self._find_programs(order.environment.image)
         log = self._folder / f"{name}.log"
         connect = (*self._gate.argv(key_of(name, NODE)), "/bin/sh", "-c")
         self._conversation = Conversation(name, connect, log, self._explain)
         machine = self._conversation.begin(packed(compiled=True), CACHE)
         self._interfaces = machine.interfaces
-        address = data_address if self.spec.host_network else str(pod.get("status", {}).get("podIP", ""))
+        address = data_address if self.spec.host_network else self._address_of(pod, data_address)
         host = name.partition("-")[2]
         inner = self._inner(host, machine, address)
         self.ask("open", site, inner, self._folder, None)
@@ -84,6 +96,24 @@ class PodService:
             containers=tuple(replace(each, enter=self._gate.argv(key_of(name, each.name))) for each in side.containers),
             session=str(self._folder) if side.containers else "",
         )
+
+    def _address_of(self, pod: Mapping[str, Any], subnet: str) -> str:
+        """Return the address for messages of a pod with a network of its own."""
+        self.further = for_messages(pod, self.spec.annotations, subnet)
+        return self.further.address if self.further else str(pod.get("status", {}).get("podIP", ""))
+
+    def _find_programs(self, image: str) -> None:
+        """Raise `InfrastructureError` if tare's programs are not in a user's image."""
+        session = self._gate.start(self.spec.name, ("/bin/sh", "-c", '[ -r "$0" ]', str(PREFIX / LIBRARY)))
+        try:
+            status = session.pump(None, lambda _channel, _data: None)
+        finally:
+            session.close()
+        if status:
+            raise InfrastructureError(
+                f"the image {image} has no {PREFIX / LIBRARY}, by which tare measures its programs",
+                remedy=f"copy that folder from an image of tare: COPY --from=IMAGE {PREFIX} {PREFIX} in its Dockerfile",
+            )
 
     def _inner(self, name: str, machine: Machine, address: str) -> Node:
         """Return the pod as a node: with the cores that it may use, and its interface with an address as the NIC.
@@ -115,6 +145,19 @@ class PodService:
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
             others=self._interfaces, runtime_class=self.spec.runtime_class,
         )  # fmt: skip
+
+    @property
+    def takes_cluster_network(self) -> bool:
+        """Return whether the pod's messages take the network that the cluster gives to all pods."""
+        return not self.spec.host_network and self.further is None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what the pod's own object says of the network of its messages, and of a user's image: its digest."""
+        return {
+            **({"further network": self.further.name} if self.further else {}),
+            **({"image": self._pulled} if self._pulled else {}),
+        }
 
     def watch(self, more: tuple[Watch, ...]) -> None:
         """Watch further interfaces, which others read."""
@@ -178,6 +221,12 @@ class PodService:
         if any("python3: not found" in line for line in lines):
             return f"{self.spec.node_image} has no python3 in PATH: name another node_image, with Python 3.9 or later"
         return self._pods.ended(self.spec.name) or (lines[-1][:300] if lines else "the stream to it was closed")
+
+
+def digest_of(pod: Mapping[str, Any]) -> str:
+    """Return the name by digest of the image that the ranks of a pod run, "" if its node does not say."""
+    listed = pod.get("status", {}).get("containerStatuses", ())
+    return next((str(each.get("imageID", "")) for each in listed if each.get("name") == RANKS), "")
 
 
 def key_of(pod: str, container: str) -> str:

@@ -264,7 +264,8 @@ class KubernetesSpec:
     `selector` chooses nodes by labels. Images are `REGISTRY/tare/NAME:DIGEST`, without a `registry` those that the
     nodes have as `tare/NAME:DIGEST`; `node_image` is that of the service beside the ranks. `pod` are further fields of
     pods' `spec` as JSON, `resources` those of the ranks' container and `annotations` the pods', as `NAME=value`. With
-    `exclusive` a pod asks for whole cores, and gets no more. `in_lab`: on a Kubernetes that tare starts in a lab.
+    `exclusive` a pod asks for whole cores, and gets no more; with `network_policy` pods reach only each other, where
+    the cluster enforces it. `in_lab`: on a Kubernetes that tare starts in a lab.
     """
 
     in_lab: bool = False
@@ -277,6 +278,7 @@ class KubernetesSpec:
     pull_policy: str = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     exclusive: bool = False
+    network_policy: bool = False
     resources: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
     pod: str = ""

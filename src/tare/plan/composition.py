@@ -13,6 +13,7 @@ from tare.cluster import Cluster
 from tare.errors import RefusedError
 from tare.host import devices
 from tare.images import MPI_OF
+from tare.images.registry.reference import is_reference
 from tare.launch.ways import way_of
 from tare.model import Control, Environment, LabSpec, Launching, Placement, Sides
 from tare.mpi import MPIS
@@ -32,6 +33,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return "the fake runtime, networks and MPI can only be combined with each other"
     if reason := _refuse_wiring(environment) or network.refuse(placement.nodes * pods_per_node(environment, placement)):
         return reason
+    if is_reference(environment.image) and not runtime.by_cluster:
+        return f"{environment.image} is pulled by the nodes of a cluster alone: name a recipe, or the path of an image"
     if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement) or _refuse_gpus(environment):
         return reason
     if environment.binds and not environment.image:

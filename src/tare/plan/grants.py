@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tare.cluster import CLUSTERS
 from tare.host.binds import bind_of
+from tare.images.registry.reference import is_reference
 from tare.model import Environment, Placement, Study, Workload
 from tare.model.text import bytes_label
 from tare.runtimes import RUNTIMES
@@ -65,7 +66,7 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
 
 def _of_environment(environment: Environment) -> Iterator[Grant]:
     to = f"environment {environment.name}"
-    own_image = is_path(environment.image)
+    own_image = is_path(environment.image) or is_reference(environment.image)
     if own_image and not RUNTIMES[environment.runtime].makes_containers:
         yield Grant(kind="image", what=f"{environment.image}: its programs run as root, in no container", to=to)
     elif own_image:

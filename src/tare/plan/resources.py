@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tare.containers.runtime import Runtime
+from tare.images.registry.reference import is_reference
 from tare.model import Plan, Workload
 from tare.plan.cells import available, estimate_s
 from tare.runtimes import RUNTIMES
@@ -34,7 +35,7 @@ def nodes_of(plan: Plan) -> int:
 def peak_disk_bytes(plan: Plan) -> int:
     """Return the estimated disk space of a plan's images and results, in bytes."""
     cells, repeat = available(plan), plan.study.repetition
-    images = {cell.environment.image for cell in cells if cell.environment.image}
+    images = {cell.environment.image for cell in cells if not is_reference(cell.environment.image)} - {""}
     packed = {
         (cell.environment.image, cell.environment.runtime)
         for cell in cells

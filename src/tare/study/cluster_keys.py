@@ -92,6 +92,9 @@ class ClusterIn(Checked):
     exclusive: bool = Field(
         default=False, description="cluster kubernetes: pods ask for the whole cores of their ranks, and get no more"
     )
+    network_policy: bool = Field(
+        default=False, description="cluster kubernetes: a NetworkPolicy keeps the study's pods among themselves"
+    )
     resources: dict[str, str | int] = Field(
         default={}, description="cluster kubernetes: further resources of the ranks' container, as rdma/hca: 1"
     )

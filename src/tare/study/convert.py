@@ -95,6 +95,7 @@ def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
         pull_policy="Never" if stated.kubernetes else stated.pull_policy,
         pull_secrets=tuple(stated.pull_secrets),
         exclusive=stated.exclusive,
+        network_policy=stated.network_policy,
         resources=tuple(f"{name}={value}" for name, value in stated.resources.items()),
         annotations=tuple(f"{name}={value}" for name, value in stated.annotations.items()),
         pod=json.dumps(stated.pod, sort_keys=True) if stated.pod else "",

@@ -159,7 +159,8 @@ class EnvironmentIn(Checked):
     )
     image: Annotated[str, WithJsonSchema({"type": ["string", "boolean"]})] = Field(
         default="",
-        description="a recipe's name; the path of your own image; true: the default image; false: the host's files",
+        description="a recipe's name; the path of your own image, or its name in a registry; "
+        "true: the default image; false: the host's files",
     )
     transport: Annotated[str, BeforeValidator(_transport)] = Field(
         default="tcp", description="what MPI sends messages over: NAME or NAME:DETAIL, such as ofi:tcp"

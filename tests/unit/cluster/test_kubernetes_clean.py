@@ -17,15 +17,16 @@ NAME = "tare-s1x1"
 
 
 class FakeApi:
-    """An API server with one namespace, of a run; "" without a mark."""
+    """An API server with a namespace, of a run; "" without a mark."""
 
-    def __init__(self, run: str | None) -> None:
+    def __init__(self, run: str | None, name: str = NAME) -> None:
         self.run = run
+        self.name = name
         self.asked: list[str] = []
 
     def ask(self, method: str, path: str) -> dict[str, Any]:
         self.asked.append(method)
-        if self.run is None:
+        if self.run is None or not path.endswith(f"/{self.name}"):
             raise ApiError("not found", status=404)
         if method == "DELETE":
             self.run = None
@@ -56,6 +57,15 @@ def test_only_the_namespace_of_the_run_itself_is_removed(
     (answer,) = ssh_clean.ask_hosts(ssh_clean.killed_runs())
     assert (answer.removed, answer.unverified) == (removed, "")
     assert ("DELETE" in server.asked) == bool(removed)
+
+
+def test_the_namespace_from_which_a_policy_was_tried_is_removed_too(
+    note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeApi("s1x1", f"{NAME}-outside")
+    monkeypatch.setattr(api, "opened", lambda *_: server)
+    (answer,) = ssh_clean.ask_hosts(ssh_clean.killed_runs())
+    assert (answer.removed, answer.unverified) == ((f"namespace {NAME}-outside",), "")
 
 
 def test_a_namespace_that_cannot_be_seen_is_kept_in_mind_until_it_is_forgotten(note: Path) -> None:

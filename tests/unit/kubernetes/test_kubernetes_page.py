@@ -11,6 +11,7 @@ from tare.kubernetes import manifests
 from tare.kubernetes.lab_networks import LAB_NETWORKS
 from tare.kubernetes.mpi_jobs import manifest
 from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.kubernetes.policy import manifest as policy
 from tare.study import parse
 
 ROOT = Path(__file__).parents[3]
@@ -26,6 +27,7 @@ def block(mark: str) -> str:
 def test_the_role_of_the_page_is_the_least_one() -> None:
     assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
     assert yaml.safe_load(block("rules")) == list(manifest.rules())
+    assert yaml.safe_load(block("policy")) == list(policy.rules())
 
 
 def test_every_message_of_the_page_is_in_the_sources() -> None:

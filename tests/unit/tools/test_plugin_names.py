@@ -99,6 +99,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "kubernetes/manifests.py": {"command": OTHER},
     "kubernetes/mpi_jobs/manifest.py": {"command": OTHER},
     "kubernetes/pod_networks/objects.py": {"command": OTHER},
+    "kubernetes/policy/manifest.py": {"command": OTHER},
     "kubernetes/session.py": {"command": OTHER},
     "services/kubernetes.py": {"lab": OTHER},
     "services/ssh.py": {"host": OTHER, "ssh": "the program itself"},

@@ -15,6 +15,7 @@ HUB_SERVER: Final = "registry-1.docker.io"
 HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.IGNORECASE)
 REPOSITORY: Final = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 TAG: Final = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 HOW: Final = "write it as registry.example/group/name:tag"
 
 
@@ -50,6 +51,18 @@ def parse(text: str, tag: str) -> Reference:
     if not REPOSITORY.fullmatch(repository) or (colon and not TAG.fullmatch(stated)):
         raise UsageError(f"{text!r} is no name of an image in a registry", remedy=HOW)
     return Reference(host=host.lower(), repository=repository, tag=stated or tag)
+
+
+def is_reference(name: str) -> bool:
+    """Return whether a name is that of an image in a registry, or of one image by its digest; no recipe's is."""
+    named, _, digest = name.partition("@")
+    if digest and not DIGEST.fullmatch(digest):
+        return False
+    host, slash, rest = named.partition("/")
+    if not (slash and HOST.fullmatch(host) and _is_host(host)):
+        rest = named if digest else ""
+    repository, colon, tag = rest.partition(":")
+    return bool(REPOSITORY.fullmatch(repository)) and (not colon or bool(TAG.fullmatch(tag)))
 
 
 def split_port(server: str, usual: int) -> tuple[str, int]:
