@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Final
 
 from tare.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
@@ -157,11 +157,11 @@ class Reader:
 
     def _find_namespaces(self) -> list[_Namespace]:
         """Return the network namespaces of the node, of its hosts and of all watches, each once."""
-        node = self._node
+        node, ident_of = self._node, cache(_ident)
         found: dict[str, _Namespace] = {}
 
         def add(pid: int, place: str, *, shared: bool, sources: Sources = self._own) -> _Namespace:
-            ident = _ident(pid)
+            ident = ident_of(pid)
             scope = (node.machine, place, ident)
             return found.setdefault(ident, _Namespace(pid=pid, scope=scope, shared=shared, sources=sources))
 
