@@ -79,9 +79,14 @@ class Pods:
             raise InfrastructureError(f"pod {name} does not run after {READY_S:g} s{last}")
 
     def _lost_node(self, pod: Mapping[str, Any]) -> str | None:
-        """Return that the node of a pod is not ready, and why, or None."""
+        """Return that the node of a pod is not ready, and why, or None; None if the user may not read nodes."""
         name = pod.get("spec", {}).get("nodeName")
-        return reasons.is_lost(ask(self.api, "GET", f"/api/v1/nodes/{name}", what=f"node {name}")) if name else None
+        if not name:
+            return None
+        try:
+            return reasons.is_lost(self.api.ask("GET", f"/api/v1/nodes/{name}"))
+        except ApiError:
+            return None
 
     def read(self, name: str) -> dict[str, Any]:
         """Return a pod; raise `InfrastructureError` if it is gone."""

@@ -87,6 +87,8 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypa
         of(FakeApi(GET=[placed, lost])).wait(["p0"])
     there = {"metadata": {"name": "n1"}, "status": {"conditions": [{**condition, "status": "True"}]}}
     assert of(FakeApi(GET=[placed, there, PENDING, READY])).wait(["p0"]) == {"p0": READY}
+    refused = ApiError("nodes is forbidden", status=403)
+    assert of(FakeApi(GET=[placed, refused, READY])).wait(["p0"]) == {"p0": READY}
 
 
 @pytest.mark.parametrize(
