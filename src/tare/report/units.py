@@ -106,7 +106,7 @@ def decimals_for(half_width: float, value: float, *, compact: bool = False) -> i
 
 
 def _exponent(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
+    return math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:

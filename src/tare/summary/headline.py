@@ -263,7 +263,7 @@ def _time_interval(added: Estimate) -> str:
     bounds = sorted((sign * added.low, sign * added.high))
     size, unit = _unit(abs(added.value))
     half = (added.high - added.low) / 2.0 / size
-    digits = min(4, max(0, -math.floor(math.log10(half)))) if half > 0 else 2
+    digits = min(4, max(0, -math.floor(math.log10(half)))) if 0 < half < math.inf else 2
     low, high = (f"{bound / size:.{digits}f}" for bound in bounds)
     return f"{abs(added.value) / size:.{digits}f} {unit} [{low}, {high}]"
 
