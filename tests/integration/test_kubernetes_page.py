@@ -70,7 +70,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_a_user_gets_from_the_page_to_a_report(reader: Reader) -> None:
-    (study,) = (block for block in blocks("yaml") if "environments:" in block)
+    (study,) = (block for block in blocks("yaml") if "selector: pool=hpc" in block)
     shorter = f"{study.replace(REGISTRY, reader.registry.host)}repetition: {{rounds: 2, max_rounds: 2, turns: 2}}\n"
     (reader.folder / "pods.yaml").write_text(shorter)
     seen = ""
