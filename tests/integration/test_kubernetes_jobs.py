@@ -41,7 +41,9 @@ ENVIRONMENTS: Final = (
 NAMESPACE: Final = "tare-failing-jobs"
 VXLAN: Final = "flannel.1"
 ON_NODE: Final = {("data NIC", "data0")}
-ON_POD_NETWORK: Final = {("pod's interface", "eth0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN)}
+ON_POD_NETWORK: Final = {
+    ("pod's interface", "eth0"), ("node's bridge", "cni0"), ("node's NIC", "data0"), ("node's tunnel", VXLAN),
+}  # fmt: skip
 ENDINGS: Final = (
     "{hangs: {runtime: kubernetes, network: pod-network, launch: mpijob}, "
     "fails: {runtime: kubernetes, network: pod-network, launch: mpijob, workdir: /proc/nowhere}}"

@@ -134,6 +134,7 @@ def joined(sections: Sequence[tuple[CounterValues, CounterValues]]) -> tuple[Cou
         },
         states=end.states,
         lacking=tuple(dict.fromkeys(name for pair in sections for each in pair for name in each.lacking)),
+        machine=end.machine,
         busy_s=_sum(sections, "busy_s"),
         steal_s=_sum(sections, "steal_s"),
         softirq_s=_sum(sections, "softirq_s"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nodes import make_node
 from tare.counters import monitor
 from tare.counters.files import KernelFile
-from tare.counters.monitor import CounterValues, HostWatch, joined, merged
+from tare.counters.monitor import CounterValues, Given, HostWatch, Moment, Reading, joined, joined_readings, merged
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import Group, Hierarchy
 
@@ -198,3 +198,17 @@ def test_traffic_that_a_network_counts_itself_is_asked_of_the_network() -> None:
     watch = Watch(pid=70, interface="ipip-data0", role="IP-in-IP", by_network=True)
     values = monitor.read([HostWatch(node=NODE, pid=70, watches=(watch,))], lambda asked: (asked.pid, 1, 2, 3))
     assert values.interfaces == {("", 70, "ipip-data0"): (70, 1, 2, 3)}
+
+
+def test_launches_in_turns_have_the_times_of_every_machine() -> None:
+    def at(moment: int) -> Reading:
+        times = [
+            CounterValues(machine=name, busy_s=start + moment, steal_s=start / 10, softirq_s=start / 5 + moment / 100)
+            for name, start in (("alpha", 100.0), ("beta", 700.0))
+        ]
+        return Reading(moment=Moment(), nodes=tuple(map(Given, times)))
+
+    before, after = joined_readings([(at(1), at(2)), (at(5), at(7))])
+    assert after.steal_s - before.steal_s == 0
+    assert after.busy_s - before.busy_s == pytest.approx(2 * 3)
+    assert after.softirq_s - before.softirq_s == pytest.approx(2 * 0.03)
