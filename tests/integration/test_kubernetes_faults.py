@@ -39,6 +39,7 @@ from tare.services import kubernetes
 from tare.services.daemons import Daemon, command, run_daemon
 
 pytestmark = [
+    pytest.mark.long,
     *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),
     pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
 ]

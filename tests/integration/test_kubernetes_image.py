@@ -24,6 +24,7 @@ from tare.kubernetes import in_lab
 from tare.networks import flannel
 
 pytestmark = [
+    pytest.mark.long,
     *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),
     pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -85,7 +86,8 @@ def test_a_user_gets_from_the_page_to_a_report(reader: Reader) -> None:
     assert pushed == {"debian-openmpi", "tare-node"}
     assert "kubernetes+pod-network" in seen
     results = reader.folder / "results" / "pods"
-    assert "pods' network: Flannel (VXLAN" in (results / "report.html").read_text()
+    report = " ".join(html.unescape((results / "report.html").read_text()).split())
+    assert "pods' network: Flannel (VXLAN" in report
     facts = json.loads((results / "plan.json").read_text())
     assert facts["plan"]["study"]["name"] == "pods"
 

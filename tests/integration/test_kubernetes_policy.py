@@ -30,6 +30,7 @@ from tare.networks import flannel
 from tare.services.kubernetes import User
 
 pytestmark = [
+    pytest.mark.long,
     *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),
     pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
 ]
