@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tare.errors import InfrastructureError, MissingTool
 from tare.host.process import find
 from tare.services import coredns
@@ -80,6 +78,8 @@ def define(kubernetes: Kubernetes) -> None:
 
 def definition() -> dict[str, Any]:
     """Return the definition of MPIJobs, as the operator's module has it."""
+    import yaml  # nodes do not have it, and this package is among what they get
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     made = yaml.load(DEFINITION.read_text(), Loader=loader)
     if not isinstance(made, dict):
