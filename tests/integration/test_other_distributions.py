@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_all_that_a_nodes_service_imports_runs_with_python_3_9_and_its_library_a
     done = in_root(root, tmp_path, "python3", "-IS", "imports.py")
     *problems, summary = done.stdout.splitlines() or [done.stderr]
     assert problems == []
-    assert summary.startswith("(3, 9) imported 1"), done.stdout + done.stderr
+    assert re.fullmatch(r"\(3, 9\) imported [12]\d\d", summary), done.stdout + done.stderr
 
 
 def test_debian_11_serves_as_a_node_of_this_head(tmp_path: Path) -> None:
