@@ -200,7 +200,9 @@ class KubernetesNode:
             for number, service in enumerate(self._deployments[study].services)
         ]
         deployment = self._deployments[study]
-        values = replace(merged(read, Moment(tare_s=0.0)), machine=self.node.machine)
+        # the nodes of a lab are one machine, whose CPU times count once
+        timed = self.node.machine if self._lab_node is None else ""
+        values = replace(merged(read, Moment(tare_s=0.0)), machine=timed)
         if deployment.passes:
             counted = on_node.counted(deployment.passes, self._interfaces())
             found = {(self.node.machine, on_node.OF_NODE, name): counts for name, counts in counted.items()}
