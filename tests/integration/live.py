@@ -145,6 +145,11 @@ def outcome(trial: Mapping[str, Any]) -> str:
     return str(trial["outcome"]["type"])
 
 
+def said(its: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what became of trials, with the reason of each that failed, for a test that fails."""
+    return [f"{trial['key']['cell']}: {trial['outcome'].get('reason', outcome(trial))}" for trial in its]
+
+
 def cell_of(trial: Mapping[str, Any]) -> str:
     """Return the name of a trial's environment."""
     return str(trial["key"]["cell"]).rsplit(" / ", 1)[1]

@@ -17,6 +17,7 @@ from integration.live import (
     ended,
     live,
     outcome,
+    said,
     selected,
     start,
     tare,
@@ -167,9 +168,11 @@ def test_a_study_has_several_mpis_each_workload_in_the_images_and_with_the_progr
     )
     result = tare("run", study, cwd=tmp_path)
     found = {trial["key"]["cell"]: trial for trial in trials(tmp_path / "results" / "several")}
-    assert {outcome(trial) for trial in found.values()} == {"Completed"}, (result.stderr, found)
-    said = {cell.replace(" / 2n x 1r / ", " "): trial["mpi_library"].split(".")[0] for cell, trial in found.items()}
-    assert said == {
+    assert {outcome(trial) for trial in found.values()} == {"Completed"}, (result.stderr, said(found.values()))
+    libraries = {
+        cell.replace(" / 2n x 1r / ", " "): trial["mpi_library"].split(".")[0] for cell, trial in found.items()
+    }
+    assert libraries == {
         "a bare": "Open MPI v4",
         "a docker+macvlan": "Open MPI v4",
         "a podman": "MPICH Version:      5",

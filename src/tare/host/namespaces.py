@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import InfrastructureError
 from tare.host.paths import run_folder
-from tare.host.process import run
+from tare.host.process import Result, run
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 CLONE_NEWNET: Final = 0x40000000
 HOLDER: Final = Path(__file__).with_name("holder.py")
+RIGHTS: Final = "run as root, or on a machine where ordinary users may create user namespaces"
+STANDSTILL: Final = "run it again; if it fails again, look for a shortage of memory in the kernel's log (dmesg)"
+HOLDER_S: Final = 60.0
+"""How long holders may take to answer; some milliseconds are usual, a machine that stands still for a while is not."""
 
 
 @cache
@@ -54,22 +58,29 @@ def hold_all(wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int | Infr
     longest = max((mark for mark, _ in wanted), key=len)
     argv = (plain_python(), "-IS", str(HOLDER), longest, str(run_folder()))
     text = json.dumps([{"mark": mark, **spec} for mark, spec in wanted])
-    result = run(argv, stdin=text, timeout_s=20, check=False, what=f"making {wanted[0][0]}")
+    result = run(argv, stdin=text, timeout_s=HOLDER_S, check=False, what=f"making {wanted[0][0]}")
     try:
         answers = [json.loads(line) for line in result.stdout.splitlines()]
     except ValueError:
         answers = []
     if len(answers) != len(wanted):
-        answers = [{"error": result.stderr_tail or "the holder printed nothing"}] * len(wanted)
+        why, remedy = (result.stderr_tail, RIGHTS) if result.stderr_tail else (_silent(result), STANDSTILL)
+        return [
+            InfrastructureError(f"cannot create the namespaces of {mark}: {why}", remedy=remedy) for mark, _ in wanted
+        ]
     return [
         int(answer["pid"])
         if "pid" in answer
-        else InfrastructureError(
-            f"cannot create the namespaces of {mark}: {answer['error']}",
-            remedy="run as root, or on a machine where ordinary users may create user namespaces",
-        )
+        else InfrastructureError(f"cannot create the namespaces of {mark}: {answer['error']}", remedy=RIGHTS)
         for (mark, _), answer in zip(wanted, answers, strict=True)
     ]
+
+
+def _silent(result: Result) -> str:
+    """Return how holders ended that did not say why."""
+    if result.timed_out:
+        return f"the holder did not answer within {HOLDER_S:g} s"
+    return f"the holder printed nothing and ended with status {result.status}"
 
 
 def processes_beside(pid: int) -> set[int]:

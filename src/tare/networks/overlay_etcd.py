@@ -16,14 +16,26 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.process import find, run
-from tare.networks.overlay import PAUSE_S, Overlay, knows, network_name, overlay_subnet, remove
-from tare.node import Nic, Node
+from tare.networks.overlay import (
+    PAUSE_S,
+    Overlay,
+    knows,
+    network_name,
+    overlay_address,
+    overlay_subnet,
+    remove,
+    study_of,
+)
+from tare.node import Endpoint, Nic, Node, Pod
 from tare.services import etcd
 from tare.services.docker import run_docker
 from tare.services.docker_api import request
+from tare.wiring.plug import answers, interface_in
 
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 10.0
+FIRST_S: Final = 3.0
+REACHED_S: Final = 20.0
 GATEWAY: Final = "docker_gwbridge"
 """The bridge over which an overlay's containers reach outside networks."""
 
@@ -39,6 +51,7 @@ class OverlayEtcd(Overlay):
 
     def __init__(self) -> None:
         self._network = ""
+        self._others: tuple[str, ...] = ()
 
     def probe(self) -> str | None:
         return etcd.probe() or probe_version(_version())
@@ -46,6 +59,7 @@ class OverlayEtcd(Overlay):
     @contextmanager
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
         self._network = network_name(study)
+        self._others = tuple(overlay_address(each, study) for each in nodes if each.name != node.name)
         try:
             with super().prepare(node, nodes, study):
                 yield
@@ -76,6 +90,12 @@ class OverlayEtcd(Overlay):
         _wait_until_known(node, self._network)
         yield
 
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        _announce(pod, self._network, self._others)
+        with super().attach(pod, nic) as endpoint:
+            yield endpoint
+
 
 def probe_version(version: str) -> str | None:
     """Return that Docker of this version has no `--cluster-store` any more, or None."""
@@ -93,6 +113,34 @@ def _version() -> str:
 @cache
 def _said(path: str) -> str:
     return run((path, "--version"), check=False, timeout_s=10).stdout
+
+
+def _announce(pod: Pod, network: str, others: Sequence[str]) -> None:
+    """Have the other daemons know a container, so that the containers reach each other.
+
+    A daemon can miss what another says right after the two have met: serf takes it for older than their meeting. It
+    never asks for it, and an MPI whose first connection fails waits for ever. What is said again is heard.
+    """
+    if _reaches(pod, others, FIRST_S):
+        return
+    _, address = interface_in(pod.pid, f"{overlay_subnet(study_of(pod))}.0/24")
+    run_docker(pod.node, "network", "disconnect", network, pod.container)
+    run_docker(pod.node, "network", "connect", "--ip", address, network, pod.container)
+    if not _reaches(pod, others, REACHED_S):
+        raise InfrastructureError(
+            f"{pod.name} does not reach {' and '.join(others)} through overlay-etcd within {REACHED_S:g} s"
+        )
+
+
+def _reaches(pod: Pod, addresses: Sequence[str], limit_s: float) -> bool:
+    """Return whether a container reaches all of some others within a time."""
+    until = time.monotonic() + limit_s
+    missing = list(addresses)
+    while missing and time.monotonic() < until:
+        missing = [address for address in missing if not answers(pod.pid, address)]
+        if missing:
+            time.sleep(PAUSE_S)
+    return not missing
 
 
 def _wait_until_known(node: Node, name: str) -> None:

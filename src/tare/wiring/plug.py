@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
-from tare.host.namespaces import index_of, netlink
+from tare.host.namespaces import index_of, inside_network, netlink
 from tare.host.packages import install
 from tare.host.process import run
 from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
@@ -26,6 +27,8 @@ CNI_FOLDERS: Final = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
 CNI_VERSION: Final = "0.4.0"
 POD_INTERFACE: Final = "eth0"
 IFF_RUNNING: Final = 0x40
+UNUSED_PORT: Final = 9
+"""discard: inetd's, which containers of MPI programs do not have."""
 OVERLAY_SUBNETS: Final = "10.215"
 POD_SUBNETS: Final = "10.218"
 SUBNETS: Final = tuple(
@@ -200,6 +203,19 @@ def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
         index = index_of(route, interface)
         while not route.get_links(index)[0]["flags"] & IFF_RUNNING and time.monotonic() < until:
             time.sleep(0.01)
+
+
+def answers(pid: int, address: str, limit_s: float = 0.5) -> bool:
+    """Return whether an address answers from a network namespace: with a refusal, as nothing listens on the port."""
+    with inside_network(pid), socket.socket() as asked:
+        asked.settimeout(limit_s)
+        try:
+            asked.connect((address, UNUSED_PORT))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return True
 
 
 def carriers(*places: tuple[int, str, str]) -> tuple[Watch, ...]:

@@ -42,8 +42,6 @@ def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_std
     [
         ('{"error": "unshare(1): Operation not permitted"}', "", "Operation not permitted"),
         ("", "ImportError: no ctypes", "no ctypes"),
-        ("", "", "the holder printed nothing"),
-        ("half a li", "", "the holder printed nothing"),
     ],
 )
 def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
@@ -55,6 +53,26 @@ def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
     assert "cannot create the namespaces of tare:lab:n0" in caught.value.message
     assert words in caught.value.message
     assert "root" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("stdout", "status", "timed_out", "words"),
+    [
+        ("", -9, False, "the holder printed nothing and ended with status -9"),
+        ("half a li", 0, False, "the holder printed nothing and ended with status 0"),
+        ("", -15, True, "the holder did not answer within 60 s"),
+    ],
+)
+def test_a_holder_that_does_not_say_why_is_told_with_how_it_ended_and_not_as_a_matter_of_rights(
+    stdout: str, status: int, timed_out: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(argv: tuple[str, ...], **_: Any) -> Result:
+        return Result(argv=argv, status=status, stdout=stdout, stderr="", elapsed_s=0.0, timed_out=timed_out)
+
+    monkeypatch.setattr(namespaces, "run", run)
+    with pytest.raises(InfrastructureError, match=words) as caught:
+        hold("tare:lab:n0", {})
+    assert "root" not in caught.value.remedy
 
 
 def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail() -> None:
