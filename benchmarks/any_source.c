@@ -1,5 +1,6 @@
 /* Two ranks: after each barrier one sends an empty message and the other receives it, from
- * MPI_ANY_SOURCE or from the sender by name. Arguments: receives, any|named, probe|none. */
+ * MPI_ANY_SOURCE (any: MPI_Recv, tested: MPI_Irecv and MPI_Test) or from the sender by name.
+ * Arguments: receives, any|tested|named, probe|none. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,21 @@ static void probe(MPI_Comm comm)
     }
 }
 
+static void receive(const char *how, int sender, MPI_Comm comm)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int done = 0;
+    if (strcmp(how, "named") == 0)
+        MPI_Recv(NULL, 0, MPI_BYTE, sender, TAG, comm, MPI_STATUS_IGNORE);
+    else if (strcmp(how, "any") == 0)
+        MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, MPI_STATUS_IGNORE);
+    else {
+        MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, &request);
+        while (!done)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -29,11 +45,10 @@ int main(int argc, char **argv)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     if (argc != 4 || ranks != 2) {
-        fprintf(stderr, "any_source: RECEIVES any|named probe|none, on two ranks\n");
+        fprintf(stderr, "any_source: RECEIVES any|tested|named probe|none, on two ranks\n");
         MPI_Abort(comm, 2);
     }
     const int receives = atoi(argv[1]);
-    const int any = strcmp(argv[2], "any") == 0;
     const int probes = strcmp(argv[3], "probe") == 0;
     for (int i = 0; i < receives; i++) {
         const int late = i % 2;
@@ -42,8 +57,7 @@ int main(int argc, char **argv)
             probe(comm);
         MPI_Barrier(comm);
         if (rank == late)
-            MPI_Recv(NULL, 0, MPI_BYTE, any ? MPI_ANY_SOURCE : 1 - late, TAG, comm,
-                     MPI_STATUS_IGNORE);
+            receive(argv[2], 1 - late, comm);
         else
             MPI_Send(NULL, 0, MPI_BYTE, late, TAG, comm);
         MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, comm);

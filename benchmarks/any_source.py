@@ -2,8 +2,8 @@
 
     python benchmarks/any_source.py [--mpi mpich5] [--launches 40] [--receives 200]
 
-Each launch makes so many receives after barriers, from MPI_ANY_SOURCE or from the sender by name, and with MPI_Iprobe
-before them or without. A launch that has not ended after ten seconds counts as hung; usual ones take half a second.
+Each launch makes so many receives after barriers: from MPI_ANY_SOURCE with MPI_Recv (any) or with MPI_Irecv and
+MPI_Test (tested), or from the sender by name (named), and with MPI_Iprobe before them or without. A launch that has not ended after ten seconds counts as hung; usual ones take half a second.
 Three busy programs beside it make ranks wait for their cores. Why it exists: docs/troubleshooting.md, "A trial failed".
 It needs root.
 """
@@ -51,10 +51,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tare-any-source-", dir="/var/tmp") as folder:
         program = compiled(stated.mpi, Path(folder))
         with wires(("tcp",), stated.mpi, Path(folder)) as lab, busy():
-            for sender, probe in product(("any", "named"), ("none", "probe")):
+            for sender, probe in product(("any", "tested", "named"), ("none", "probe")):
                 words = (program, str(stated.receives), sender, probe)
-                counted = count_of([outcome(lab, stated.mpi, *words) for _ in range(stated.launches)])
-                print(f"{sender:5} {probe:5}: {counted.hung} of {counted.launches} hung, {counted.failed} failed")
+                counted = count_of([outcome(lab, *words) for _ in range(stated.launches)])
+                print(f"{sender:6} {probe:5}: {counted.hung} of {counted.launches} hung, {counted.failed} failed")
     return 0
 
 
@@ -79,7 +79,7 @@ def busy() -> Iterator[None]:
         yield
 
 
-def outcome(lab: Wires, mpi: str, *argv: str | Path) -> str:
+def outcome(lab: Wires, *argv: str | Path) -> str:
     """Return what becomes of a launch: ended, hung or failed."""
     up = lab.made["tcp"]
     program = Workload(name="any", command=tuple(map(str, argv)))
