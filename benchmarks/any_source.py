@@ -3,8 +3,9 @@
     python benchmarks/any_source.py [--mpi mpich5] [--launches 40] [--receives 200]
 
 Each launch makes so many receives after barriers: from MPI_ANY_SOURCE with MPI_Recv (any) or with MPI_Irecv and
-MPI_Test (tested), or from the sender by name (named), and with MPI_Iprobe before them or without. A launch that has not ended after ten seconds counts as hung; usual ones take half a second.
-Three busy programs beside it make ranks wait for their cores. Why it exists: docs/troubleshooting.md, "A trial failed".
+MPI_Test (tested), or from the sender by name (named), and with MPI_Iprobe before them or without. A launch that has not
+ended after ten seconds counts as hung; usual ones take half a second. Three busy programs beside it make ranks wait for
+their cores. Why it exists: docs/troubleshooting.md, "A trial failed".
 It needs root.
 """
 
