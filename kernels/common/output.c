@@ -12,7 +12,7 @@
 struct json output_begin(const char *type)
 {
     struct json line = {0};
-    json_raw(&line, "@tare ", 6);
+    json_raw(&line, OUTPUT_MARK, sizeof OUTPUT_MARK - 1);
     json_open(&line, '{');
     json_put_string(&line, "type", type);
     return line;
@@ -38,16 +38,21 @@ bool output_write(const char *text, size_t length)
     return true;
 }
 
-bool output_finish(struct json *line)
+void output_close(struct json *line)
 {
     json_close(line, '}');
     json_raw(line, "\n", 1);
+}
+
+bool output_finish(struct json *line)
+{
+    output_close(line);
     const bool written = output_write(line->text, line->length);
     json_free(line);
     return written;
 }
 
-bool output_start(const char *program, int ranks, double init_s)
+struct json output_start_line(const char *program, int ranks, double init_s)
 {
     char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     char standard[32];
@@ -72,13 +77,25 @@ bool output_start(const char *program, int ranks, double init_s)
     json_put_string(&line, "timer", "CLOCK_MONOTONIC");
     json_put_number(&line, "timer_resolution_s", clock_resolution_s());
     json_put_number(&line, "timer_cost_s", clock_cost_s());
+    return line;
+}
+
+bool output_start(const char *program, int ranks, double init_s)
+{
+    struct json line = output_start_line(program, ranks, init_s);
     return output_finish(&line);
 }
 
-bool output_end(double elapsed_s, int exit_code)
+struct json output_end_line(double elapsed_s, int exit_code)
 {
     struct json line = output_begin("end");
     json_put_number(&line, "elapsed_s", elapsed_s);
     json_put_integer(&line, "exit", exit_code);
+    return line;
+}
+
+bool output_end(double elapsed_s, int exit_code)
+{
+    struct json line = output_end_line(elapsed_s, exit_code);
     return output_finish(&line);
 }

@@ -62,7 +62,7 @@ static bool is_known(const struct usage *usage, int column)
     return true;
 }
 
-bool usage_write(const struct usage *usage)
+struct json usage_line(const struct usage *usage)
 {
     struct json line = output_begin("usage");
     for (int i = 0; i < USAGE_COLUMNS; i++) {
@@ -71,6 +71,12 @@ bool usage_write(const struct usage *usage)
         else
             json_put_null(&line, names[i]);
     }
+    return line;
+}
+
+bool usage_write(const struct usage *usage)
+{
+    struct json line = usage_line(usage);
     return output_finish(&line);
 }
 

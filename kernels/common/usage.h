@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/json.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 
@@ -16,7 +18,8 @@ struct usage {
  * calls MPI. */
 struct usage usage_gather(MPI_Comm comm);
 
-/* Rank 0: write the record `usage`. */
+/* Rank 0: write the record `usage`; or return it, not closed yet. */
 bool usage_write(const struct usage *usage);
+struct json usage_line(const struct usage *usage);
 
 void usage_free(struct usage *usage);

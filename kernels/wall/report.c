@@ -4,13 +4,23 @@
 #include "common/leave.h"
 #include "common/locality.h"
 #include "common/output.h"
+#include "common/parts.h"
 #include "common/usage.h"
 #include "wall/wall.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void write_wall(const double *rank_wall_s, int ranks)
+/* The application writes too, on every rank: so every record goes out in parts. */
+static void write_record(struct json line, int *part)
+{
+    output_close(&line);
+    parts_write(line.text, line.length, part);
+    json_free(&line);
+}
+
+static struct json wall_line(const double *rank_wall_s, int ranks)
 {
     double longest_s = 0.0;
     for (int i = 0; i < ranks; i++)
@@ -18,7 +28,7 @@ static void write_wall(const double *rank_wall_s, int ranks)
     struct json line = output_begin("wall");
     json_put_number(&line, "wall_s", longest_s);
     json_put_numbers(&line, "rank_wall_s", rank_wall_s, (size_t)ranks);
-    output_finish(&line);
+    return line;
 }
 
 void tare_wall_report(const struct wall_times *times)
@@ -38,11 +48,13 @@ void tare_wall_report(const struct wall_times *times)
     if (rank == 0) {
         fflush(stdout);        /* the application's own text first, */
         output_write("\n", 1); /* which need not have ended its line */
-        output_start("tare-wall", locality.ranks, init_s);
-        locality_write(&locality);
-        write_wall(rank_wall_s, locality.ranks);
-        usage_write(&usage);
-        output_end(clock_difference_s(clock_now_ns(), times->ready_ns), 0);
+        int part = 0;
+        write_record(output_start_line("tare-wall", locality.ranks, init_s), &part);
+        parts_write(locality.lines, strlen(locality.lines), &part);
+        write_record(wall_line(rank_wall_s, locality.ranks), &part);
+        write_record(usage_line(&usage), &part);
+        const double elapsed_s = clock_difference_s(clock_now_ns(), times->ready_ns);
+        write_record(output_end_line(elapsed_s, 0), &part);
     }
     free(rank_wall_s);
     usage_free(&usage);

@@ -20,7 +20,7 @@ from tare.kubernetes import in_lab, manifests
 from tare.kubernetes.in_lab import LabKubernetes
 from tare.kubernetes.manifests import PodSpec
 from tare.kubernetes.mpi_jobs.manifest import MpiJob, launched
-from tare.kubernetes.mpi_jobs.run import MpiJobs
+from tare.kubernetes.mpi_jobs.run import Ended, MpiJobs
 from tare.kubernetes.pod_networks.look import pod_network
 from tare.networks import flannel
 from tare.services import coredns, mpi_operator
@@ -81,6 +81,11 @@ class Up:
         return True
 
 
+def said(ended: Ended) -> str:
+    """Return all that a job said, which an assertion would shorten."""
+    return f"{ended.state}\n{ended.launching}\n{ended.output}"
+
+
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     image = ensure_image(find_recipe())
@@ -103,7 +108,7 @@ def test_an_mpi_job_measures_across_two_workers_and_leaves_nothing(up: Up, on_ho
     before = sum(sent_on(up.site, VXLAN))
     options = ("--bind-to", "none", "--map-by", "node")
     ended = up.jobs.run(up.job("latency", launched(2, LATENCY, options), on_host=on_host))
-    assert ended.state.succeeded, (ended.state, ended.output)
+    assert ended.state.succeeded, said(ended)
     found = list(records(ended.output))
     hosts = ["n0", "n1"] if on_host else ["latency-worker-0", "latency-worker-1"]
     assert [rank.hostname for rank in ranks_of(found)] == hosts
@@ -125,7 +130,7 @@ def test_an_mpi_job_of_another_mpi_measures_as_well(up: Up) -> None:
     up.kubernetes.import_image(ensure_file(image, "docker-archive").path)
     job = up.job("mpich", launched(2, LATENCY, ("-ppn", "1")), implementation="MPICH")
     ended = up.jobs.run(replace(job, pod=replace(job.pod, image=image_tag(image), variables=())))
-    assert ended.state.succeeded, (ended.state, ended.output)
+    assert ended.state.succeeded, said(ended)
     found = list(records(ended.output))
     assert [rank.hostname for rank in ranks_of(found)] == ["mpich-worker-0", "mpich-worker-1"]
     assert up.nothing_left()

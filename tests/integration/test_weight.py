@@ -11,6 +11,7 @@ from pathlib import Path
 
 from integration.live import lab_site, live
 from tare.containers.held import job_group
+from tare.node.cgroups import Group
 from tare.node_service import NodeService
 
 pytestmark = live()
@@ -25,6 +26,17 @@ def spinning(core: int) -> Iterator[int]:
             yield process.pid
         finally:
             process.kill()
+
+
+@contextmanager
+def group_outside(group: Group) -> Iterator[Group]:
+    """Keep a cgroup beside all of tare's."""
+    other = Group(path=f"beside-tare-{os.getpid()}", hierarchies=group.hierarchies).create()
+    try:
+        yield other
+    finally:
+        other.kill()
+        other.remove()
 
 
 def cpu_s(pid: int) -> float:
@@ -51,8 +63,11 @@ def test_a_job_with_weight_takes_the_core_and_gives_it_back() -> None:
     with lab_site(nodes=1, cores_per_node=1) as site, ExitStack() as stack:
         (node,) = site.nodes
         pids = [stack.enter_context(spinning(node.cores[0])) for _ in range(2)]
-        for folder in job_group(node).create().folders:
-            (folder / "cgroup.procs").write_text(str(pids[0]))
+        # The other has a group to itself: in the tests' own it would share with all that they run.
+        other = stack.enter_context(group_outside(node.group))
+        for group, pid in zip((job_group(node).create(), other), pids, strict=True):
+            for folder in group.folders:
+                (folder / "cgroup.procs").write_text(str(pid))
         service = site.service(node)
         usual, preferred, again = (compared(service, pids, weight) for weight in (0, 10_000, 0))
     assert preferred > 0.9

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kernels.builds import SOURCE, cached_build, check
+from tare.workloads.parts import with_whole_records
 
 APPS = Path(__file__).parent / "apps"
 WALL = "libtare_wall.so"
@@ -46,7 +47,7 @@ class Run:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line[6:]) for line in self.stdout.splitlines() if line.startswith("@tare ")]
+        return [json.loads(line[6:]) for line in with_whole_records(self.stdout) if line.startswith("@tare ")]
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["type"] == kind]

@@ -40,6 +40,14 @@ def test_an_unfinished_line_of_the_application_does_not_hide_the_report(launch_a
 
 
 @pytest.mark.parametrize("mpi", MPIS)
+def test_lines_of_other_ranks_in_the_middle_of_the_report_do_no_harm(launch_app, mpi):
+    run = launch_app(mpi, "wall_talk.c")
+    assert run.code == 0, run.stderr
+    assert "rank 1 writes line 3999\n" in run.stdout
+    assert types(run) == ["start", "rank", "rank", "wall", "usage", "end"]
+
+
+@pytest.mark.parametrize("mpi", MPIS)
 def test_an_application_without_mpi_init_stays_silent(launch_app, mpi):
     run = launch_app(mpi, "wall_c.c", "none", "0")
     assert run.code == 0

@@ -28,7 +28,8 @@ from tare.run import job
 from tare.runtimes import RUNTIMES
 from tare.services.daemons import agent_argv
 from tare.workloads import answers, plugin_of
-from tare.workloads.output import PREFIX, PROTOCOL
+from tare.workloads.output import PROTOCOL
+from tare.workloads.parts import PREFIX
 
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 INHERITED: Final = (*CARRIED, "TARE_RUN")

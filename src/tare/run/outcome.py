@@ -22,7 +22,8 @@ from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
 from tare.wiring.transports import CHOSEN_BY_MPI
 from tare.workloads import Began, Parsed, plugin_of
-from tare.workloads.output import PREFIX, OutputError
+from tare.workloads.output import OutputError
+from tare.workloads.parts import has_records
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
@@ -122,7 +123,7 @@ def judge(
 
 def unread(workload: Workload, result: Result) -> str:
     """Return why a third-party program that succeeded wrote no tare record, or "" if it wrote one."""
-    return NO_MPI if (workload.command or workload.program) and PREFIX not in result.stdout else ""
+    return NO_MPI if (workload.command or workload.program) and not has_records(result.stdout) else ""
 
 
 def untreated(

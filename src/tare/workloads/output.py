@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Figure, Metric, RankPlace
+from tare.workloads.parts import PREFIX, PartMissingError, with_whole_records
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PREFIX: Final = "@tare "
 PROTOCOL: Final = 1
 MOST_CPUS: Final = 1 << 16
 """CPUs of a node; Linux numbers up to 8192."""
@@ -78,7 +78,7 @@ class Parsed:
 def records(stdout: str) -> list[dict[str, Any]]:
     """Return all records; raise `OutputError` if one is broken or the last is missing."""
     found: list[dict[str, Any]] = []
-    for line in stdout.splitlines():
+    for line in _lines(stdout):
         at = line.find(PREFIX)
         if at < 0:
             continue
@@ -96,6 +96,13 @@ def records(stdout: str) -> list[dict[str, Any]]:
     if found[-1].get("type") != "end":
         raise OutputError("the output is cut off: its end record is missing")
     return found
+
+
+def _lines(stdout: str) -> Iterator[str]:
+    try:
+        yield from with_whole_records(stdout)
+    except PartMissingError as error:
+        raise OutputError(f"{error}: all ranks write at the end, let them write less or to files") from error
 
 
 def number(value: object) -> float:

@@ -5,6 +5,7 @@ The library reports where its ranks ran, as for `command`; the figures are those
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Final
 
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
 OURS: Final = "tare-"
 """Prefix in the names of tare's own programs, which are under the prefix folder and not on PATH."""
+RECORD: Final = re.compile("@tare(?:-part)? ")
+"""What tare's records, and their parts, begin with."""
 
 
 class Program(WorkloadPlugin):
@@ -71,8 +74,8 @@ def own_output(stdout: str) -> str:
     """Return a program's own output: stdout without tare's records. A line that was cut off has no line end."""
     kept: list[str] = []
     for line in stdout.splitlines(keepends=True):
-        before, record, _ = line.partition(PREFIX)
-        if not record:
+        before = RECORD.split(line, maxsplit=1)[0]
+        if before == line:
             kept.append(line)
         elif before:
             kept.append(f"{before}\n")

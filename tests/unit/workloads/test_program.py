@@ -81,6 +81,7 @@ def test_what_is_no_result_is_refused(text: str, told: str) -> None:
 def test_our_records_are_not_handed_to_the_adapter() -> None:
     assert own_output('one\n@tare {"a": 1}\ntwo @tare {}\n\nthree\n') == "one\ntwo \n\nthree\n"
     assert own_output('@tare {"a": 1}\n') == ""
+    assert own_output("one\n@tare-part 0 last 8 b4d3a1f2 @tare {}\ntwo\n") == "one\ntwo\n"
 
 
 # --- starting -----------------------------------------------------------------------------------------------------

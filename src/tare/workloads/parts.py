@@ -1,0 +1,59 @@
+"""Put together the records that the preload library writes in parts, as kernels/common/parts.c cuts them.
+
+A launcher may put the text of one rank into the middle of another's line. So a part is short, numbered and checked,
+and stands there twice: `@tare-part NUMBER more|last BYTES CRC-32 TEXT`.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+PREFIX: Final = "@tare "
+"""What a record begins with that is not in parts; a part has none, or its broken copy would be taken for a record."""
+MARK: Final = "@tare-part "
+HEADER: Final = re.compile(rb"@tare-part (\d{1,9}) (more|last) (\d{1,3}) ([0-9a-f]{8}) ")
+
+
+class PartMissingError(ValueError):
+    """Both copies of a part are broken; the message has its number."""
+
+
+def has_records(stdout: str) -> bool:
+    """Tell whether any of tare's programs wrote to an output."""
+    return PREFIX in stdout or MARK in stdout
+
+
+def with_whole_records(stdout: str) -> Iterator[str]:
+    """Yield the lines of an output, and a record in parts as one line in the place of its last part.
+
+    Raises `PartMissingError` at the first part that is missing before one that is there.
+    """
+    record, expected = b"", 0
+    for line in stdout.splitlines():
+        if MARK not in line:
+            yield line
+            continue
+        for number, last, text in _parts(line):
+            if number < expected:
+                continue  # the copy of one that was read
+            if number > expected:
+                raise PartMissingError(f"part {expected} of the records is broken by other text, twice")
+            record, expected = record + text, expected + 1
+            if last:
+                yield PREFIX + record.decode(errors="replace")
+                record = b""
+    if record:
+        raise PartMissingError(f"part {expected} of the records is missing: the output is cut off or broken")
+
+
+def _parts(line: str) -> Iterator[tuple[int, bool, bytes]]:
+    """Yield the whole parts in a line: the number, whether it ends a record, and the text."""
+    content = line.encode(errors="surrogateescape")
+    for found in HEADER.finditer(content):
+        number, kind, length, checksum = found.groups()
+        text = content[found.end() : found.end() + int(length)]
+        if len(text) == int(length) and zlib.crc32(text) == int(checksum, 16):
+            yield int(number), kind == b"last", text
