@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from nodes import make_node
-from tare.cli import lab_commands
+from tare.cli import lab_state
 from tare.cluster import lab
 from tare.model import LabSpec
 from tare.node.cgroups import Group
@@ -27,5 +27,5 @@ def made(name: str = "lab", pid: int | None = None, docker: bool = False) -> lab
 def kept(run: Path, value: lab.Lab) -> Path:
     folder = run / f"{value.name}-stays"
     folder.mkdir()
-    (folder / lab_commands.STATE).write_text(json.dumps(lab_commands._as_json(value)))
+    (folder / lab_state.STATE).write_text(json.dumps(lab_state.as_json(value)))
     return folder

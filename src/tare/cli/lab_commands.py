@@ -12,29 +12,22 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
 
+from tare.cli import lab_state
 from tare.cluster import lab
 from tare.containers.held import enter
 from tare.errors import InfrastructureError, UsageError
 from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
 from tare.host.process import replace
 from tare.host.user_namespace import become_root, is_real_root
-from tare.model import KubernetesSpec, LabSpec, SlurmSpec
+from tare.model import LabSpec
 from tare.model.quantities import parse_bit_rate
 from tare.model.text import without_dashes
-from tare.model.topology import HardwareThread
-from tare.node import Nic, Node, bridges
-from tare.node.cgroups import bases, group
-from tare.node.owners import boot_id, start_time, this_boot
+from tare.node import bridges
+from tare.node.cgroups import bases
+from tare.node.owners import boot_id
 from tare.node_service import clean
 from tare.services import docker
-
-STATE: Final = "lab.json"
-NOT_OF_A_LAB: Final = {
-    "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec(), "kubernetes": KubernetesSpec(),
-}  # fmt: skip
-"""What the settings of a lab that stays up never have: these are read as they are by default."""
 
 
 def lab_up(
@@ -49,13 +42,13 @@ def lab_up(
     subnets: int = 1,
 ) -> None:
     """Start a lab and leave it up."""
-    check_name(name)
+    lab_state.check_name(name)
     if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="run as root, or leave --docker out")
     become_root()
     folder = made_run_folder() / f"{name}-stays"
-    if (folder / STATE).exists():
-        if _alive(_load(name)):
+    if (folder / lab_state.STATE).exists():
+        if lab_state.is_alive(lab_state.load(name)):
             raise UsageError(
                 f"the lab {name} is already up",
                 remedy=f"remove it with `tare lab down --name {name}`, or choose another name with --name",
@@ -82,28 +75,28 @@ def lab_up(
         clean.remove_lab(name)
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    (folder / STATE).write_text(json.dumps(_as_json(made)))
+    (folder / lab_state.STATE).write_text(json.dumps(lab_state.as_json(made)))
     _show(made)
 
 
 def lab_status() -> None:
     """List the labs that are up."""
-    files = sorted(run_folder().glob(f"*-stays/{STATE}"))
+    files = sorted(run_folder().glob(f"*-stays/{lab_state.STATE}"))
     if not files:
         print("no lab is up")
     for file in files:
-        _show(_load(file.parent.name.removesuffix("-stays")))
+        _show(lab_state.load(file.parent.name.removesuffix("-stays")))
 
 
 def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
     """Replace this process by a command on a node."""
     command = command_after_node(command, "tare lab exec")
-    made = _load(name)
+    made = lab_state.load(name)
     names = [n.name for n in made.nodes]
     if node not in (*names, "head"):
         raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
-    if not _alive(made):
-        raise _broken(name)
+    if not lab_state.is_alive(made):
+        raise lab_state.broken(name)
     if node == "head":
         user = () if os.geteuid() == 0 else ("-t", str(made.head_pid), "--user", "--preserve-credentials")
         replace(("nsenter", *user, f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
@@ -121,7 +114,7 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
 
 def lab_down(name: str) -> None:
     """Remove a lab."""
-    made = _load(name)
+    made = lab_state.load(name)
     lab.down(made)
     for data in docker.staying_folders(name, [node for node in made.nodes if node.docker_socket]):
         shutil.rmtree(data, ignore_errors=True)
@@ -158,58 +151,9 @@ def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
     return dataclasses.replace(made, nodes=nodes)
 
 
-def check_name(name: str) -> None:
-    """Raise `UsageError` for a name that a lab cannot have: its interfaces and cgroups are named after it."""
-    if not (name.isalnum() and name.isascii()) or len(name) > 10:
-        raise UsageError(f"{name!r} is not a valid name of a lab", remedy="use up to ten letters and digits")
-
-
-def _broken(name: str) -> InfrastructureError:
-    """Return the error for a lab whose holder processes do not all run."""
-    return InfrastructureError(
-        f"the lab {name} is broken: one of its processes has ended",
-        remedy=f"remove the rest with `tare lab down --name {name}`",
-    )
-
-
-def lab_that_is_up(name: str) -> lab.Lab | None:
-    """Return the lab of a name, or None if there is none; raise `InfrastructureError` for a broken one."""
-    if not (run_folder() / f"{name}-stays" / STATE).exists():
-        return None
-    made = _load(name)
-    if not _alive(made):
-        raise _broken(name)
-    return made
-
-
-def _load(name: str) -> lab.Lab:
-    check_name(name)
-    file = run_folder() / f"{name}-stays" / STATE
-    try:
-        return _from_json(json.loads(file.read_text()))
-    except FileNotFoundError:
-        raise UsageError(
-            f"there is no lab {name}",
-            remedy="start one with `tare lab up`, or name one that `tare lab status` lists with --name",
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InfrastructureError(
-            f"the lab's file {file} is damaged: {error}", remedy="remove the lab with `tare clean`"
-        ) from error
-
-
-def _alive(made: lab.Lab) -> bool:
-    """Return whether the holder processes that a lab was started with still run, not later ones with their PIDs."""
-    try:
-        state = json.loads((run_folder() / f"{made.name}-stays" / STATE).read_text())
-        started = {int(pid): started for pid, started in state["started"].items()}
-    except (AttributeError, KeyError, OSError, TypeError, ValueError):
-        return False
-    return this_boot(state) and all(start_time(pid) == started.get(pid) != 0 for pid in made.holders)
-
-
 def _show(made: lab.Lab) -> None:
-    state = "up" if _alive(made) else "broken: one of its processes has ended; remove the rest with `tare lab down`"
+    broken = "broken: one of its processes has ended; remove the rest with `tare lab down`"
+    state = "up" if lab_state.is_alive(made) else broken
     shared = ", nodes share cores" if made.shares_cores else ""
     print(f"lab {made.name}: {len(made.nodes)} nodes, {state}{shared}")
     for node in made.nodes:
@@ -217,52 +161,3 @@ def _show(made: lab.Lab) -> None:
         nics = "  ".join(f"{nic.name} {nic.cidr}" for nic in node.nics)
         docker_text = "  docker" if node.docker_socket else ""
         print(f"  {node.name}  cores {cores}  control {node.control_address}  {nics}{docker_text}")
-
-
-def _as_json(made: lab.Lab) -> dict[str, Any]:
-    return {
-        "name": made.name,
-        "spec": dataclasses.asdict(made.spec),
-        "head_pid": made.head_pid,
-        "switch_pid": made.switch_pid,
-        "nodes": [_node_as_json(node) for node in made.nodes],
-        "group": made.group.path,
-        "shares_cores": made.shares_cores,
-        "router_pid": made.router_pid,
-        "cgroups": {str(each.mountpoint): each.base for each in made.group.hierarchies},
-        "started": {pid: start_time(pid) for pid in made.holders},
-        "boot_id": boot_id(),
-    }
-
-
-def _node_as_json(node: Node) -> dict[str, Any]:
-    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
-    parts = {name: [dataclasses.asdict(each) for each in getattr(node, name)] for name in ("nics", "layout")}
-    return {**plain, **parts, "group": node.group.path}
-
-
-def _from_json(state: dict[str, Any]) -> lab.Lab:
-    if not isinstance(state, dict):
-        raise TypeError("not a JSON object")
-    data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id")}
-    noted = state.get("cgroups")
-    nodes = tuple(
-        Node(
-            **{
-                **node,
-                "cores": tuple(node["cores"]),
-                "nics": tuple(Nic(**nic) for nic in node["nics"]),
-                "layout": tuple(HardwareThread(**thread) for thread in node["layout"]),
-                "group": group(node["group"], noted),
-            }
-        )
-        for node in data["nodes"]
-    )
-    return lab.Lab(
-        **{
-            **data,
-            "spec": LabSpec(**{**data["spec"], **NOT_OF_A_LAB}),
-            "nodes": nodes,
-            "group": group(data["group"], noted),
-        }
-    )

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, Final
 
 from tare import study
-from tare.cli import lab_commands
+from tare.cli import lab_commands, lab_state
 from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
@@ -106,7 +106,7 @@ def _refused(runtime: str, network: str, nodes: int) -> str | None:
 
 def network_up(wanted: Wanted) -> int:
     """Bring a network up and leave it up, or, in the foreground, until Ctrl-C; return the exit code."""
-    lab_commands.check_name(wanted.name)
+    lab_state.check_name(wanted.name)
     one = _plan(wanted)
     if _state(wanted.name) is not None:
         raise UsageError(
@@ -205,7 +205,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
 @contextmanager
 def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
     """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
-    made, required = lab_commands.lab_that_is_up(wanted.name), needs(one)
+    made, required = lab_state.lab_that_is_up(wanted.name), needs(one)
     if made is None:
         with opened(one, [files], name=wanted.name) as site:
             yield site
@@ -315,7 +315,7 @@ def network_down(name: str) -> None:
 
 
 def _needed(name: str) -> dict[str, Any]:
-    lab_commands.check_name(name)
+    lab_state.check_name(name)
     state = _state(name)
     if state is None:
         raise UsageError(f"no network is up on the lab {name}", remedy="start one with `tare network up NETWORK`")

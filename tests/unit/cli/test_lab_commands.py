@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tare.cli import lab_commands
+from tare.cli import lab_commands, lab_state
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
@@ -24,9 +24,10 @@ GONE = 2**22 + 1
 @pytest.fixture(autouse=True)
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(lab_state, "run_folder", lambda: tmp_path)
     monkeypatch.setattr(lab_commands, "made_run_folder", lambda: tmp_path)
     monkeypatch.setattr(lab_commands, "bases", lambda: {"/cg": "job_1"})
-    monkeypatch.setattr(lab_commands, "group", lambda path, noted=None: Group(path=path, hierarchies=()))
+    monkeypatch.setattr(lab_state, "group", lambda path, noted=None: Group(path=path, hierarchies=()))
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
@@ -55,7 +56,7 @@ def bring_up(name: str = "lab", **more: Any) -> None:
 @pytest.mark.parametrize("docker", [False, True])
 def test_a_lab_comes_back_from_its_state_as_it_was(docker: bool) -> None:
     value = made(docker=docker)
-    assert lab_commands._from_json(json.loads(json.dumps(lab_commands._as_json(value)))) == value
+    assert lab_state._from_json(json.loads(json.dumps(lab_state.as_json(value)))) == value
 
 
 def test_the_error_for_an_unknown_lab_says_how_to_start_one() -> None:
@@ -66,7 +67,7 @@ def test_the_error_for_an_unknown_lab_says_how_to_start_one() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "lab", "nodes": 3}', "null"])
 def test_the_error_for_a_damaged_state_says_how_to_remove_the_lab(text: str, run: Path) -> None:
-    (kept(run, made()) / lab_commands.STATE).write_text(text)
+    (kept(run, made()) / lab_state.STATE).write_text(text)
     for command in (lambda: lab_commands.lab_down("lab"), lab_commands.lab_status):
         with pytest.raises(InfrastructureError, match=r"is damaged.*\n  remove the lab with `tare clean`"):
             command()

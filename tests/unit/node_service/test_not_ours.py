@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare.cli import lab_commands
+from tare.cli import lab_commands, lab_state
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.host.namespaces import HOLDER
@@ -180,7 +180,7 @@ def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> No
 def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs_under_its_numbers(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = kept(run, made()) / lab_commands.STATE
+    file = kept(run, made()) / lab_state.STATE
     stated = json.loads(file.read_text())
     for changed in ({"boot_id": "an earlier one"}, {"started": {str(os.getpid()): 5}}, {"started": {}}):
         file.write_text(json.dumps({**stated, **changed}))
@@ -211,7 +211,7 @@ def test_a_folder_of_states_that_another_user_has_made_is_not_believed(
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
     with pytest.raises(InfrastructureError, match=r"run belongs to another user \(uid \d+\)\n  remove it, or set"):
         COMMANDS[command]()
-    assert (run / "lab-stays" / lab_commands.STATE).exists()
+    assert (run / "lab-stays" / lab_state.STATE).exists()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
