@@ -27,6 +27,9 @@ def lab_up(
         bool, typer.Option("--docker", help="Start a Docker daemon on every node, joined in a Swarm.")
     ] = False,
     subnets: Annotated[int, typer.Option(min=1, max=2, help="Number of data subnets; a router joins them.")] = 1,
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="Start a Kubernetes on the nodes, with flannel as its pod network.")
+    ] = False,
     name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
 ) -> None:
     """Start a lab that stays up until `tare lab down`."""
@@ -41,7 +44,16 @@ def lab_up(
         segmented=segmented,
         docker=docker,
         subnets=subnets,
+        kubernetes=kubernetes,
     )
+
+
+@lab_app.command("kubernetes", hidden=True)
+def lab_kubernetes(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab") -> None:
+    """Keep a Kubernetes on a lab that is up; `tare lab up --kubernetes` starts this."""
+    from tare.cli.lab_kubernetes import keep as go
+
+    go(name)
 
 
 @lab_app.command("status")

@@ -10,10 +10,11 @@ import dataclasses
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tare.cli import lab_state
+from tare.cli import lab_kubernetes, lab_state
 from tare.cluster import lab
 from tare.containers.held import enter
 from tare.errors import InfrastructureError, UsageError
@@ -40,9 +41,13 @@ def lab_up(
     segmented: bool,
     docker: bool,
     subnets: int = 1,
+    kubernetes: bool = False,
 ) -> None:
     """Start a lab and leave it up."""
     lab_state.check_name(name)
+    if kubernetes:
+        lab_kubernetes.refuse(subnets)
+        lab_kubernetes.images(_say)
     if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="run as root, or leave --docker out")
     become_root()
@@ -76,6 +81,12 @@ def lab_up(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     (folder / lab_state.STATE).write_text(json.dumps(lab_state.as_json(made)))
+    if kubernetes:
+        try:
+            lab_kubernetes.start(name, folder)
+        except BaseException:
+            _removed(made)
+            raise
     _show(made)
 
 
@@ -114,12 +125,16 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
 
 def lab_down(name: str) -> None:
     """Remove a lab."""
-    made = lab_state.load(name)
-    lab.down(made)
-    for data in docker.staying_folders(name, [node for node in made.nodes if node.docker_socket]):
-        shutil.rmtree(data, ignore_errors=True)
-    shutil.rmtree(run_folder() / f"{name}-stays", ignore_errors=True)
+    _removed(lab_state.load(name))
     print(f"lab {name} is down")
+
+
+def _removed(made: lab.Lab) -> None:
+    lab_kubernetes.end(made.name)
+    lab.down(made)
+    for data in docker.staying_folders(made.name, [node for node in made.nodes if node.docker_socket]):
+        shutil.rmtree(data, ignore_errors=True)
+    shutil.rmtree(run_folder() / f"{made.name}-stays", ignore_errors=True)
 
 
 def _here(command: Sequence[str]) -> tuple[str, ...]:
@@ -161,3 +176,9 @@ def _show(made: lab.Lab) -> None:
         nics = "  ".join(f"{nic.name} {nic.cidr}" for nic in node.nics)
         docker_text = "  docker" if node.docker_socket else ""
         print(f"  {node.name}  cores {cores}  control {node.control_address}  {nics}{docker_text}")
+    for line in lab_kubernetes.lines(made.name):
+        print(line)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

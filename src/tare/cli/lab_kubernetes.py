@@ -1,0 +1,135 @@
+"""Have a real Kubernetes on a lab that stays up: a process of tare keeps its daemons until the lab is removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tare.cli import lab_state
+from tare.errors import InfrastructureError, RefusedError, UsageError
+from tare.host import process
+from tare.host.paths import run_folder
+from tare.host.user_namespace import is_real_root
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.cache import Progress, silent
+from tare.images.convert import ensure_file, image_tag
+from tare.images.recipe import service
+from tare.kubernetes import api, in_lab
+from tare.kubernetes.in_lab import LabKubernetes
+from tare.node.owners import lives, owner
+
+STATE: Final = "kubernetes.json"
+LOG: Final = "kubernetes.log"
+UP_LIMIT_S: Final = 300.0
+DOWN_LIMIT_S: Final = 30.0
+PAUSE_S: Final = 0.5
+
+
+def refuse(subnets: int) -> None:
+    """Raise the reason why a lab cannot have a Kubernetes here, before anything of it is made."""
+    if not is_real_root():
+        raise UsageError("a Kubernetes in a lab needs root", remedy="run as root, or leave --kubernetes out")
+    if subnets > 1:
+        raise UsageError("a Kubernetes in a lab has its nodes in one subnet", remedy="leave --subnets out")
+    if reason := api.probe() or in_lab.probe():
+        raise RefusedError(f"a Kubernetes cannot be started in a lab: {reason}")
+
+
+def images(progress: Progress = silent) -> dict[str, Path]:
+    """Return the images that the nodes get, by tag, as Docker archives; build what is missing first."""
+    made = [ensure_image(recipe, progress=progress) for recipe in (find_recipe(), service())]
+    return {image_tag(each): ensure_file(each, "docker-archive", progress=progress).path for each in made}
+
+
+def start(name: str, folder: Path) -> None:
+    """Start the process that keeps a Kubernetes on a lab, and wait until every node is ready."""
+    log = folder / LOG
+    keeper = process.start((sys.executable, "-P", "-m", "tare.cli.app", "lab", "kubernetes", "--name", name), log=log)
+    try:
+        until = time.monotonic() + UP_LIMIT_S
+        while state(name) is None:
+            if keeper.poll() is not None or time.monotonic() > until:
+                raise InfrastructureError(f"the lab's Kubernetes did not come up: {_end_of(log)}")
+            time.sleep(PAUSE_S / 10)
+    except BaseException:
+        process.end(keeper, grace_s=DOWN_LIMIT_S)
+        raise
+
+
+def keep(name: str) -> None:
+    """Keep a Kubernetes on a lab that is up, until a signal arrives, one of its daemons ends, or the lab does."""
+    made = lab_state.lab_that_is_up(name)
+    if made is None or state(name) is not None:
+        raise UsageError(f"there is no lab {name} without a Kubernetes", remedy="use `tare lab up --kubernetes`")
+    folder = run_folder() / f"{name}-stays"
+    with in_lab.running(made.nodes, folder) as kept, suppress(KeyboardInterrupt):
+        imported = images()
+        for archive in imported.values():
+            kept.import_image(archive)
+        _note(folder, kept.kubeconfig, tuple(imported))
+        try:
+            ended = None
+            while lab_state.is_alive(made) and (ended := _ended(kept)) is None:
+                time.sleep(PAUSE_S)
+            if ended is not None:
+                raise InfrastructureError(f"{ended} has ended", remedy="remove the lab with `tare lab down`")
+        finally:
+            (folder / STATE).unlink(missing_ok=True)
+
+
+def state(name: str) -> dict[str, Any] | None:
+    """Return the note of a lab's Kubernetes, or None if it has none or the process that kept it has ended."""
+    try:
+        noted: dict[str, Any] = json.loads((run_folder() / f"{name}-stays" / STATE).read_text())
+        return noted if lives(noted) else None
+    except (AttributeError, OSError, TypeError, ValueError):
+        return None
+
+
+def end(name: str) -> None:
+    """End a lab's Kubernetes, if it has one; what its process cannot undo in time goes with the lab."""
+    noted = state(name)
+    if noted is None:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(noted["pid"], signal.SIGTERM)
+    until = time.monotonic() + DOWN_LIMIT_S
+    while lives(noted) and time.monotonic() < until:
+        time.sleep(PAUSE_S / 10)
+
+
+def lines(name: str) -> list[str]:
+    """Return what `tare lab status` says of a lab's Kubernetes."""
+    folder = run_folder() / f"{name}-stays"
+    if (noted := state(name)) is not None:
+        names = ", ".join(noted["images"])
+        return [f"  kubernetes  export KUBECONFIG={noted['kubeconfig']}", f"  images on its nodes: {names}"]
+    if not (folder / LOG).exists():
+        return []
+    return [f"  kubernetes has ended ({_end_of(folder / LOG)}): start again after `tare lab down`"]
+
+
+def _note(folder: Path, kubeconfig: Path, images: Sequence[str]) -> None:
+    noted = {**owner(), "kubeconfig": str(kubeconfig), "images": images}
+    (folder / f"{STATE}.new").write_text(json.dumps(noted))
+    (folder / f"{STATE}.new").rename(folder / STATE)
+
+
+def _ended(kept: LabKubernetes) -> str | None:
+    """Return which of a Kubernetes' daemons has ended, or None."""
+    daemons = (kept.kubernetes.api, *kept.kubernetes.kubelets, *kept.daemons)
+    names = (f"{each.name} on {each.place.node.name}" for each in daemons if each.process.poll() is not None)
+    return next(names, None)
+
+
+def _end_of(log: Path) -> str:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return text.strip()[-1500:].removeprefix("tare: ") or "it printed nothing"
