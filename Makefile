@@ -62,7 +62,7 @@ test-faults: ## play each fault three times on real clusters and print the table
 
 test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a skipped test fails
 	@tools/bootstrap test
-	@tools/networks etcd flannel kubernetes mpi-operator
+	@tools/networks etcd flannel kubernetes mpi-operator cilium
 	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m "not faults" $(KUBERNETES_TESTS) $(PYTEST_ARGS)
 
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped

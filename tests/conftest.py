@@ -97,6 +97,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "docker": (_program("dockerd", "docker"), "apt-get install docker.io"),
     "etcd": (_file("/opt/tare/etcd/usr/bin/etcd"), "tools/networks etcd"),
     "ethtool": (_program("ethtool"), "apt-get install ethtool"),
+    "cilium": (_file("/opt/tare/cilium/cilium-agent"), "tools/networks cilium"),
     "flannel": (_file("/opt/tare/flannel/flanneld"), "tools/networks flannel"),
     "hnn": (_file("/opt/tare/programs/hnn/bin/hnn-python"), "tools/programs hnn"),
     "hpcc": (_program("hpcc"), "apt-get install hpcc libopenblas0-serial"),

@@ -27,7 +27,7 @@ ENVIRONMENTS = (
     "{bare+bridge: , slow: {runtime: bare, network: bridge, link: {rate: 100Mbit}}, "
     "filtered: {runtime: bare, network: bridge, link: {br_netfilter: true}}, docker+bridge: }"
 )
-QUOTA = 0.5
+QUOTA = 0.2
 COMPUTE = "{compute: {time_limit: 60s, kernels: [{halo: {message_bytes: 8KiB, iterations: 2000}}]}}"
 QUOTAS = f"[{{nodes: 1, ranks_per_node: 1}}, {{nodes: 1, ranks_per_node: 1, cpus_per_container: {QUOTA}}}]"
 Found = dict[tuple[str, str], dict[str, Any]]

@@ -38,6 +38,7 @@ def refuse(spec: LabSpec, environment: Environment, placement: Placement) -> str
 def lacks(environment: Environment) -> str | None:
     """Return what a Kubernetes in a lab needs for an environment and this machine or user lacks, or None."""
     missing = (None if is_real_root() else "a Kubernetes in a lab needs root") or api.probe() or in_lab.probe()
+    missing = missing or lab_networks.lacks(environment)
     return missing or (mpi_operator.probe() if environment.launch is Launching.MPIJOB else None)
 
 

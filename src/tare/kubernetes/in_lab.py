@@ -67,7 +67,13 @@ def running(
     folders = {each.runtime_class: each.folder for each in networks}
     with ExitStack() as stack:
         made = stack.enter_context(
-            kubernetes.running(nodes, pause_archive=pause_archive(), networks=folders, users=users)
+            kubernetes.running(
+                nodes,
+                pause_archive=pause_archive(),
+                networks=folders,
+                users=users,
+                addressed=any(each.alone for each in networks),
+            )
         )
         daemons = [daemon for each in networks for daemon in stack.enter_context(each.running(nodes, made))]
         made.wait()

@@ -23,6 +23,8 @@ CONTROL: Final = "ctr"
 NAMESPACE: Final = "k8s.io"
 """containerd's namespace of what the kubelet uses."""
 PLUG_INS: Final = Path("/usr/lib/cni")
+PLUG_INS_OF_NODE: Final = "/run/tare-cni"
+"""The folder on a node with links to those plug-ins, to which networks add their own."""
 CNI_STATE: Final = Path("/var/lib/cni")
 """Where CNI notes addresses and results of pods: on every node a folder of its own is in its place."""
 LIMIT_S: Final = 20.0
@@ -100,8 +102,16 @@ def running(place: Place, *, sandbox_image: str, networks: Mapping[str, str]) ->
     file.write_text(configuration(place.folder, sandbox_image, networks))
     _write_specification(place)
     _cover_cni_state(place)
+    _link_plug_ins(place)
     with run_daemon(place, "containerd", (PROGRAM, "--config", f"{place.folder}/containerd.toml")) as daemon:
         yield Containerd(daemon=daemon)
+
+
+def _link_plug_ins(place: Place) -> None:
+    folder = Path(f"/proc/{place.pid}/root{PLUG_INS_OF_NODE}")
+    folder.mkdir(exist_ok=True)
+    for plug_in in PLUG_INS.iterdir():
+        (folder / plug_in.name).symlink_to(plug_in)
 
 
 def _cover_cni_state(place: Place) -> None:
@@ -142,7 +152,7 @@ def configuration(folder: str, sandbox_image: str, networks: Mapping[str, str]) 
         "  restrict_oom_score_adj = true",
         f"  sandbox_image = {_text(sandbox_image)}",
         f"[{cri}.cni]",
-        f"  bin_dir = {_text(str(PLUG_INS))}",
+        f"  bin_dir = {_text(PLUG_INS_OF_NODE)}",
         f"  conf_dir = {_text(networks[''])}",
         f"[{cri}.containerd]",
         '  default_runtime_name = "runc"',

@@ -55,6 +55,8 @@ SYSCTLS: Final[Mapping[str, str]] = {
     "kernel/keys/root_maxbytes": "25000000",
 }
 """What the kubelet sets on its machine. A lab's nodes have files of their own in their place."""
+NO_ADDRESS: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+"""The taint of a node that waits for its addresses."""
 LIMIT_S: Final = 60.0
 REQUEST_S: Final = 10.0
 
@@ -101,6 +103,30 @@ class Kubernetes:
             look = partial(self._has_subnet, daemon.place.node.name)
             daemon.wait_for(look, "a subnet for its pods", limit_s=LIMIT_S)
 
+    def set_addresses(self, nodes: Sequence[Node]) -> None:
+        """Make a node's address that of its first data NIC, and allow pods on it.
+
+        The API server reaches kubelets by the external address, which is that in the control network.
+        """
+        for node, daemon in zip(nodes, self.kubelets, strict=True):
+            daemon.wait_for(partial(self._set_addresses, node), "taking addresses", limit_s=LIMIT_S)
+
+    def _set_addresses(self, node: Node) -> bool | None:
+        path = f"/api/v1/nodes/{node.name}"
+        status, told = self.ask("GET", path)
+        if status != http.HTTPStatus.OK:
+            return None
+        told["status"]["addresses"] = [
+            {"type": "ExternalIP", "address": node.control_address},
+            {"type": "InternalIP", "address": node.nics[0].address},
+            {"type": "Hostname", "address": node.name},
+        ]
+        status, told = self.ask("PUT", f"{path}/status", told)
+        if status != http.HTTPStatus.OK:
+            return None  # the kubelet has changed it meanwhile
+        told["spec"]["taints"] = [each for each in told["spec"].get("taints", ()) if each["key"] != NO_ADDRESS]
+        return True if self.ask("PUT", path, told)[0] == http.HTTPStatus.OK else None
+
     def _has_subnet(self, node: str) -> bool | None:
         status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
         return True if status == http.HTTPStatus.OK and answer.get("spec", {}).get("podCIDR") else None
@@ -130,11 +156,17 @@ def probe() -> str | None:
 
 @contextmanager
 def running(
-    nodes: Sequence[Node], *, pause_archive: Path, networks: Mapping[str, str], users: Sequence[User] = ()
+    nodes: Sequence[Node],
+    *,
+    pause_archive: Path,
+    networks: Mapping[str, str],
+    users: Sequence[User] = (),
+    addressed: bool = False,
 ) -> Iterator[Kubernetes]:
     """Keep a Kubernetes running on nodes; its caller gives pods a network, and waits for the nodes.
 
-    `pause_archive` is a Docker archive with `SANDBOX_IMAGE`, `networks` as in `containerd.running`.
+    `pause_archive` is a Docker archive with `SANDBOX_IMAGE`, `networks` as in `containerd.running`. With `addressed`
+    the caller gives the nodes their addresses (`set_addresses`), without which no pod is put on them.
     """
     if reason := probe():
         raise MissingTool(f"Kubernetes cannot be started: {reason}")
@@ -163,7 +195,7 @@ def running(
         for place in places:
             _cover_sysctls(place)
             place.path("kubelet.json").write_text(json.dumps(kubelet_configuration()))
-            kubelets.append(stack.enter_context(run_daemon(place, "kubelet", kubelet(place.node))))
+            kubelets.append(stack.enter_context(run_daemon(place, "kubelet", kubelet(place.node, addressed=addressed))))
         yield Kubernetes(
             address=nodes[0].control_address,
             certificate=certificate,
@@ -183,7 +215,7 @@ def api_server(address: str) -> tuple[str, ...]:
         f"--cert-dir={FOLDER}/apiserver", f"--token-auth-file={FOLDER}/tokens.csv", "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={FOLDER}/accounts.key",
         f"--service-account-signing-key-file={FOLDER}/accounts.key", f"--service-cluster-ip-range={SERVICES}",
-        "--kubelet-preferred-address-types=InternalIP", "--allow-privileged=true",
+        "--kubelet-preferred-address-types=ExternalIP,InternalIP", "--allow-privileged=true",
         "--enable-priority-and-fairness=false",
     )  # fmt: skip
 
@@ -206,12 +238,13 @@ def scheduler() -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def kubelet(node: Node) -> tuple[str, ...]:
-    """Return the argv of a node's kubelet."""
+def kubelet(node: Node, *, addressed: bool = False) -> tuple[str, ...]:
+    """Return the argv of a node's kubelet; one that is `addressed` leaves its node's addresses to others."""
     return (
         program("kubelet") or "", f"--config={FOLDER}/kubelet.json", f"--kubeconfig={FOLDER}/kubeconfig",
         f"--root-dir={FOLDER}/kubelet", f"--cert-dir={FOLDER}/kubelet-certificates",
         f"--hostname-override={node.name}", f"--node-ip={node.control_address}",
+        *(("--cloud-provider=external",) if addressed else ()),
     )  # fmt: skip
 
 

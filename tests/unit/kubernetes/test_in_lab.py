@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.errors import InfrastructureError, MissingTool
+from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.kubernetes import in_lab, lab_networks
-from tare.kubernetes.lab_networks import VXLAN, flannel, routed
+from tare.kubernetes.lab_networks import VXLAN, cilium, flannel, routed
 from tare.model import Environment, Placement
 from tare.plan import composition
 from tare.services import containerd, forward, kubernetes
@@ -76,8 +76,8 @@ def test_pods_are_wired_into_the_subnet_that_flanneld_leased() -> None:
 
 
 def test_each_runtime_class_has_a_network_of_its_own() -> None:
-    every = lab_networks.chosen(lab_networks.LAB_NETWORKS)
-    assert [each.runtime_class for each in every] == ["", "host-gw", "routed"]
+    every = lab_networks.chosen(["cilium-vxlan", "routed", "host-gw"])
+    assert [each.runtime_class for each in every] == ["", "host-gw", "routed", "cilium-vxlan"]
     assert [each.runtime_class for each in lab_networks.chosen(["routed"])] == ["", "routed"]
     assert len({each.folder for each in every}) == len(every)
     names = {each.configuration({}, "10.0.0.0/24")["name"] for each in every}
@@ -87,6 +87,39 @@ def test_each_runtime_class_has_a_network_of_its_own() -> None:
     assert len(set(devices)) == len(devices), "what one network has is silent when another is used"
     assert all(len(name) < 16 for name in devices)
     assert in_lab.runtime_class("routed")["handler"] == "routed"
+
+
+def test_a_lab_has_one_cilium_because_its_agent_has_the_whole_node() -> None:
+    with pytest.raises(RefusedError, match="a lab has one of cilium-vxlan and cilium-native: compare each"):
+        lab_networks.chosen(["cilium-native", "cilium-vxlan"])
+
+
+def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_machine() -> None:
+    one, other = make_node(), make_node(index=1)
+    assert [cilium.subnet_of(each) for each in (one, other)] == ["10.247.0.0/24", "10.247.1.0/24"]
+    with pytest.raises(InfrastructureError, match="none for node 257"):
+        cilium.subnet_of(make_node(index=256))
+    made = cilium.cilium_node(other)
+    assert made["metadata"]["name"] == "n1"
+    assert made["spec"]["addresses"] == [{"type": "InternalIP", "ip": other.nics[0].address}]
+    assert made["spec"]["ipam"] == {"podCIDRs": ["10.247.1.0/24"]}
+    argv = cilium.agent(one, "/run/c", cilium.TUNNEL.mode)
+    assert argv[:4] == ("unshare", "--mount", "sh", str(cilium.SCRIPT)), "its mounts end with it"
+    assert {"--routing-mode=tunnel", "--tunnel-port=8473", f"--devices={one.nics[0].name}"} <= set(argv)
+    assert {"--install-iptables-rules=false", "--cni-exclusive=false", "--bpf-root=/run/c/bpf"} <= set(argv)
+    assert "--routing-mode=native" in cilium.agent(one, "/run/c", cilium.NATIVE.mode)
+    script = cilium.SCRIPT.read_text()
+    for name in ("unprivileged_bpf_disabled", "timer_migration", "bpf_jit_enable"):
+        assert name in script, "a sysctl of the whole machine, which the agent sets"
+    (plugin,) = cilium.NATIVE.configuration({"type": "cilium-cni"}, "")["plugins"]
+    assert plugin == {"type": "cilium-cni"}, "its agent has the addresses"
+
+
+def test_a_node_has_its_data_address_first_where_a_network_takes_that() -> None:
+    assert "--cloud-provider=external" in kubernetes.kubelet(NODE, addressed=True)
+    assert not any("cloud" in each for each in kubernetes.kubelet(NODE))
+    preferred = "--kubelet-preferred-address-types=ExternalIP,InternalIP"
+    assert preferred in kubernetes.api_server(NODE.control_address)
 
 
 def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
@@ -107,7 +140,7 @@ def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
         ({"network": "host"}, None),
         (
             {"runtime_class": "gvisor", "network": "pod-network"},
-            "class gvisor: use one of host-gw and routed",
+            "class gvisor: it has host-gw, routed, cilium-vxlan, cilium-native",
         ),
         ({"runtime_class": "routed", "network": "host"}, "routed is a pod network, which host replaces"),
     ],

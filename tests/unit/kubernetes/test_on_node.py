@@ -23,11 +23,11 @@ def roles(
 
 
 def test_a_network_of_a_lab_is_proven_by_its_devices_and_by_the_silence_of_others() -> None:
-    vxlan = {"data0": NODE_NIC, "cni0": NODE_BRIDGE, "flannel.1": NODE_TUNNEL, "cni-host-gw": SILENT_ROLE}
-    assert roles("") == vxlan
-    plain = {"data0": NODE_NIC, "cni-host-gw": NODE_BRIDGE, "cni0": SILENT_ROLE, "flannel.1": SILENT_ROLE}
-    assert roles("host-gw") == plain
-    silent = dict.fromkeys(("cni0", "flannel.1", "cni-host-gw"), SILENT_ROLE)
+    silent = dict.fromkeys(("cni0", "flannel.1", "cni-host-gw", "cilium_vxlan"), SILENT_ROLE)
+    assert roles("") == {"data0": NODE_NIC, **silent, "cni0": NODE_BRIDGE, "flannel.1": NODE_TUNNEL}
+    assert roles("host-gw") == {"data0": NODE_NIC, **silent, "cni-host-gw": NODE_BRIDGE}
+    assert roles("cilium-vxlan") == {"data0": NODE_NIC, **silent, "cilium_vxlan": NODE_TUNNEL}
+    assert roles("cilium-native") == {"data0": NODE_NIC, **silent}
     assert roles("routed") == {"data0": NODE_NIC, **silent}
     assert roles("routed", alone=False) == silent, "messages between pods of a node pass nothing of it"
 
@@ -42,7 +42,8 @@ def test_of_a_cluster_of_others_only_the_usual_network_has_a_known_tunnel() -> N
 def test_what_should_be_silent_and_does_not_exist_carried_nothing_and_what_should_carry_is_missing() -> None:
     watches = on_node.watched("data0", (), "host-gw", DEVICES, alone=True)
     found = on_node.counted(watches, {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), "lo": (1, 1, 1, 1)})
-    assert found == {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), "flannel.1": (0, 0, 0, 0)}
+    silent = dict.fromkeys(("flannel.1", "cilium_vxlan"), (0,) * 4)
+    assert found == {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), **silent}
 
 
 def judged(runtime_class: str, **carried: int) -> str | None:

@@ -98,7 +98,7 @@ def test_a_newer_go_is_used_only_if_its_hash_is_ours(clone: Path) -> None:
     assert (clone / "told-by-newer").exists()
 
 
-@pytest.mark.parametrize("name", ["flannel", "kubernetes", "mpi-operator"])
+@pytest.mark.parametrize("name", ["flannel", "kubernetes", "mpi-operator", "cilium"])
 def test_every_module_has_its_hash(name: str) -> None:
     stated = (ROOT / "lock" / name / "go.mod").read_text()
     replaced = dict(re.findall(r"^\t(\S+) => (\S+ v\S+)", stated, re.MULTILINE))
@@ -115,11 +115,11 @@ def test_every_module_has_its_hash(name: str) -> None:
 def test_what_can_be_brought_is_named(clone: Path) -> None:
     result = subprocess.run((clone / "tools/networks", "kube"), capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "it is tools/networks [etcd] [flannel] [kubernetes] [mpi-operator]" in result.stderr
+    assert "it is tools/networks [etcd] [flannel] [kubernetes] [mpi-operator] [cilium]" in result.stderr
     result = subprocess.run((clone / "tools/networks", "renew"), capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (
         2,
-        "networks: say what to renew: tools/networks renew flannel|kubernetes|mpi-operator\n",
+        "networks: say what to renew: tools/networks renew flannel|kubernetes|mpi-operator|cilium\n",
     )
 
 

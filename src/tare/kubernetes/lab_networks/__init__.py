@@ -9,27 +9,42 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from tare.errors import RefusedError
+from tare.kubernetes.lab_networks.cilium import NATIVE, TUNNEL
 from tare.kubernetes.lab_networks.flannel import PLAIN, VXLAN
 from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.kubernetes.lab_networks.routed import ROUTED
 from tare.model import Environment
 from tare.networks import find
 
-LAB_NETWORKS: Final[Mapping[str, LabNetwork]] = {each.runtime_class: each for each in (VXLAN, PLAIN, ROUTED)}
+LAB_NETWORKS: Final[Mapping[str, LabNetwork]] = {
+    each.runtime_class: each for each in (VXLAN, PLAIN, ROUTED, TUNNEL, NATIVE)
+}
 """The network of each runtime class; "" is the usual one, which is always there."""
 
 
 def chosen(runtime_classes: Collection[str]) -> tuple[LabNetwork, ...]:
-    """Return the usual network, and those of runtime classes."""
-    return tuple(each for name, each in LAB_NETWORKS.items() if not name or name in runtime_classes)
+    """Return the usual network, and those of runtime classes; raise `RefusedError` if two exclude each other."""
+    found = tuple(each for name, each in LAB_NETWORKS.items() if not name or name in runtime_classes)
+    for product in {each.alone for each in found if each.alone}:
+        names = [each.runtime_class for each in found if each.alone == product]
+        if len(names) > 1:
+            raise RefusedError(f"a lab has one of {' and '.join(names)}: compare each with the others in its own study")
+    return found
+
+
+def lacks(environment: Environment) -> str | None:
+    """Return what the network of an environment needs and this machine lacks, or None."""
+    network = LAB_NETWORKS.get(environment.runtime_class)
+    return network.lacks() if network is not None else None
 
 
 def refuse(environment: Environment) -> str | None:
     """Return why an environment in a lab cannot have its runtime class, or None."""
     name = environment.runtime_class
     if name not in LAB_NETWORKS:
-        there = " and ".join(each for each in LAB_NETWORKS if each)
-        return f"a Kubernetes in a lab has no runtime class {name}: use one of {there}, or leave it out"
+        there = ", ".join(each for each in LAB_NETWORKS if each)
+        return f"a Kubernetes in a lab has no runtime class {name}: it has {there}"
     if name and not find(environment.network).by_cluster:
         return f"in a lab the runtime class {name} is a pod network, which {environment.network} replaces: leave it out"
     return None

@@ -19,13 +19,19 @@ class LabNetwork(ABC):
     """A network between the nodes' first data NICs, for pods of a runtime class.
 
     `title` says in one line what it is. `devices` are what messages between nodes pass besides NIC and the pods' own
-    veths, each with its role in the proof: whoever uses another network leaves them silent.
+    veths, each with its role in the proof: whoever uses another network leaves them silent. Of networks with the same
+    `alone` a lab has one.
     """
 
     runtime_class: ClassVar[str]
     title: ClassVar[str]
     subnet: ClassVar[str]
     devices: ClassVar[Mapping[str, str]]
+    alone: ClassVar[str] = ""
+
+    def lacks(self) -> str | None:
+        """Return what it needs beside the usual network's programs and this machine lacks, or None."""
+        return None
 
     @property
     def folder(self) -> str:
