@@ -9,8 +9,8 @@ from tare.summary.select import Selection
 def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
     """Return the columns: per group, in the order of the plan, every metric of a trial that counts.
 
-    If no launch of a group completed, the group keeps one column per kernel (or one for its workload), so that its
-    cells are still listed with their reasons (rule of metrics 2).
+    If no launch of a group completed, the group keeps one column, for its workload, so that its cells are still listed
+    with their reasons (rule of metrics 2).
     """
     infos: dict[tuple[str, str], MetricInfo] = {}
     for cell in plan.cells:
@@ -41,10 +41,6 @@ def _info(metric: Metric, group: str) -> MetricInfo:
 
 
 def _planned_infos(cell: Cell) -> dict[tuple[str, str], MetricInfo]:
-    tokens = [kernel.token for kernel in cell.workload.kernels] or [cell.workload.name]
-    return {
-        (cell.group, token): MetricInfo(
-            key=token, label=token, kind=MetricKind.COST, statistic="no trial completed", group=cell.group
-        )
-        for token in tokens
-    }
+    name = cell.workload.name
+    info = MetricInfo(key=name, label=name, kind=MetricKind.COST, statistic="no trial completed", group=cell.group)
+    return {(cell.group, name): info}

@@ -140,11 +140,11 @@ def test_columns_that_only_some_cells_have_are_listed_for_all() -> None:
     assert comparison.reason == "10 of 10 launches invalid: the launch did not report this metric"
 
 
-def test_a_group_without_completed_launches_keeps_its_planned_columns() -> None:
+def test_a_group_without_completed_launches_keeps_a_column_of_its_workload() -> None:
     plan = make_plan("overlay")
     trials = [make_trial(cell, r, Failed(reason="mpirun: no slots")) for r in range(6) for cell in plan.cells]
     summary = summarise(plan, trials, {})
-    assert [info.key for info in summary.metrics] == ["latency:bytes=8"]
+    assert [info.label for info in summary.metrics] == ["micro"]
     assert {c.verdict for c in summary.comparisons} == {Verdict.INVALID}
     assert summary.exit_code == 4
     command = make_plan("overlay", workload=Workload(name="miniFE", command=("miniFE",)))
