@@ -33,8 +33,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "across/kinds.py": {"program": OTHER},
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT, "slurm": BATCH},
     "doctor/machine.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
-    "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
-    "cli/lab_commands.py": {"lab": LAB, **dict.fromkeys(("kubernetes", "slurm"), "a key of a lab's settings")},
+    "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER, "kubernetes": LAB},
+    "cli/lab_commands.py": {"lab": LAB},
+    "cli/lab_kubernetes.py": dict.fromkeys(("lab", "kubernetes"), LAB),
+    "cli/lab_state.py": dict.fromkeys(("kubernetes", "slurm"), "a key of a lab's settings"),
     "cli/launch_command.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "command": STUDY},
     "cli/network_commands.py": {"lab": LAB, "bare": DEFAULT},
     "cli/quick.py": {
