@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 from tare.errors import InfrastructureError, MissingTool
 from tare.host.packages import install
 from tare.host.process import find
-from tare.kubernetes.lab_networks.model import LabNetwork
+from tare.kubernetes.lab_networks.model import LabNetwork, divided
 from tare.networks import flannel
 from tare.node import NODE_TUNNEL, Node
 from tare.services.containerd import PLUG_INS_OF_NODE
@@ -36,7 +36,6 @@ SCRIPT: Final = Path(__file__).with_name("cilium.sh")
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES: Final = "/apis/cilium.io/v2/ciliumnodes"
 NETWORK: Final = ipaddress.IPv4Network("10.247.0.0/16")
-LENGTH: Final = 24
 PORT: Final = 8473
 """The UDP port of its VXLAN: flannel's has the usual one."""
 BEGUN: Final = "Daemon initialization completed"
@@ -116,10 +115,7 @@ NATIVE: Final = Native()
 
 def subnet_of(node: Node) -> str:
     """Return the subnet of a node's pods."""
-    found = list(NETWORK.subnets(new_prefix=LENGTH))
-    if node.index >= len(found):
-        raise InfrastructureError(f"Cilium has {len(found)} subnets in a lab, and none for node {node.index + 1}")
-    return str(found[node.index])
+    return divided(NETWORK, node, whose="Cilium's pods")
 
 
 def cilium_node(node: Node) -> dict[str, Any]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from tare.errors import InfrastructureError
 from tare.node import Node
 from tare.services.daemons import Daemon
 from tare.services.kubernetes import FOLDER, Kubernetes
 from tare.wiring.plug import CNI_VERSION
+
+LENGTH: Final = 24
+"""The prefix length of the subnet of a node's pods."""
 
 
 class LabNetwork(ABC):
@@ -59,3 +64,11 @@ class LabNetwork(ABC):
         }
         name = self.runtime_class or "pods"
         return {"cniVersion": CNI_VERSION, "name": name, "plugins": [{**plugin, "ipMasq": False, "ipam": ipam}]}
+
+
+def divided(network: ipaddress.IPv4Network, node: Node, *, whose: str) -> str:
+    """Return the subnet that a node's pods have of a network; `whose` begins the sentence if there is none left."""
+    found = list(network.subnets(new_prefix=LENGTH))
+    if node.index >= len(found):
+        raise InfrastructureError(f"{whose} have {len(found)} subnets, and none for node {node.index + 1}")
+    return str(found[node.index])

@@ -12,15 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
-from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
-from tare.kubernetes.lab_networks.model import LabNetwork
+from tare.kubernetes.lab_networks.model import LabNetwork, divided
 from tare.node import Node
 from tare.services.daemons import Daemon
 from tare.services.kubernetes import Kubernetes
 
 NETWORK: Final = ipaddress.IPv4Network("10.246.0.0/16")
-LENGTH: Final = 24
 
 
 class Routed(LabNetwork):
@@ -45,10 +43,7 @@ ROUTED: Final = Routed()
 
 def subnet_of(node: Node) -> str:
     """Return the subnet of a node's pods."""
-    found = list(NETWORK.subnets(new_prefix=LENGTH))
-    if node.index >= len(found):
-        raise InfrastructureError(f"routed pods have {len(found)} subnets, and none for node {node.index + 1}")
-    return str(found[node.index])
+    return divided(NETWORK, node, whose="routed pods")
 
 
 def plugin(mtu: int) -> dict[str, Any]:
