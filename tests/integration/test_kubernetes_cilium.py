@@ -46,7 +46,7 @@ def programs() -> list[str]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("runtime_class", ["cilium-vxlan", "cilium-native"])
+@pytest.mark.parametrize("runtime_class", ["cilium-vxlan", pytest.param("cilium-native", marks=pytest.mark.long)])
 def test_a_study_measures_cilium_beside_the_nodes_and_flannel(tmp_path: Path, runtime_class: str) -> None:
     before = sysctls()
     study = write_study(
@@ -74,6 +74,7 @@ def test_a_study_measures_cilium_beside_the_nodes_and_flannel(tmp_path: Path, ru
     assert sysctls() == before, "the machine's own settings are as they were"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_pod_a_rank_is_cilium_s(tmp_path: Path) -> None:
     study = write_study(
