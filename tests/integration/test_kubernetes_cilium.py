@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from integration.live import cell_of, live, outcome, tare, trials, write_study
+from integration.live import cell_of, live, outcome, tare, trials, wait_for, write_study
 from integration.test_kubernetes_networks import KERNELS, LAB, NIC, PAYLOAD, POD, SHARED, SILENT
 from integration.test_networks_flannel import CANNOT
 from tare.networks import flannel
@@ -70,7 +70,7 @@ def test_a_study_measures_cilium_beside_the_nodes_and_flannel(tmp_path: Path, ru
         assert trial["facts"]["mtu"] == MTU[cell]
     report = " ".join(html.unescape((tmp_path / "results" / "level" / "report.html").read_text()).split())
     assert f"with runtime class {runtime_class}: Cilium (" in report
-    assert programs() == [], "its eBPF programs are gone with the lab"
+    wait_for(lambda: not programs(), "the end of its eBPF programs, and of those of labs beside this one", 150)
     assert sysctls() == before, "the machine's own settings are as they were"
 
 

@@ -57,7 +57,7 @@ def start(name: str, folder: Path) -> None:
         until = time.monotonic() + UP_LIMIT_S
         while state(name) is None:
             if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"the lab's Kubernetes did not come up: {_end_of(log)}")
+                raise InfrastructureError(f"the lab's Kubernetes did not come up: {process.end_of(log)}")
             time.sleep(PAUSE_S / 10)
     except BaseException:
         process.end(keeper, grace_s=DOWN_LIMIT_S)
@@ -114,7 +114,7 @@ def lines(name: str) -> list[str]:
         return [f"  kubernetes  export KUBECONFIG={noted['kubeconfig']}", f"  images on its nodes: {names}"]
     if not (folder / LOG).exists():
         return []
-    return [f"  kubernetes has ended ({_end_of(folder / LOG)}): start again after `tare lab down`"]
+    return [f"  kubernetes has ended ({process.end_of(folder / LOG)}): start again after `tare lab down`"]
 
 
 def _note(folder: Path, kubeconfig: Path, images: Sequence[str]) -> None:
@@ -128,8 +128,3 @@ def _ended(kept: LabKubernetes) -> str | None:
     daemons = (kept.kubernetes.api, *kept.kubernetes.kubelets, *kept.daemons)
     names = (f"{each.name} on {each.place.node.name}" for each in daemons if each.process.poll() is not None)
     return next(names, None)
-
-
-def _end_of(log: Path) -> str:
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return text.strip()[-1500:].removeprefix("tare: ") or "it printed nothing"

@@ -158,7 +158,7 @@ def _left_up(wanted: Wanted) -> int:
         until = time.monotonic() + UP_LIMIT_S
         while _state(wanted.name) is None:
             if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"the network did not come up: {_end_of(log)}")
+                raise InfrastructureError(f"the network did not come up: {process.end_of(log)}")
             time.sleep(0.05)
     except BaseException:
         process.end(keeper, grace_s=DOWN_LIMIT_S)
@@ -169,11 +169,6 @@ def _left_up(wanted: Wanted) -> int:
         log.unlink(missing_ok=True)
     print(shown, end="")
     return 0
-
-
-def _end_of(log: Path) -> str:
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return text.strip()[-1500:].removeprefix("tare: ") or "it printed nothing"
 
 
 def _attended(wanted: Wanted, one: Plan) -> None:

@@ -238,6 +238,12 @@ def converse(argv: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
             raise _not_started(argv[0], None, error) from error
 
 
+def end_of(log: Path) -> str:
+    """Return the end of what a command of tare's wrote to a log."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return text.strip()[-1500:].removeprefix("tare: ") or "it printed nothing"
+
+
 @contextmanager
 def beside(
     argv: Sequence[str],

@@ -29,14 +29,19 @@ def has_records(stdout: str) -> bool:
 def with_whole_records(stdout: str) -> Iterator[str]:
     """Yield the lines of an output, and a record in parts as one line in the place of its last part.
 
-    Raises `PartMissingError` at the first part that is missing before one that is there.
+    Another first part begins the report of another program of the same launch. Raises `PartMissingError` at the first
+    part that is missing before one that is there.
     """
-    record, expected = b"", 0
+    record, expected, first = b"", 0, b""
     for line in stdout.splitlines():
         if MARK not in line:
             yield line
             continue
         for number, last, text in _parts(line):
+            if number == 0 and text != first:
+                if record:
+                    raise PartMissingError(f"part {expected} of the records is missing: another report begins there")
+                expected, first = 0, text
             if number < expected:
                 continue  # the copy of one that was read
             if number > expected:

@@ -71,6 +71,14 @@ def test_text_between_the_chunks_that_a_launcher_reads_is_no_harm(cuts: list[int
     assert len(records(output.decode(errors="replace"))) == len(RECORDS)
 
 
+def test_a_second_program_of_the_launch_is_not_taken_for_copies_of_the_first() -> None:
+    second = [RECORDS[0].replace("}", ',"init_s":2}'), *RECORDS[1:]]
+    output = (WRITTEN + written(second)).decode()
+    assert list(with_whole_records(output)) == [*RECORDS, *second]
+    with pytest.raises(OutputError, match="another report begins there"):
+        records((WRITTEN[: WRITTEN.index(b"@tare-part 2")] + written(second)).decode())
+
+
 def test_a_part_that_is_broken_twice_is_named() -> None:
     once = written(RECORDS, copies=1).decode()
     with pytest.raises(OutputError, match="part 1 of the records is broken by other text, twice: all ranks write"):
