@@ -104,7 +104,7 @@ def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_m
     assert made["spec"]["addresses"] == [{"type": "InternalIP", "ip": other.nics[0].address}]
     assert made["spec"]["ipam"] == {"podCIDRs": ["10.247.1.0/24"]}
     argv = cilium.agent(one, "/run/c", cilium.TUNNEL.mode)
-    assert argv[:4] == ("unshare", "--mount", "sh", str(cilium.SCRIPT)), "its mounts end with it"
+    assert argv[:4] == ("unshare", "--mount", "sh", "/run/c/cilium.sh"), "its mounts end with it"
     assert {"--routing-mode=tunnel", "--tunnel-port=8473", f"--devices={one.nics[0].name}"} <= set(argv)
     assert {"--install-iptables-rules=false", "--cni-exclusive=false", "--bpf-root=/run/c/bpf"} <= set(argv)
     assert "--routing-mode=native" in cilium.agent(one, "/run/c", cilium.NATIVE.mode)

@@ -80,6 +80,7 @@ class Cilium(LabNetwork):
     def _agent(self, node: Node) -> Iterator[Daemon]:
         place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/cilium")
         place.path().mkdir(parents=True, exist_ok=True)
+        place.path(SCRIPT.name).write_text(SCRIPT.read_text())  # a node does not see every folder of the machine
         link = Path(f"/proc/{node.pid}/root{PLUG_INS_OF_NODE}") / PLUG_IN
         link.unlink(missing_ok=True)
         link.symlink_to(OWN / PLUG_IN)
@@ -133,7 +134,7 @@ def agent(node: Node, folder: str, mode: Sequence[str]) -> tuple[str, ...]:
         "install-iptables-rules", "annotate-k8s-node", "auto-create-cilium-node-resource", "cni-exclusive",
     )  # fmt: skip
     return (
-        "unshare", "--mount", "sh", str(SCRIPT), folder, "env", f"K8S_NODE_NAME={node.name}", str(AGENT),
+        "unshare", "--mount", "sh", f"{folder}/{SCRIPT.name}", folder, "env", f"K8S_NODE_NAME={node.name}", str(AGENT),
         f"--k8s-kubeconfig-path={FOLDER}/kubeconfig", "--identity-allocation-mode=crd", "--ipam=cluster-pool",
         *mode, f"--devices={node.nics[0].name}", *(f"--{each}=false" for each in off),
         f"--bpf-root={folder}/bpf", f"--cgroup-root={folder}/cgroup", f"--state-dir={folder}/state",
