@@ -179,6 +179,10 @@ class Cluster(ABC):
         """Return why an environment in a placement cannot run on this cluster, or None; nothing is read from disk."""
         return None
 
+    def apart(self, spec: LabSpec, environments: Sequence[Environment]) -> Mapping[str, str]:
+        """Return by name the environments that cannot be in one study with earlier ones, each with the reason."""
+        return {}
+
     def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
         """Return what an environment requires and the nodes' machines lack, or None."""
         return probe(environment, real=self.is_real)

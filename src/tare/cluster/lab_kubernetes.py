@@ -35,6 +35,12 @@ def refuse(spec: LabSpec, environment: Environment, placement: Placement) -> str
     return lab_networks.refuse(environment) or refuse_in_pods(environment, placement)
 
 
+def apart(environments: Sequence[Environment]) -> dict[str, str]:
+    """Return by name the environments whose pod network an earlier one excludes from the lab, each with the reason."""
+    reasons = lab_networks.excluded([each.runtime_class for each in environments])
+    return {each.name: reasons[each.runtime_class] for each in environments if each.runtime_class in reasons}
+
+
 def lacks(environment: Environment) -> str | None:
     """Return what a Kubernetes in a lab needs for an environment and this machine or user lacks, or None."""
     missing = (None if is_real_root() else "a Kubernetes in a lab needs root") or api.probe() or in_lab.probe()

@@ -137,6 +137,9 @@ class LabCluster(Cluster):
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         return lab_kubernetes.refuse(spec, environment, placement) if self.makes_pods(spec) else None
 
+    def apart(self, spec: LabSpec, environments: Sequence[Environment]) -> Mapping[str, str]:
+        return lab_kubernetes.apart(environments) if self.makes_pods(spec) else {}
+
     def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
         return lab_kubernetes.lacks(environment) if self.makes_pods(spec) else super().lacks(spec, environment)
 

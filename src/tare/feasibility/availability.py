@@ -42,7 +42,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     cluster = CLUSTERS[study.cluster]
     topology = cluster.topology(study.lab)
     cluster_reason = cluster.probe()
-    apart = composition.apart(study.environments)
+    apart = {**composition.apart(study.environments), **cluster.apart(study.lab, study.environments)}
 
     def availability(wanted: Environment, placement: Placement) -> str | None:
         return (

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from nodes import make_node
+from tare.cluster import CLUSTERS
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.kubernetes import in_lab, lab_networks
 from tare.kubernetes.lab_networks import VXLAN, cilium, flannel, routed
-from tare.model import Environment, Placement
+from tare.model import Environment, KubernetesSpec, LabSpec, Placement
 from tare.plan import composition
 from tare.services import containerd, forward, kubernetes
 from tare.services.kubernetes import User
@@ -90,8 +91,22 @@ def test_each_runtime_class_has_a_network_of_its_own() -> None:
 
 
 def test_a_lab_has_one_cilium_because_its_agent_has_the_whole_node() -> None:
-    with pytest.raises(RefusedError, match="a lab has one of cilium-vxlan and cilium-native: compare each"):
+    with pytest.raises(RefusedError, match="a lab has one of cilium-native and cilium-vxlan: compare each"):
         lab_networks.chosen(["cilium-native", "cilium-vxlan"])
+
+
+def test_the_plan_says_which_environment_an_earlier_one_excludes() -> None:
+    classes = ("", "cilium-vxlan", "routed", "cilium-native", "cilium-vxlan")
+    every = [
+        Environment(name=f"e{number}", runtime="kubernetes", network="pod-network", runtime_class=each)
+        for number, each in enumerate(classes)
+    ]
+    cluster = CLUSTERS["lab"]
+    in_lab_ = LabSpec(kubernetes=KubernetesSpec(in_lab=True))
+    said = "a lab has one of cilium-vxlan and cilium-native: compare each with the others in its own study"
+    assert cluster.apart(in_lab_, every) == {"e3": said}
+    assert cluster.apart(in_lab_, every[:3]) == {}
+    assert cluster.apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
 
 
 def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_machine() -> None:

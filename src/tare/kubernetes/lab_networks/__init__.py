@@ -25,11 +25,19 @@ LAB_NETWORKS: Final[Mapping[str, LabNetwork]] = {
 
 def chosen(runtime_classes: Collection[str]) -> tuple[LabNetwork, ...]:
     """Return the usual network, and those of runtime classes; raise `RefusedError` if two exclude each other."""
-    found = tuple(each for name, each in LAB_NETWORKS.items() if not name or name in runtime_classes)
-    for product in {each.alone for each in found if each.alone}:
-        names = [each.runtime_class for each in found if each.alone == product]
-        if len(names) > 1:
-            raise RefusedError(f"a lab has one of {' and '.join(names)}: compare each with the others in its own study")
+    for reason in excluded(runtime_classes).values():
+        raise RefusedError(reason)
+    return tuple(each for name, each in LAB_NETWORKS.items() if not name or name in runtime_classes)
+
+
+def excluded(runtime_classes: Collection[str]) -> dict[str, str]:
+    """Return the runtime classes that an earlier one of the same product excludes from a lab, each with the reason."""
+    earlier: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(runtime_classes):
+        product = LAB_NETWORKS[name].alone if name in LAB_NETWORKS else ""
+        if product and (first := earlier.setdefault(product, name)) != name:
+            found[name] = f"a lab has one of {first} and {name}: compare each with the others in its own study"
     return found
 
 
