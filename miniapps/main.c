@@ -7,6 +7,7 @@
 #include "common/leave.h"
 #include "common/locality.h"
 #include "common/output.h"
+#include "common/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,7 @@ static enum exit_code execute(struct run *run, double init_s, uint64_t start_ns)
     struct locality locality = locality_gather(run->comm);
     messages_begin(run);
     run->app->execute(run);
+    run_end_turns(run);
     messages_gather(run);
     int verified = passed(&run->result);
     CHECK_MPI(PMPI_Bcast(&verified, 1, MPI_INT, 0, run->comm));
@@ -119,6 +121,16 @@ static enum exit_code refuse(const struct run *run, const char *sentence)
     return EXIT_USAGE;
 }
 
+/* Read `--turns=...`, the one option that comes before an application; false if it is none that is
+ * allowed. */
+static bool read_turns(int argc, char **argv, struct turns_request *request)
+{
+    static const char option[] = "--turns=";
+    *request = (struct turns_request){0};
+    return argc == 2 || (argc == 3 && strncmp(argv[1], option, sizeof option - 1) == 0 &&
+                         turns_parse(argv[1] + sizeof option - 1, request));
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
@@ -135,14 +147,20 @@ int main(int argc, char **argv)
     CHECK_MPI(PMPI_Comm_size(run.comm, &run.ranks));
     CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &init_s, 1, MPI_DOUBLE, MPI_MAX, run.comm));
     char error[ARGUMENTS_ERROR] = "";
+    struct turns_request request;
     enum exit_code code = EXIT_DONE;
-    if (argc != 2)
-        code =
-            refuse(&run, "one application is needed: tare-miniapps APP[:key=value,...], or --list");
-    else if (!arguments_parse(argv[1], &run, error) || !run.app->suits(&run, error))
+    if (!read_turns(argc, argv, &request))
+        code = refuse(&run, "one application is needed: tare-miniapps [--turns=N@ADDRESS:PORT/KEY] "
+                            "APP[:key=value,...], or --list");
+    else if (!arguments_parse(argv[argc - 1], &run, error) || !run.app->suits(&run, error))
         code = refuse(&run, error);
-    else
+    else if (request.count > 0 && !run.app->divides)
+        code = refuse(&run, "the application takes no turns; allowed: one that divides its work");
+    else {
+        if (request.count > 0)
+            run.turns = turns_open(&request, run.comm);
         code = execute(&run, init_s, start_ns);
+    }
     leave_together();
     CHECK_MPI(MPI_Finalize());
     return (int)code;

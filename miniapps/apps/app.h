@@ -3,6 +3,7 @@
 #define TARE_APP_H
 
 #include "apps/messages.h"
+#include "common/turns.h"
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -87,7 +88,13 @@ struct run {
     char problem_class; /* 0 where the application has none */
     long value[APP_PARAMETERS];
     struct messages messages;
+    bool timed; /* the timed section is open */
     uint64_t started_ns;
+    double worked_s; /* of the timed section, before it was last interrupted */
+    struct turns turns;
+    int turn; /* turns that have begun */
+    int parts;
+    int part; /* the next one */
     struct result result;
 };
 
@@ -100,6 +107,7 @@ struct app {
     const char *classes; /* letters, the smallest first; NULL where there are none */
     struct parameter parameters[APP_PARAMETERS];
     int official_pace; /* in percent: what `pace=official` stands for; 0 where it has no pace */
+    bool divides;      /* its timed work has parts, between which other jobs can work */
 
     /* Return whether it can run on so many ranks with these parameters, else say why not and what
      * is allowed. Pure: rank 0 and no MPI is needed. */
@@ -137,6 +145,22 @@ double run_pace(const struct run *run);
 /* Begin and end the timed section; collective over the run's ranks, which begin together. */
 void run_start(struct run *run);
 void run_stop(struct run *run);
+
+/* Return the seconds of the timed section so far, without its interruptions. */
+double run_worked_s(const struct run *run);
+
+/* Jobs on the same cores can take turns: each does the parts that are its share of a turn, then
+ * sleeps. Say how many equal parts there are; then call run_next_part before each of them, in the
+ * timed section or between two of them. That is collective over all ranks of the job, and returns
+ * whether others have worked in between; their time does not count. */
+void run_divide(struct run *run, int parts);
+bool run_next_part(struct run *run);
+
+/* Return in how many parts work can be done that has none of its own. */
+int run_shares(const struct run *run);
+
+/* Take part in the turns that are left, and then in none. */
+void run_end_turns(struct run *run);
 
 /* Wait for all ranks; collective. Idle ones look now and then and leave their core to others, which
  * a collective of MPI would not. */

@@ -118,6 +118,7 @@ static void put_app(struct json *line, const struct app *app)
     json_put_string(line, "pattern", app->pattern);
     json_put_string(line, "classes", app->classes);
     json_put_integer(line, "official_pace", app->official_pace);
+    json_put_bool(line, "divides", app->divides);
     json_key(line, "parameters");
     json_open(line, '[');
     for (int i = 0; i < APP_PARAMETERS && app->parameters[i].name != NULL; i++) {

@@ -32,18 +32,81 @@ enum problem_class run_class(const struct run *run)
     return (enum problem_class)(found - letters);
 }
 
-void run_start(struct run *run)
+static void open_section(struct run *run)
 {
     CHECK_MPI(PMPI_Barrier(run->comm));
     messages_open(&run->messages);
     run->started_ns = clock_now_ns();
 }
 
-void run_stop(struct run *run)
+static void close_section(struct run *run)
 {
     messages_close(&run->messages);
     const double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
-    run->result.elapsed_s = run_longest_s(run, elapsed_s);
+    run->worked_s += run_longest_s(run, elapsed_s);
+}
+
+void run_start(struct run *run)
+{
+    run->worked_s = 0.0;
+    run->timed = true;
+    open_section(run);
+}
+
+void run_stop(struct run *run)
+{
+    close_section(run);
+    run->timed = false;
+    run->result.elapsed_s = run->worked_s;
+}
+
+double run_worked_s(const struct run *run)
+{
+    return run->worked_s + clock_difference_s(clock_now_ns(), run->started_ns);
+}
+
+void run_divide(struct run *run, int parts)
+{
+    run->parts = parts;
+    run->part = 0;
+}
+
+/* Return whether the next part is the first of another turn. */
+static bool turn_is_due(const struct run *run)
+{
+    return run->turn < run->turns.count &&
+           run->part >= (int)((int64_t)run->parts * run->turn / run->turns.count);
+}
+
+bool run_next_part(struct run *run)
+{
+    if (run->part >= run->parts)
+        return false;
+    const bool waits = turn_is_due(run);
+    if (waits && run->timed)
+        close_section(run);
+    for (; turn_is_due(run); run->turn++)
+        turns_next(&run->turns);
+    if (waits && run->timed)
+        open_section(run);
+    run->part++;
+    return waits;
+}
+
+int run_shares(const struct run *run)
+{
+    return run->turns.count > 0 ? run->turns.count : 1;
+}
+
+void run_end_turns(struct run *run)
+{
+    if (run->turns.count == 0)
+        return;
+    for (; run->turn < run->turns.count; run->turn++)
+        turns_next(&run->turns);
+    turns_next(&run->turns); /* the last: to end */
+    turns_close(&run->turns);
+    run->turns.count = 0;
 }
 
 void run_join(const struct run *run, bool idle)

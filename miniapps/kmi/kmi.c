@@ -219,9 +219,18 @@ static struct kmi_answer *query_all(struct run *run, struct kmi_service *service
                                     const unsigned char *queries)
 {
     const int count = (int)run_value(run, "queries");
+    const int letters = (int)run_value(run, "query_length");
+    const int shares = run_shares(run);
     struct kmi_answer *answers = app_allocate((size_t)count, sizeof answers[0]);
+    run_divide(run, shares);
     run_start(run);
-    kmi_service_run(run, service, count, queries, (int)run_value(run, "query_length"), answers);
+    for (int share = 0; share < shares; share++) {
+        const int first = (int)((int64_t)count * share / shares);
+        const int own = (int)((int64_t)count * (share + 1) / shares) - first;
+        run_next_part(run);
+        kmi_service_run(run, service, own, queries + (size_t)first * (size_t)letters, letters,
+                        answers + first);
+    }
     run_stop(run);
     run->result.operations = (double)count * run->ranks;
     int64_t sums[2] = {0, 0};
@@ -318,6 +327,7 @@ const struct app app_kmi = {
             {"length", "letters of a read", 100, 16, KMI_LETTERS_MOST},
             {"query_length", "letters of a query", 20, 4, KMI_LETTERS_MOST},
         },
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -118,6 +118,7 @@ struct hpcg_outcome hpcg_solve(struct run *run, struct hpcg *hpcg, bool precondi
     memset(hpcg->p, 0, bytes);
     struct hpcg_outcome outcome = {0, 1.0, begin(run, hpcg)};
     while (outcome.iterations < iterations && outcome.residual > tolerance) {
+        run_next_part(run);
         if (preconditioned)
             hpcg_precondition(run, hpcg, hpcg->r, hpcg->z);
         else

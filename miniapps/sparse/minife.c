@@ -115,7 +115,10 @@ static int solve(struct run *run, struct solver *solver, struct history *history
     double before = 0.0;
     int done = 0;
     uint64_t begun_ns = clock_now_ns();
+    run_divide(run, ITERATIONS);
     for (; done < ITERATIONS; done++) {
+        if (run_next_part(run))
+            begun_ns = clock_now_ns();
         const double rr = sum_of_all(run, solver, own);
         history->norm[done] = sqrt(rr);
         history->fixed[done] = solver->fixed_row < 0 ? 0.0 : solver->r[solver->fixed_row];
@@ -272,6 +275,7 @@ const struct app app_minife = {
                    {"nz", "elements along z", 64, 2, 4096},
                    APP_PACE_PARAMETER},
     .official_pace = 150,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

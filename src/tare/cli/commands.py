@@ -30,7 +30,7 @@ from tare.run.progress import Progress, Watcher, duration
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
-from tare.workloads import located
+from tare.workloads import located, plugin_of
 from tare.workloads.located import is_shown, shown_folder
 
 RESULTS_FOLDER = Path("results")
@@ -261,10 +261,12 @@ def plan_text(plan: Plan) -> str:
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
     takes = duration(estimate_s(plan))
     rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
-    if repeat.turns > 1 and any(cell.workload.kernels for cell in cells):
+    dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
+    if repeat.turns > 1 and dividing:
         in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
         alone = "launches one after the other (pods take no turns)"
-        rounds += f", kernels in {repeat.turns} turns" if in_turns else f", {alone}"
+        what = "kernels" if all(each.kernels for each in dividing) else "what divides its work"
+        rounds += f", {what} in {repeat.turns} turns" if in_turns else f", {alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {takes}",

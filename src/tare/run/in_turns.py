@@ -7,6 +7,7 @@ and the end of its sections are its own (docs/adr/0017-turns.md).
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import socket
@@ -27,7 +28,8 @@ from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
 from tare.run.outcome import Ready, run_launch
 from tare.run.turns import Seat, Table, Waited
-from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
+from tare.workloads import plugin_of
+from tare.workloads.kernel_order import in_flight_bytes
 
 MOST_RANKS: Final = 256
 """Largest number of ranks that wait at the same time, over all launches."""
@@ -35,6 +37,8 @@ MOST_OF_MEMORY: Final = 0.25
 """Largest share of this machine's memory that all of them together may use."""
 RANK_BYTES: Final = 40 << 20
 """Memory of a waiting rank without its messages, most of it the MPI library's."""
+PROGRAMS: Final = frozenset({"tare-kernels", "tare-miniapps"})
+"""The programs that have the option `--turns`."""
 LEFT_LIMIT_S: Final = 2.0
 """How long to wait for the remaining processes of a failed launch after they are killed."""
 
@@ -61,7 +65,7 @@ def memory_bytes() -> int:
 def may(cells: Sequence[Cell], memory: int) -> bool:
     """Return whether the launches of one group's cells can take turns.
 
-    They must be small launches of kernels over a control network. `memory` is the machine's memory in bytes.
+    They must be small launches over a control network of what divides its work. `memory` is the machine's, in bytes.
     """
     if len(cells) < 2 or any(not _fits(cell) for cell in cells):
         return False
@@ -75,22 +79,30 @@ def _fits(cell: Cell) -> bool:
     The messages of all kernels are in memory together, so a launch with a memory limit runs on its own; so does one
     whose weight against other programs is set, because that is set on its node.
     """
-    kernels, over_control = bool(cell.workload.kernels), cell.environment.control is not Control.DATA
-    return kernels and over_control and not (cell.placement.memory_per_container or cell.placement.cpu_weight)
+    divides, over_control = (
+        plugin_of(cell.workload).takes_turns(cell.workload),
+        cell.environment.control is not Control.DATA,
+    )
+    return divides and over_control and not (cell.placement.memory_per_container or cell.placement.cpu_weight)
 
 
 def _bytes(cell: Cell) -> int:
-    """Return an upper bound of a launch's memory in bytes: its ranks and all-to-all messages, sent and received."""
+    """Return an upper bound of a launch's memory in bytes.
+
+    That of kernels is their ranks' and that of all-to-all messages, sent and received.
+    """
     ranks = cell.placement.ranks
+    if not cell.workload.kernels:
+        return math.ceil(ranks * plugin_of(cell.workload).memory_bytes(cell.workload, cell.placement))
     messages = 2 * ranks * ranks * sum(in_flight_bytes(kernel.token) for kernel in cell.workload.kernels)
     return ranks * RANK_BYTES + messages
 
 
 def with_turns(argv: Sequence[str], option: str) -> tuple[str, ...]:
-    """Return a launch's command line with the option that makes its kernels take turns."""
+    """Return a launch's command line with the option that makes its programs take turns."""
     made: list[str] = []
     for token in argv:
-        made += [token, option] if token.rpartition("/")[2] == PROGRAM else [token]
+        made += [token, option] if token.rpartition("/")[2] in PROGRAMS else [token]
     return tuple(made)
 
 

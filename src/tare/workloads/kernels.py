@@ -48,6 +48,9 @@ class Kernels(WorkloadPlugin):
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-kernels"), *(spec.token for spec in workload.kernels))
 
+    def takes_turns(self, workload: Workload) -> bool:
+        return True
+
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
 

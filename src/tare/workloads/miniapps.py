@@ -52,6 +52,9 @@ class MiniApps(WorkloadPlugin):
         choice = choice_of(workload.miniapp)
         return Caches.COLD if choice.app.cold(choice) else None
 
+    def takes_turns(self, workload: Workload) -> bool:
+        return choice_of(workload.miniapp).app.divides
+
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         choice = choice_of(workload.miniapp)
         scale, unit = RATES.get(choice.app.rate, (1.0, choice.app.rate))

@@ -53,6 +53,10 @@ class WorkloadPlugin(ABC):
         """
         return None
 
+    def takes_turns(self, workload: Workload) -> bool:
+        """Return whether a launch can work in shares and sleep in between: its program has the option `--turns`."""
+        return False
+
     @abstractmethod
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         """Return the metrics that a completed launch will have."""

@@ -86,7 +86,8 @@ class MiniApp:
     work of the timed section, in the unit of the rate; if launches differ in it, their times are compared for this
     amount. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is the value of
     `pace=official`, 0 if the application has no pace. `cold` says whether the machine's file caches are to be dropped
-    before the launch. One that is not `judged` gets no verdict on its time.
+    before the launch. One that is not `judged` gets no verdict on its time. One that `divides` its timed work takes
+    turns with other launches.
     """
 
     name: str
@@ -104,6 +105,7 @@ class MiniApp:
     expected_s: Callable[[Choice, int], float]
     cold: Callable[[Choice], bool] = _as_caches_are
     judged: bool = True
+    divides: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:

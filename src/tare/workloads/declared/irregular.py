@@ -58,6 +58,7 @@ GRAPH500: Final = MiniApp(
     refuse=_graph500_refuse,
     memory_bytes=_graph500_memory,
     operations=lambda choice, ranks: choice.values["roots"] * ranks * _edges_of_rank(choice, ranks),
+    divides=True,
     expected_s=by_rate(15e6, untimed=2.0),
 )
 
@@ -112,5 +113,6 @@ KMI: Final = MiniApp(
     refuse=_kmi_refuse,
     memory_bytes=_kmi_memory,
     operations=lambda choice, ranks: float(choice.values["queries"] * ranks),
+    divides=True,
     expected_s=by_rate(20e3, untimed=1.0),
 )

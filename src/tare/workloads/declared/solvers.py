@@ -85,6 +85,7 @@ HPCG: Final = MiniApp(
         8 / 7 * math.prod(choice.values[axis] for axis in AXES) * (27 * 8 + 32 + 2 + 56) * 1.1
     ),
     operations=_hpcg_operations,
+    divides=True,
     expected_s=_hpcg_expected_s,
 )
 
@@ -150,5 +151,6 @@ MINIFE: Final = MiniApp(
     refuse=_minife_refuse,
     memory_bytes=lambda choice, ranks: _minife_nodes(choice) / ranks * (27 * 16 + 32 + 2 + 40) * 1.1,
     operations=_minife_operations,
+    divides=True,
     expected_s=lambda choice, ranks: 1.5 * _minife_operations(choice, ranks) / (MINIFE_RATE * ranks),
 )
