@@ -115,8 +115,13 @@ def _trial(
     outcome: Outcome = Completed(metrics=tuple(metrics))
     if dice.random() < FAILS:
         outcome, columns = Failed(reason="it ended with status 9", status=9, stderr_tail="killed\n"), {}
+    return trial_of(cell, round_, position, number, dice, outcome), columns
+
+
+def trial_of(cell: Cell, round_: int, position: int, number: int, dice: random.Random, outcome: Outcome) -> Trial:
+    """Return a trial of a cell with all that a launch in a lab records."""
     pid = 1000 + dice.randrange(30000)
-    trial = Trial(
+    return Trial(
         key=TrialKey(cell=cell.key, round=round_, block=0, attempt=0),
         position=position,
         started_unix_s=1.79e9 + 0.3 * number,
@@ -131,7 +136,7 @@ def _trial(
             "latency:bytes=8,iterations=50", "bw:bytes=65536,iterations=50", "barrier:iterations=50",
         ),
         startup_s={"pods_s": dice.random(), "mpi_init_s": dice.random() / 10, "launch_s": dice.random() / 4},
-        ranks=tuple(_rank(rank, round_, dice) for rank in range(2)),
+        ranks=tuple(_rank(rank, round_, dice) for rank in range(cell.placement.ranks)),
         traffic=tuple(
             InterfaceTraffic(
                 node=f"n{node}", interface=interface, role=role, rx_bytes=dice.randrange(10**7),
@@ -149,7 +154,6 @@ def _trial(
         },
         facts={"mtu": "1500", "offloads": "tso=on gso=on gro=on rx=on tx=on", "transport": "tcp: btl tcp, as claimed"},
     )  # fmt: skip
-    return trial, columns
 
 
 def _metric(name: str, kernel: KernelSpec, column: NDArray[np.float64]) -> Metric:
@@ -173,8 +177,8 @@ def _rank(rank: int, round_: int, dice: random.Random) -> RankPlace:
     names = ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup")
     return RankPlace(
         rank=rank,
-        host=f"57cae7ef-6416-4936-a72c-47152410f63{rank}/n{rank}",
-        hostname=f"n{rank}",
+        host=f"57cae7ef-6416-4936-a72c-47152410f63{rank % 2}/n{rank % 2}",
+        hostname=f"n{rank % 2}",
         pid=dice.randrange(2, 400),
         cpus=(rank,),
         namespaces={name: first + place for place, name in enumerate(names)},

@@ -41,6 +41,19 @@ def test_launches_of_a_block_run_at_the_same_time_and_each_is_proven(tmp_path: P
     assert watch.left(result.lab) == []
 
 
+def test_mini_applications_take_turns_and_each_launch_is_proven(tmp_path: Path) -> None:
+    workloads = '{kmi: {miniapp: "kmi:reads=256,queries=300"}, graph500: {miniapp: "graph500:scale=9,roots=6"}}'
+    path = study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 4}", workloads=workloads)
+    result = tare("run", path, cwd=tmp_path)
+    assert result.status == 3, result.stderr
+    found = by_environment(tmp_path / "results" / "turns")
+    for name, its in found.items():
+        assert [outcome(trial) for trial in its] == ["Completed"] * 2, name
+        assert [trial["counters"]["turns"] for trial in its] == [4, 4]
+        assert not any(trial.get("unproven") for trial in its), name
+    assert len({trial["started_unix_s"] for its in found.values() for trial in its}) == 2, "a set of turns for each"
+
+
 def test_one_turn_is_a_launch_of_its_own(tmp_path: Path) -> None:
     result = tare("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1}"), cwd=tmp_path)
     assert result.status == 3, result.stderr

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 GONE_S: Final = scaled(90.0)
 PAUSE_S: Final = 0.2
 NAMESPACES: Final = "/api/v1/namespaces"
+NUMBERS: Final = count()
+"""Of the launches of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,10 @@ class KubernetesSite:
             host, command = read_request(words)
             return pods[host], [*told, "/bin/sh", "-c", command]
 
-        folder, relays = str(self.folder), list[Relay]()
+        folder, relays = (
+            f"{self.folder}/launch{next(NUMBERS)}",
+            list[Relay](),
+        )  # the last one's relay may still be ending
 
         def listen(pod: str) -> None:
             relays.append(Relay(self.gate, pod, folder, partial(start, pod)))
@@ -116,7 +122,7 @@ class KubernetesSite:
                 asking = (side.pod.name for side in sides if side is sides[0] or side.containers)
                 list(pool.map(listen, asking))
             entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
-            yield Inside(entry=entry, agent=f"{folder}/agent", folder=folder, rank=f"{folder}/rank")
+            yield Inside(entry=entry, agent=f"{folder}/agent", folder=str(self.folder), rank=f"{folder}/rank")
         finally:
             for relay in relays:
                 relay.close()

@@ -20,9 +20,10 @@ AGENT: Final = """#!/bin/sh
 # tare: an MPI's launcher calls this as rsh; the head starts the command in the other pod
 folder=${0%/*}
 mkfifo "$folder/end.$$" || exit 125
+exec 3<> "$folder/end.$$"
 for word; do printf '%s\\n' "$word"; done > "$folder/ask.$$"
-printf '%s\\n' "$$" > "$folder/asks"
-read -r status < "$folder/end.$$"
+printf '%s\\n' "$$" 1<> "$folder/asks"
+[ -e "$folder/gone" ] || read -r status <&3
 rm -f "$folder/end.$$" "$folder/ask.$$"
 exit "${status:-125}"
 """
@@ -75,15 +76,22 @@ MAKES: Final = (
 """Writes the agent and the ranks' wrapper into the folder."""
 
 LISTENS: Final = """cd "$0" || exit 1
-rm -f asks; mkfifo asks || exit 1
-{ while read -r number status; do [ -p "end.$number" ] && echo "$status" > "end.$number"; done; kill $$; } <&3 &
+rm -f asks gone; mkfifo asks || exit 1
+{
+  while read -r number status; do [ -p "end.$number" ] && echo "$status" 1<> "end.$number"; done
+  : > gone
+  for end in end.*; do [ -p "$end" ] && echo 125 1<> "$end"; done
+  kill $$
+} <&3 &
 exec 3<&- 4<>asks
 printf '0\\0'
 while read -r number <&4; do printf '%s\\n' "$number"; cat "ask.$number"; printf '\\0'; done
 """
 """Prints each request: its number and the agent's words, a line each, and a zero byte. Reads numbers with statuses.
 
-The first is number 0, without words: from then on requests are heard."""
+The first is number 0, without words: from then on requests are heard. When the stream ends, whoever waits gets status
+125, and so does who asks afterwards: `gone` says it. FIFOs are opened in both directions, because that waits for nobody.
+"""
 READY_S: Final = 30.0
 """How long that may take: a shell is started in the pod."""
 
@@ -156,5 +164,8 @@ class Relay:
                 status = session.pump(None, lambda _channel, _data: None)
             finally:
                 session.close()
-        with self._ends, contextlib.suppress(Exception):
-            self._session.send(f"{number} {status}\n".encode())
+        try:
+            with self._ends:
+                self._session.send(f"{number} {status}\n".encode())
+        except Exception:  # noqa: BLE001 - the launcher would wait for it
+            self.close()

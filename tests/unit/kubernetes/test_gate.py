@@ -167,5 +167,17 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
     assert quoted.status == 7
     assert sorted(words[:1] for words in asked) == [["n1"]] * 6 + [["nowhere"]]
     relay.close()
-    left = sorted(path.name for path in folder.iterdir())
-    assert left == ["agent", "asks", "rank"], "nothing of a request stays"
+    left = {path.name for path in folder.iterdir()}
+    assert left - {"gone"} == {"agent", "asks", "rank"}, "nothing of a request stays"
+
+
+def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: Path) -> None:
+    relay = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "sleep 60"]))
+    agent = str(tmp_path / "launcher" / "agent")
+    waiting = subprocess.Popen([agent, "n1", "sleep"])
+    until = time.monotonic() + 10
+    while not list((tmp_path / "launcher").glob("ask.*")) and time.monotonic() < until:
+        time.sleep(0.01)
+    relay.close()
+    assert waiting.wait(10) == 125
+    assert run((agent, "n1", "sleep"), check=False, timeout_s=10).status == 125, "nor does one that asks later"
