@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from at_table import Seated, opened
 from tare.run.turns import Table, Waited
 
 pytestmark = pytest.mark.integration
@@ -35,37 +36,21 @@ EVERY = (
 
 @pytest.fixture
 def table() -> Iterator[Table]:
-    made = socket.socket()
-    made.bind(("127.0.0.1", 0))
-    table = Table(made)
-    yield table
-    table.close()
+    with opened() as table:
+        yield table
 
 
-class Job:
+class Job(Seated):
     """A launch of `tare-kernels` at a table, in a thread of its own."""
 
     def __init__(self, table: Table, launch: Callable[..., object], *specs: str, ranks: int, turns: int, mpi: str = ""):
-        ours, self.theirs = socket.socketpair()
-        self.table, self.turns = table, turns
-        self.seat = table.seat(ranks, ours)
+        super().__init__(table, ranks, turns)
         options = (
             {"variant": mpi, "env": {"ASAN_OPTIONS": "detect_leaks=0"}} if mpi else {}
         )  # MPI libraries keep memory
         self.pool = ThreadPoolExecutor(1)
-        self.run = self.pool.submit(launch, table.option(self.seat, turns), *specs, ranks=ranks, **options)
-        self.run.add_done_callback(self._end)
-
-    def _end(self, _: object) -> None:
-        with self.theirs:
-            self.theirs.send(b"e")
-
-    def wait(self) -> Waited:
-        return self.table.wait(self.seat, 60)
-
-    def turn(self) -> Waited:
-        self.table.give(self.seat)
-        return self.wait()
+        self.run = self.pool.submit(launch, self.option, *specs, ranks=ranks, **options)
+        self.run.add_done_callback(lambda _: self.end())
 
 
 @pytest.mark.parametrize(

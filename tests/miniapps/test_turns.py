@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,9 @@ from typing import Any, Final
 
 import pytest
 
+from at_table import Seated, opened
 from miniapps.launching import SANITIZERS, argv_of, counts, figures, ran, series, told
-from tare.run.turns import Seat, Table, Waited
+from tare.run.turns import Table, Waited
 from tare.workloads.declared import MINIAPPS
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi", "mpich")]
@@ -30,37 +30,25 @@ PAUSE_S: Final = 0.5
 
 @pytest.fixture
 def table() -> Iterator[Table]:
-    made = socket.socket()
-    made.bind(("127.0.0.1", 0))
-    table = Table(made)
-    yield table
-    table.close()
+    with opened() as table:
+        yield table
 
 
-class Job:
+class Job(Seated):
     """A launch of `tare-miniapps` at a table, in a thread of its own."""
 
     def __init__(self, table: Table, program: Path, spec: str, *, ranks: int, turns: int, mpi: str) -> None:
-        ours, self.theirs = socket.socketpair()
-        self.table = table
-        self.seat: Seat = table.seat(ranks, ours)
+        super().__init__(table, ranks, turns)
         *launcher, last = argv_of(program, spec, ranks, mpi=mpi)
-        self.argv = (*launcher, table.option(self.seat, turns), last)
+        self.argv = (*launcher, self.option, last)
         self.run = ThreadPoolExecutor(1).submit(self._run)
 
     def _run(self) -> subprocess.CompletedProcess[str]:
-        with self.theirs:
+        try:
             environment = {**os.environ, **SANITIZERS}
-            ended = subprocess.run(self.argv, capture_output=True, text=True, check=False, env=environment)
-            self.theirs.send(b"e")
-            return ended
-
-    def wait(self) -> Waited:
-        return self.table.wait(self.seat, 60)
-
-    def turn(self) -> Waited:
-        self.table.give(self.seat)
-        return self.wait()
+            return subprocess.run(self.argv, capture_output=True, text=True, check=False, env=environment)
+        finally:
+            self.end()
 
     def record(self) -> dict[str, Any]:
         ended = self.run.result()

@@ -90,7 +90,7 @@ while read -r number <&4; do printf '%s\\n' "$number"; cat "ask.$number"; printf
 """Prints each request: its number and the agent's words, a line each, and a zero byte. Reads numbers with statuses.
 
 The first is number 0, without words: from then on requests are heard. When the stream ends, whoever waits gets status
-125, and so does who asks afterwards: `gone` says it. FIFOs are opened in both directions, because that waits for nobody.
+125, and so does who asks afterwards: `gone` says it. FIFOs are opened in both directions, which waits for nobody.
 """
 READY_S: Final = 30.0
 """How long that may take: a shell is started in the pod."""
