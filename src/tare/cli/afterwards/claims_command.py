@@ -18,6 +18,7 @@ from tare.cli.afterwards.page_file import write_page
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.explain.stored import compared_of
 from tare.store.codec import encode
+from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
 FOLDER: Final = Path("claims")
@@ -40,7 +41,8 @@ def show_claims(wanted: Wanted) -> int:
     papers = [read_paper(path) for path in _files(wanted.papers)]
     claims = [claim for paper in papers for claim in paper.claims.values()]
     studies = {claim.by.study for claim in claims if isinstance(claim.by, Test)}
-    judged = judge(claims, measured_in(wanted.results, studies))
+    with without_cycle_search():
+        judged = judge(claims, measured_in(wanted.results, studies))
     of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
     if wanted.as_json:
         print(json.dumps([encode(each) for each in judged], indent=1, ensure_ascii=True, allow_nan=False))
