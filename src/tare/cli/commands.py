@@ -265,8 +265,10 @@ def plan_text(plan: Plan) -> str:
     if repeat.turns > 1 and dividing:
         in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
         alone = "launches one after the other (pods take no turns)"
-        what = "kernels" if all(each.kernels for each in dividing) else "what divides its work"
-        rounds += f", {what} in {repeat.turns} turns" if in_turns else f", {alone}"
+        told = f"kernels in {repeat.turns} turns"
+        if not all(each.kernels for each in dividing):
+            told = f"what divides its work in {repeat.turns} turns"
+        rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {takes}",
