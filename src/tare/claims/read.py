@@ -23,7 +23,7 @@ def read_paper(path: Path) -> Paper:
             f"{path} cannot be read: {error.strerror}", remedy="name a file of claims such as claims/004.yaml"
         ) from error
     problems: list[Problem] = []
-    root = read_yaml(decode(data, str(path)), str(path), problems, large=True)
+    root = read_yaml(decode(data, str(path)), str(path), problems)
     if root is None:
         raise study_error(str(path), problems)
     if not isinstance(root.value, dict):

@@ -79,11 +79,9 @@ def _fits(cell: Cell) -> bool:
     The messages of all kernels are in memory together, so a launch with a memory limit runs on its own; so does one
     whose weight against other programs is set, because that is set on its node.
     """
-    divides, over_control = (
-        plugin_of(cell.workload).takes_turns(cell.workload),
-        cell.environment.control is not Control.DATA,
-    )
-    return divides and over_control and not (cell.placement.memory_per_container or cell.placement.cpu_weight)
+    if not plugin_of(cell.workload).takes_turns(cell.workload) or cell.environment.control is Control.DATA:
+        return False
+    return not (cell.placement.memory_per_container or cell.placement.cpu_weight)
 
 
 def _bytes(cell: Cell) -> int:

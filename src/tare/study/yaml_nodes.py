@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -63,15 +62,10 @@ def decode(data: bytes, file: str) -> str:
         ) from None
 
 
-def read_yaml(text: str, file: str, problems: list[Problem], *, large: bool = False) -> YamlNode | None:
-    """Return the document as nodes, or raise `StudyError` if it is not YAML.
-
-    A `large` file is read by libyaml, if PyYAML has it, in a sixth of the time. What it refuses is read again without
-    it: the sentences are PyYAML's own.
-    """
+def read_yaml(text: str, file: str, problems: list[Problem]) -> YamlNode | None:
+    """Return the document as nodes, or raise `StudyError` if it is not YAML."""
     try:
-        document = _composed_by_libyaml(text) if large else None
-        document = document or yaml.compose(text, Loader=yaml.BaseLoader)
+        document = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
@@ -98,13 +92,6 @@ def read_yaml(text: str, file: str, problems: list[Problem], *, large: bool = Fa
         raise StudyError(
             f"{file} has more than {MAX_VALUES} values, which is too many for a study", remedy=CHECK_FILE
         ) from None
-
-
-def _composed_by_libyaml(text: str) -> yaml.Node | None:
-    """Return the document, or None if there is none, if it is not YAML, or if there is no libyaml."""
-    with suppress(AttributeError, yaml.YAMLError):
-        return yaml.compose(text, Loader=yaml.CBaseLoader)
-    return None
 
 
 def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
@@ -138,7 +125,7 @@ class _Reader:
             items = enumerate(source.value)
             return replace(empty, value=[self.node(item, f"{path}[{i}]", item.start_mark) for i, item in items])
         text = str(source.value)
-        plain = isinstance(source, yaml.ScalarNode) and not source.style
+        plain = isinstance(source, yaml.ScalarNode) and source.style is None
         return replace(empty, value=_scalar(text) if plain else text, text=text)
 
     def _mapping(self, source: yaml.MappingNode, path: str) -> dict[str, YamlNode]:

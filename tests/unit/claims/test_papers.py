@@ -16,10 +16,8 @@ from tare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
 from tare.claims.form import NUMBER
 from tare.claims.judge import places_of
 from tare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
-from tare.errors import StudyError
 from tare.model import MetricInfo, Plan, RankPlace
 from tare.plan.cells import expand
-from tare.study import yaml_nodes
 from tare.summary.isolation import NAMESPACES
 from tare.workloads import plugin_of
 
@@ -137,19 +135,3 @@ def test_most_claims_that_a_lab_can_decide_have_a_test() -> None:
     here = [claim for claim in CLAIMS if claim.here is Here.YES]
     decided = [claim for claim in here if isinstance(claim.by, Test | Text)]
     assert len(decided) >= 0.5 * len(here)
-
-
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "claims").glob("*.yaml")), ids=lambda path: path.stem)
-def test_libyaml_reads_a_file_of_claims_as_pyyaml_does(path: Path) -> None:
-    text = path.read_text()
-    assert yaml_nodes.read_yaml(text, path.name, [], large=True) == yaml_nodes.read_yaml(text, path.name, [])
-
-
-@pytest.mark.parametrize("text", ["a: [1", "a: 1\na:\n\t- b", "a: *b", "", "a: \x07"])
-def test_what_libyaml_refuses_has_the_sentence_of_pyyaml(text: str) -> None:
-    said = []
-    for large in (True, False):
-        with pytest.raises(StudyError) as error:
-            yaml_nodes.read_yaml(text, "f.yaml", [], large=large)
-        said.append(str(error.value))
-    assert said[0] == said[1]

@@ -61,6 +61,22 @@ def test_the_memory_of_waiting_ranks_is_bounded() -> None:
     assert in_turns.may(both, 5 * ranks * in_turns.RANK_BYTES)
 
 
+@pytest.mark.parametrize(
+    ("spec", "memory", "allowed"),
+    [
+        ("kmi", 8 * GIB, True),
+        ("npb-ep:class=S", 8 * GIB, False),
+        ("hpcg:nx=512,ny=512,nz=512", 8 * GIB, False),
+        ("hpcg:nx=16,ny=16,nz=16", 8 * GIB, True),
+    ],
+)
+def test_mini_applications_that_divide_their_work_take_turns_if_memory_allows(
+    spec: str, memory: int, allowed: bool
+) -> None:
+    every = [replace(cell, workload=replace(cell.workload, kernels=(), miniapp=spec)) for cell in cells()]
+    assert in_turns.may(every, memory) is allowed
+
+
 def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
     ours, theirs = socket.socketpair()
     with socket.socket() as listener, theirs:
