@@ -7,7 +7,6 @@ from pathlib import Path
 from factory_explained import Behaviour, plan_of, trials_of
 from tare.claims import Judged, Paper, judge, read_paper
 from tare.claims.figures import Measured
-from tare.summary import compared
 
 STUDY = """
 baseline: plain
@@ -46,8 +45,5 @@ def judged_paper(folder: Path, text: str = "") -> tuple[Paper, tuple[Judged, ...
     paper = read_paper(file)
     plan = plan_of(folder, STUDY)
     trials = trials_of(plan, {"slow": Behaviour(factor=1.2)})
-    table = compared(plan, trials)
-    measured = Measured(
-        plan=plan, trials=trials, metrics=table.metrics, comparisons=table.comparisons, cores=2, label=f"results/{text}"
-    )
+    measured = Measured(plan=plan, trials=trials, cores=2, label=f"results/{text}")
     return paper, judge(paper.claims.values(), {"made-up": measured})

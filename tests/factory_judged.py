@@ -9,7 +9,6 @@ from factory_explained import Behaviour, plan_of, trials_of
 from tare.claims import Judged, judge, read_paper
 from tare.claims.figures import Measured
 from tare.model import Trial
-from tare.summary import compared
 
 STUDY = """
 baseline: plain
@@ -41,12 +40,9 @@ def results(
     plan = plan_of(tmp_path, text)
     behave = {"slow": Behaviour(factor=slow), "slower": Behaviour(factor=slower)}
     found = tuple(trials) or trials_of(plan, behave, rounds=rounds)
-    table = compared(plan, found)
     return Measured(
         plan=plan,
         trials=found,
-        metrics=table.metrics,
-        comparisons=table.comparisons,
         cores=cores,
         label="results/made-up",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -14,10 +14,9 @@ from tare import stats
 from tare.claims.model import Place
 from tare.claims.tested import VARIATION
 from tare.errors import ResultsError
-from tare.model import Cell, Comparison, Completed, MetricInfo, Plan, Role, Trial
+from tare.model import Cell, Completed, MetricInfo, Plan, Role, Trial
 from tare.plan.cells import placement_name
-from tare.summary.rows import mean_logs
-from tare.summary.select import Selection, select
+from tare.summary.costs import CostTable, cost_table, mean_logs
 
 T = TypeVar("T")
 SPREAD: Final = "spread:"
@@ -32,12 +31,10 @@ AMOUNTS: Final = ("packets", "bytes", "packets/s", "bytes/s", "bytes/packet")
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The results of a study: its plan, trials and comparisons, the cores of its machine, and what to call them."""
+    """The results of a study: its plan and trials, the cores of its machine, and what to call them."""
 
     plan: Plan
     trials: Sequence[Trial]
-    metrics: Sequence[MetricInfo]
-    comparisons: Sequence[Comparison]
     cores: int
     label: str
 
@@ -47,8 +44,9 @@ class Measured:
         return self.plan.study.name
 
     @cached_property
-    def _rows(self) -> Mapping[tuple[str, str, str], Comparison]:
-        return {(each.group, each.environment, each.metric): each for each in self.comparisons}
+    def table(self) -> CostTable:
+        """Return what the launches cost."""
+        return cost_table(self.plan, self.trials)
 
     def cell(self, place: Place) -> Cell:
         """Return the cell of a place; raise `ResultsError` unless there is exactly one."""
@@ -75,13 +73,13 @@ class Measured:
             return self._variation(replace(place, metric=place.metric.removeprefix(VARIATION)))
         means = place.metric.startswith(MEAN)
         info = self._column(cell, place, place.metric.removeprefix(MEAN))
-        row = self._rows.get((cell.group, cell.environment.name, info.key))
-        logs = mean_logs(row, row.means_s if means else row.values_s) if row is not None else {}
+        row = self.table.costs.get((cell.group, cell.environment.name, info.key))
+        logs = mean_logs(row.rounds, row.means_s if means else row.values_s) if row is not None else {}
         return logs, f"mean of {info.label}" if means else info.label
 
     def _column(self, cell: Cell, place: Place, pattern: str) -> MetricInfo:
         """Return the one column of a cell whose name has a pattern; raise `ResultsError` unless there is one."""
-        columns = [info for info in self.metrics if info.group == cell.group]
+        columns = [info for info in self.table.metrics if info.group == cell.group]
         found = [info for info in columns if _fits(info.key, pattern) or _fits(info.label, pattern)]
         return _only(found, place, "metric", self.study, [info.label for info in found or columns])
 
@@ -148,11 +146,7 @@ class Measured:
 
     def _chosen(self, cell: Cell) -> Sequence[Trial]:
         """Return the trials of a cell that count."""
-        return tuple(self._selected.trials[cell.key].values())
-
-    @cached_property
-    def _selected(self) -> Selection:
-        return select(self.plan, self.trials)
+        return tuple(self.table.selection.trials[cell.key].values())
 
     def conditions(self, places: Iterable[Place]) -> str:
         """Return where and how the cells of places ran: cluster, placements, MTU, rate of the links."""

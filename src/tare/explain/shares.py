@@ -11,7 +11,8 @@ from tare.explain.cause import Change
 from tare.explain.evidence import Evidence
 from tare.model import Cell, Comparison, Environment, Estimate, Placement, PlacementChange, Plan, Role
 from tare.stats import MIN_ROUNDS
-from tare.summary.rows import mean_logs, self_name
+from tare.summary.costs import mean_logs
+from tare.summary.rows import self_name
 
 What = tuple[str, Environment, Placement]
 """What a cell measures: the name of its workload, its environment without its name, its placement."""
@@ -67,7 +68,7 @@ class Place:
             key = group, name, metric
             if key in self._comparisons:
                 if key not in self._logs:
-                    self._logs[key] = mean_logs(self._comparisons[key])
+                    self._logs[key] = mean_logs(self._comparisons[key].rounds, self._comparisons[key].values_s)
                 return self._logs[key]
         return {}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from tare.containers import gpu_options
 from tare.containers.boot_id import show_boot_id
@@ -25,6 +25,9 @@ from tare.node.cgroups import MARK, Group
 from tare.services import docker as daemon
 from tare.services import docker_api as api
 from tare.wiring.plug import Wiring
+
+ATTACHED_TOO_LATE: Final = "attaching to network failed, make sure your network options are correct and check manager"
+"""What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
 
 
 class Docker(Runtime):
@@ -62,7 +65,7 @@ class Docker(Runtime):
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         node = request.node
         try:
-            daemon.run_docker(node, *run_options(request), timeout_s=60)
+            _start(request)
             pid = daemon.container_pid(node, request.name)
             show_boot_id(node, pid)
             group = container_group(node, pid)
@@ -89,6 +92,17 @@ class Docker(Runtime):
         start, remove = partial(_join, pod, request), partial(_remove, pod.node)
         with started_together(pod, cores, start, remove) as containers:
             yield containers
+
+
+def _start(request: PodRequest) -> None:
+    """Start a pod's container; once more if Swarm did not attach it in time, as on a busy machine."""
+    try:
+        daemon.run_docker(request.node, *run_options(request), timeout_s=60)
+    except InfrastructureError as error:
+        if ATTACHED_TOO_LATE not in error.message:
+            raise
+        _remove(request.node, request.name)
+        daemon.run_docker(request.node, *run_options(request), timeout_s=60)
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:

@@ -20,6 +20,7 @@ from tare.model import (
     Verdict,
 )
 from tare.stats import RoundPairs
+from tare.summary.costs import costs_of
 from tare.summary.rows import Row
 
 NOT_NORMAL: Final = 0.01
@@ -198,12 +199,8 @@ def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
 
 def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -> Comparison:
     """Return a row without comparison: its launches, its absolute cost, and, if it is blocked, the reason."""
-    blocks = sorted(row.series.counted)
-    readings = [row.series.counted[block] for block in blocks]
-    metrics = [reading.metric for reading in readings]
-    rounds = tuple(block[0] for block in blocks)
-    typical = tuple(row.costs_s[block] for block in blocks)
-    means = tuple(metric.value for metric in metrics)
+    metrics = [row.series.counted[block].metric for block in sorted(row.series.counted)]
+    rounds, typical, means = costs_of(row)
     loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
     estimate: dict[str, Estimate | None] = dict.fromkeys(("typical", "mean", "loop"))
     if row.blocked is None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tare import stats
-from tare.model import Cell, Comparison, MetricInfo, Plan, Role, Verdict
+from tare.model import Cell, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
 from tare.summary.series import LaunchFigure, Series, series_of
@@ -214,15 +212,3 @@ def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tupl
     if series.unavailable:
         return Verdict.UNAVAILABLE, series.unavailable
     return (Verdict.INVALID, series.reason) if series.invalid else None
-
-
-def mean_logs(comparison: Comparison, costs_s: Sequence[float] = ()) -> dict[int, float]:
-    """Return the mean logarithm of a row's costs by round, without those that have none.
-
-    `costs_s` are other costs than the row's own, in the order of its `rounds`.
-    """
-    by_round: defaultdict[int, list[float]] = defaultdict(list)
-    for number, cost in zip(comparison.rounds, costs_s or comparison.values_s, strict=False):
-        if 0 < cost < math.inf:
-            by_round[number].append(math.log(cost))
-    return {number: sum(values) / len(values) for number, values in by_round.items()}

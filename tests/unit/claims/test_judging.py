@@ -68,14 +68,11 @@ def _but(trial: Trial, outcome: Outcome) -> Trial:
 
 def test_the_mean_over_iterations_is_another_cost_than_the_median(tmp_path: Path) -> None:
     found = results(tmp_path)
-    rows = [
-        replace(row, means_s=tuple(3.0 * cost for cost in row.values_s)) if row.environment == "plain" else row
-        for row in found.comparisons
-    ]
+    trials = [_with_means(trial, 3.0) if "plain" in trial.key.cell else trial for trial in found.trials]
     of = "{environment: plain, metric: 'mean:latency*'}"
     against = "{environment: plain, metric: latency*}"
     test = f"test: {{study: made-up, cost: {{of: {of}, against: {against}, above: 100%}}}}"
-    (mean,) = judged(tmp_path, claim(1, test), replace(found, comparisons=rows))
+    (mean,) = judged(tmp_path, claim(1, test), replace(found, trials=trials))
     assert mean.verdict is Verdict.REPRODUCED
     assert mean.why.startswith("mean of latency")
 
@@ -170,6 +167,13 @@ def test_spreads_are_compared_as_costs_are(tmp_path: Path, bound: str, verdict: 
     (made,) = judged(tmp_path, claim(1, test), replace(measured, trials=wider))
     assert made.verdict is verdict
     assert made.why.startswith("spread of latency")
+
+
+def _with_means(trial: Trial, factor: float) -> Trial:
+    """Return a trial whose mean iterations cost so many times the median one."""
+    assert isinstance(trial.outcome, Completed)
+    metrics = tuple(replace(metric, value=factor * metric.typical_s) for metric in trial.outcome.metrics)
+    return replace(trial, outcome=replace(trial.outcome, metrics=metrics))
 
 
 def _wider(trial: Trial, factor: float) -> Trial:

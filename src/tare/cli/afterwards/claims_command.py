@@ -16,7 +16,6 @@ from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
 from tare.cli.afterwards.page_file import write_page
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
-from tare.explain.stored import compared_of
 from tare.store.codec import encode
 from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
@@ -96,12 +95,9 @@ def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Meas
             raise ResultsError(
                 f"{folder} and {found[name].label} are both results of study {name}", remedy="name one of them"
             )
-        table = compared_of(results)
         found[name] = Measured(
             plan=results.plan,
             trials=results.trials,
-            metrics=table.metrics,
-            comparisons=table.comparisons,
             cores=int(results.facts.get("cores") or 0),
             label=str(folder),
         )
