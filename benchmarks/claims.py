@@ -25,7 +25,7 @@ sys.path[:0] = [str(REPOSITORY / name) for name in ("src", "tests")]
 import large_results  # noqa: E402 - found through the line above
 from tare.claims import read_paper  # noqa: E402 - found through the line above
 from tare.claims.figures import FIGURE  # noqa: E402 - found through the line above
-from tare.claims.judge import places_of  # noqa: E402 - found through the line above
+from tare.claims.judge import places_of, studies_of  # noqa: E402 - found through the line above
 from tare.claims.model import Test  # noqa: E402 - found through the line above
 from tare.model import Cell, Completed, Figure, Metric, MetricInfo, Plan  # noqa: E402 - found through the line above
 from tare.plan.cells import block_order, expand  # noqa: E402 - found through the line above
@@ -41,7 +41,7 @@ SPREAD = 0.02
 def studies() -> list[str]:
     """Return the studies that test claims."""
     every = (claim.by for path in CLAIMS for claim in read_paper(path).claims.values())
-    return sorted({by.study for by in every if isinstance(by, Test)})
+    return sorted({name for by in every if isinstance(by, Test) for name in studies_of(by)})
 
 
 def figures() -> tuple[Figure, ...]:

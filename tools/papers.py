@@ -21,6 +21,7 @@ sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
 import ordinary_user  # noqa: E402 - found through the line above
 
 from tare.claims import read_paper  # noqa: E402 - found through the line above
+from tare.claims.judge import studies_of  # noqa: E402 - found through the line above
 from tare.claims.model import Test  # noqa: E402 - found through the line above
 from tare.cluster.local import LocalCluster  # noqa: E402 - found through the line above
 from tare.host import process  # noqa: E402 - found through the line above
@@ -32,10 +33,10 @@ LIMIT_S = 7200.0
 LOCAL = LocalCluster.name
 
 
-def studies_of(paper: str) -> list[str]:
+def studies_for(paper: str) -> list[str]:
     """Return the studies that test a paper's claims, in the order in which its claims name them."""
     claims = read_paper(REPOSITORY / "claims" / f"{paper}.yaml").claims.values()
-    return list(dict.fromkeys(claim.by.study for claim in claims if isinstance(claim.by, Test)))
+    return list(dict.fromkeys(name for claim in claims if isinstance(claim.by, Test) for name in studies_of(claim.by)))
 
 
 def run(study: str, folder: Path, *, thin: bool) -> bool:
@@ -84,7 +85,7 @@ def main() -> int:
     asked = parser.parse_args()
     below = REPOSITORY / "results" / ("papers-thin" if asked.thin else "papers") / asked.paper
     below.mkdir(parents=True, exist_ok=True)
-    measured = [study for study in studies_of(asked.paper) if run(study, below / study, thin=asked.thin)]
+    measured = [study for study in studies_for(asked.paper) if run(study, below / study, thin=asked.thin)]
     on = [word for study in measured for word in ("--on", below / study)]
     table = below.with_name(f"{below.name}.md")
     judged = tare("claims", asked.paper, *on, "--markdown")
@@ -93,7 +94,7 @@ def main() -> int:
         return 1
     table.write_text(judged.stdout)
     print(f"{table.relative_to(REPOSITORY)}: {judged.stdout.rstrip().splitlines()[-1]}")
-    return 0 if len(measured) == len(studies_of(asked.paper)) else 1
+    return 0 if len(measured) == len(studies_for(asked.paper)) else 1
 
 
 if __name__ == "__main__":

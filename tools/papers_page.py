@@ -18,7 +18,7 @@ from typing import Any, Final
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
 
-from papers import studies_of  # noqa: E402 - found through the line above
+from papers import studies_for  # noqa: E402 - found through the line above
 
 from tare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
 from tare.claims.model import Here  # noqa: E402 - found through the line above
@@ -41,7 +41,7 @@ def markers(name: str) -> tuple[str, str]:
 
 def section(name: str) -> str:
     """Return the section of a paper; raise `SystemExit` if a study of its claims has no results."""
-    studies = studies_of(name)
+    studies = studies_for(name)
     folders = [RESULTS / name / study for study in studies]
     if missing := [study for study, folder in zip(studies, folders, strict=True) if not folder.is_dir()]:
         raise SystemExit(f"results/papers/{name} lacks {', '.join(missing)}: make papers-{name}")

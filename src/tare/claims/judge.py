@@ -8,7 +8,7 @@ of both can be wrong, the clearer one is taken. Their p values are adjusted over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tare import stats
@@ -54,8 +54,7 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
     if isinstance(by, Needs):
         study = f"; study {by.study} does it where that is" if by.study else ""
         return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"needs {by.what}{study}")
-    wanted = [name for name in dict.fromkeys((by.study, *(place.study for place in places_of(by)))) if name]
-    for name in wanted:
+    for name in studies_of(by):
         if name not in results:
             why = f"no results of study {name} are given"
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
@@ -73,12 +72,15 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
 
 
 def _found(claim: Claim, testing: Testing, measured: Measured, results: Mapping[str, Measured]) -> Judged:
+    def of_place(place: Place) -> Measured:
+        return results[place.study] if place.study else measured
+
     if isinstance(testing, Comparing):
-        return _compared(claim, testing, measured)
+        return _compared(claim, testing, of_place)
     if isinstance(testing, Running):
         return ran(claim, testing, measured)
     if isinstance(testing, Counting):
-        return counted(claim, testing, lambda place: results[place.study] if place.study else measured)
+        return counted(claim, testing, of_place)
     return stated(claim, testing, measured)
 
 
@@ -93,6 +95,11 @@ def places_of(test: Test) -> Iterator[Place]:
         yield from (fact.place for fact in testing.facts)
     else:
         yield from (place for contrast, _ in testing.contrasts for place, _ in contrast.places)
+
+
+def studies_of(test: Test) -> tuple[str, ...]:
+    """Return the studies that a test looks at, its own first."""
+    return tuple(name for name in dict.fromkeys((test.study, *(place.study for place in places_of(test)))) if name)
 
 
 def _decided(judged: Judged, p_holm: float | None) -> Judged:
@@ -117,9 +124,9 @@ def _unless_another(judged: Judged, test: Test, measured: Measured) -> Judged:
     return judged
 
 
-def _compared(claim: Claim, testing: Comparing, measured: Measured) -> Judged:
-    """Judge a comparison by its contrasts, all of which must be in their regions."""
-    found = [shown(contrast, region, measured) for contrast, region in testing.contrasts]
+def _compared(claim: Claim, testing: Comparing, measured_of: Callable[[Place], Measured]) -> Judged:
+    """Judge a comparison by its contrasts, all of which must be in their regions; each is of one study."""
+    found = [shown(contrast, region, measured_of(contrast.places[0][0])) for contrast, region in testing.contrasts]
     few = min(each.rounds for each in found)
     if few < MIN_ROUNDS:
         why = f"{few} rounds have all its cells, {MIN_ROUNDS} are needed"

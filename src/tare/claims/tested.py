@@ -82,10 +82,11 @@ class RegionForm(Checked):
 
 
 class CostForm(RegionForm):
-    """What a cell costs against another one."""
+    """What a cell costs against another one, both of another study if it is given."""
 
     of: PlaceOf
     against: PlaceOf
+    study: str = ""
 
 
 class ChangeForm(RegionForm):
@@ -152,6 +153,11 @@ class FactForm(Checked):
         if (self.values is None) == (self.others is None):
             raise ValueError("give either values, or others")
         return self
+
+
+def _in_study(contrast: Contrast, study: str) -> Contrast:
+    """Return a contrast in a study; "" is that of the test."""
+    return replace(contrast, places=tuple((replace(place, study=study), power) for place, power in contrast.places))
 
 
 def _positive(given: CountForm) -> None:
@@ -224,7 +230,7 @@ class TestForm(Checked):
 
     def _contrasts(self) -> Iterator[tuple[Contrast | Slope, Region]]:
         for each in (*(self.costs or ()), *([self.cost] if self.cost else ())):
-            yield self._ratio(each.of, each.against), each.region()
+            yield _in_study(self._ratio(each.of, each.against), each.study), each.region()
         for cheaper, dearer in pairwise(self.order or ()):
             yield self._ratio(dearer, cheaper), Region(low=0.0)
         for number in self.count or ():

@@ -227,3 +227,18 @@ def test_a_figure_that_no_launch_has_told_yet_decides_nothing(tmp_path: Path, ki
     test = f"test: {{study: made-up, metric: 'figure:lost', {kind}: {{of: slow, below: 1}}}}"
     (made,) = judged(tmp_path, claim(1, test), found)
     assert made.verdict is Verdict.UNDECIDED
+
+
+def test_costs_of_another_study_are_judged_by_its_results(tmp_path: Path) -> None:
+    mine, others = tmp_path / "mine", tmp_path / "others"
+    mine.mkdir()
+    others.mkdir()
+    here, there = results(mine, slow=1.2), results(others, slow=1.0)
+    file = tmp_path / "900.yaml"
+    costs = "{of: slow, against: plain, above: 10%}, {study: other, of: slow, against: plain, above: 10%}"
+    file.write_text(HEAD + claim(1, f"test: {{study: made-up, costs: [{costs}]}}"))
+    claims = read_paper(file).claims.values()
+    (both,) = judge(claims, {"made-up": here, "other": there})
+    assert both.verdict is Verdict.CONTRADICTED, "the other study has no such cost"
+    (one,) = judge(claims, {"made-up": here})
+    assert (one.verdict, one.why) == (Verdict.UNDECIDED, "no results of study other are given")

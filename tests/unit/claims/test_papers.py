@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tare.claims import read_paper
 from tare.claims.facts import facts_of
 from tare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
 from tare.claims.form import NUMBER
-from tare.claims.judge import places_of
+from tare.claims.judge import places_of, studies_of
 from tare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
 from tare.model import MetricInfo, Plan, RankPlace
 from tare.plan.cells import expand
@@ -32,7 +32,10 @@ INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60, "2406.11760
 """Claims of each paper that were found when the papers were first read; more may be added."""
 PAPERS = {name: read_paper(REPOSITORY / "claims" / f"{name}.yaml") for name in INVENTORY}
 CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims.values()]
-STUDIES = sorted({claim.by.study for claim in CLAIMS if isinstance(claim.by, Test | Needs)} - {""})
+STUDIES = sorted(
+    {claim.by.study for claim in CLAIMS if isinstance(claim.by, Needs) and claim.by.study}
+    | {name for claim in CLAIMS if isinstance(claim.by, Test) for name in studies_of(claim.by)}
+)
 
 
 class Planned(Measured):
@@ -56,14 +59,14 @@ def infos(plan: Plan) -> Iterator[MetricInfo]:
             yield MetricInfo(key=info.key, label=info.label, kind=info.kind, statistic="", group=group)
 
 
-def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[Claim, str, Sequence[Place]]]:
-    """Return the claims that compare costs, or numbers, each with its study and places."""
-    found: list[tuple[Claim, str, Sequence[Place]]] = []
+def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[str, Place]]:
+    """Return the places whose costs, or numbers, claims compare, each with its study."""
+    found = []
     for claim in claims:
         if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
             contrasts = [contrast for contrast, _ in claim.by.testing.contrasts if contrast.counts == counts]
             places = [place for contrast in contrasts for place, _ in contrast.places]
-            found.append((claim, claim.by.study, places))
+            found += [(place.study or claim.by.study, place) for place in places]
     return found
 
 
@@ -96,21 +99,18 @@ def test_every_claim_says_what_decides_it() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_that_claims_name_can_be_planned(name: str) -> None:
     assert measured(name).plan.cells
-    if name in {study_name for _, study_name, _ in compared(CLAIMS)}:
+    if name in {study_name for study_name, _ in compared(CLAIMS)}:
         assert measured(name).plan.study.repetition.rounds >= 6, "verdicts need six rounds"
 
 
 def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
-    for _, name, places in compared(CLAIMS):
-        for place in places:
-            measured(name).cell(place)
-            if not_planned(measured(name), place):
-                continue
+    for name, place in compared(CLAIMS):
+        measured(name).cell(place)
+        if not not_planned(measured(name), place):
             measured(name).logs(place)
-    for _, name, places in compared(CLAIMS, counts=True):
-        for place in places:
-            measured(name).cell(place)
-            assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC)), place
+    for name, place in compared(CLAIMS, counts=True):
+        measured(name).cell(place)
+        assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC)), place
     for claim in CLAIMS:
         if isinstance(claim.by, Test):
             for place in places_of(claim.by):

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tare.claims import Judged, Paper, judge, read_paper
 from tare.claims.figures import Measured
+from tare.claims.judge import studies_of
 from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
 from tare.cli.afterwards.page_file import write_page
@@ -39,7 +40,7 @@ def show_claims(wanted: Wanted) -> int:
     """Print the verdicts, and write the page; return 3 if a claim that these results test is undecided, else 0."""
     papers = [read_paper(path) for path in _files(wanted.papers)]
     claims = [claim for paper in papers for claim in paper.claims.values()]
-    studies = {claim.by.study for claim in claims if isinstance(claim.by, Test)}
+    studies = {name for claim in claims if isinstance(claim.by, Test) for name in studies_of(claim.by)}
     with without_cycle_search():
         judged = judge(claims, measured_in(wanted.results, studies))
     of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
