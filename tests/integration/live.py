@@ -147,7 +147,8 @@ def outcome(trial: Mapping[str, Any]) -> str:
 
 def said(its: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what became of trials, with the reason of each that failed, for a test that fails."""
-    return [f"{trial['key']['cell']}: {trial['outcome'].get('reason', outcome(trial))}" for trial in its]
+    ended = ((trial["key"]["cell"], trial["outcome"]) for trial in its)
+    return [f"{cell}: {its.get('reason', its['type'])} {its.get('stderr_tail', '')}" for cell, its in ended]
 
 
 def cell_of(trial: Mapping[str, Any]) -> str:

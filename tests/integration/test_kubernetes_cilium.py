@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from integration.live import cell_of, live, outcome, tare, trials, wait_for, write_study
+from integration.live import cell_of, live, outcome, said, tare, trials, wait_for, write_study
 from integration.test_kubernetes_networks import KERNELS, LAB, NIC, PAYLOAD, POD, SHARED, SILENT
 from integration.test_networks_flannel import CANNOT
 from tare.networks import flannel
@@ -54,9 +54,9 @@ def test_a_study_measures_cilium_beside_the_nodes_and_flannel(tmp_path: Path, ru
         repetition="{rounds: 1}",
     )  # fmt: skip
     result = tare("run", study, cwd=tmp_path, timeout_s=280)
-    assert result.status in (0, 3), result.stdout + result.stderr
     found = [each for each in trials(tmp_path / "results" / "level") if "A/A" not in cell_of(each)]
-    assert {outcome(each) for each in found} == {"Completed"}, [each["outcome"] for each in found]
+    assert result.status in (0, 3), "\n".join((result.stdout, result.stderr, *said(found)))
+    assert {outcome(each) for each in found} == {"Completed"}, said(found)
     assert {cell_of(each) for each in found} == set(MTU)
     silent = {(SILENT, "cilium_vxlan")} if runtime_class == "cilium-vxlan" else set()
     for trial in found:

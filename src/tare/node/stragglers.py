@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,26 @@ class Still:
 def look(pids: Iterable[int]) -> tuple[Still, ...]:
     """Return what is known of processes, in order of their numbers; those that have ended are left out."""
     return tuple(found for pid in sorted(pids) if (found := _look(Path(f"/proc/{pid}"))) is not None)
+
+
+def named(pids: Iterable[int]) -> dict[int, str]:
+    """Return the names of processes by number, without those that have ended."""
+    return {pid: name for pid in pids if (name := _name(pid))}
+
+
+def since(pids: Iterable[int], before: Mapping[int, str]) -> set[int]:
+    """Return those that were not there `before`, and those that had another name then.
+
+    A shell that waits in a pod becomes what is launched, with the number that it had.
+    """
+    return {pid for pid in pids if pid not in before or _name(pid) != before[pid]}
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+    except OSError:
+        return ""
 
 
 def told(pids: Iterable[int]) -> str:

@@ -13,7 +13,7 @@ from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
 from tare.model.trial import NOT_ENDED
-from tare.node.stragglers import told
+from tare.node import stragglers
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
 from tare.run.on_node import run_commands
@@ -69,7 +69,7 @@ def run_launch(
     """
     if plugin_of(ready.cell.workload).runs_on_node:
         return run_commands(site, ready.deployed, ready.cell.workload)
-    before = site.pids()
+    before = stragglers.named(site.pids())
     with ready.deployed.preferred(ready.cell.placement.cpu_weight):
         return started(
             site,
@@ -77,7 +77,7 @@ def run_launch(
             timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
             padding=padding,
             cwd=None if ready.cell.workload.command else ROOT,
-            at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
+            at_limit=lambda: stragglers.told(stragglers.since(site.pids(), before) if its_own is None else its_own()),
             stop=stop,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,13 +10,10 @@ from tare import stats
 from tare.model import Cell, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
-from tare.summary.series import LaunchFigure, Series, series_of
-from tare.summary.state import NOTHING, Adjustment, StatesOfTrials, Values, adjustment_of, difference
+from tare.summary.series import Series, series_of
+from tare.summary.state import NOTHING, Adjustment, Cost, StatesOfTrials, Values, adjustment_of, difference
 
 SELF_SUFFIX: Final = " (A/A)"
-
-Cost = Callable[[LaunchFigure], float]
-"""The typical cost of a launch in seconds, adjusted for the machine's state or as measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +143,7 @@ def _costs_of(series: Series, adjustment: Adjustment) -> _Costs:
 
 
 def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:
-    return {block: [cost_s(reading) for reading in readings] for block, readings in series.every.items()}
+    return {block: [cost_s(block, reading) for reading in readings] for block, readings in series.every.items()}
 
 
 def _state_note(own: Values, base: Values, tests: int) -> str:

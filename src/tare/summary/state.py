@@ -3,16 +3,21 @@
 A virtual machine's cores are threads of its host. Whether two of them share a cache changes the cost of a message by a
 third and may last for seconds. This is not a property of an environment, and the launch is still valid. So no launch is
 left out or repeated for it; costs are adjusted, with one coefficient over all environments of a column.
+
+A coefficient comes from launches of the same block, and serves between them only: each is adjusted to the mean state of
+its block. Launches in turns share the state nearly, so that their coefficients are uncertain; between blocks, whose
+states differ much more, they would multiply costs by anything.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tare import stats
 from tare.model import Estimate, StateEffect
@@ -80,28 +85,29 @@ LARGEST_SHIFT: Final = 50.0
 Values = Mapping[str, Mapping[Block, float]]
 """The values of states by name and block, as far as they are known."""
 
+Cost = Callable[[Block, LaunchFigure], float]
+"""The typical cost of a launch in a block, in seconds: adjusted for the machine's state, or as measured."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """The adjustment of the launches of one column: `coefficients` of `states`, relative to the mean state."""
+    """The adjustment of the launches of one column: `coefficients` of `states`, relative to the `means` of blocks."""
 
     states: tuple[State, ...] = ()
     coefficients: tuple[float, ...] = ()
-    means: tuple[float, ...] = ()
+    means: Mapping[Block, tuple[float, ...]] = field(default_factory=dict)
     effects: tuple[StateEffect, ...] = ()
 
     def costs_s(self, series: Series) -> dict[Block, float]:
         """Return `cost_s` of the launches that count, by block."""
-        if not self.states:
-            return {block: reading.metric.typical_s for block, reading in series.counted.items()}
-        return {block: self.cost_s(reading) for block, reading in series.counted.items()}
+        return {block: self.cost_s(block, reading) for block, reading in series.counted.items()}
 
-    def cost_s(self, reading: LaunchFigure) -> float:
-        """Return the typical cost of a launch as it would be in the column's mean state."""
+    def cost_s(self, block: Block, reading: LaunchFigure) -> float:
+        """Return the typical cost of a launch as it would be in the mean state of its block."""
         if not self.states:
             return reading.metric.typical_s
         shift = 0.0
-        for state, coefficient, mean in zip(self.states, self.coefficients, self.means, strict=True):
+        for state, coefficient, mean in zip(self.states, self.coefficients, self.means[block], strict=True):
             value = state.read(reading)
             shift += coefficient * ((mean if value is None else value) - mean)
         return reading.metric.typical_s * math.exp(-max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift)))
@@ -154,7 +160,7 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series], read: State
             return Adjustment(
                 states=states,
                 coefficients=tuple(float(value) for value in fit.coefficients),
-                means=tuple(float(value) for value in columns.mean(axis=0)),
+                means=dict(zip(numbers, _block_means(columns, blocks), strict=True)),
                 effects=tuple(
                     StateEffect(group=group, metric=metric, state=state.name, effect=_growth(e, state), per=state.per)
                     for state, e in zip(states, fit.estimates, strict=True)
@@ -162,6 +168,13 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series], read: State
             )
         known.popitem()
     return NOTHING
+
+
+def _block_means(columns: stats.FloatArray, blocks: NDArray[np.intp]) -> list[tuple[float, ...]]:
+    """Return the means of columns of shape (n, k) by block, in order of the blocks' numbers, shape (n,)."""
+    counts = np.bincount(blocks)
+    means = np.stack([np.bincount(blocks, weights=column) / counts for column in columns.T], axis=1)
+    return [tuple(row) for row in means.tolist()]
 
 
 def _states(reading: LaunchFigure, read: StatesOfTrials) -> tuple[float | None, ...]:

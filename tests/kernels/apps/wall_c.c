@@ -11,7 +11,8 @@ int main(int argc, char **argv)
 {
     int rank = 0;
     if (argc < 3 || strcmp(argv[1], "none") == 0) {
-        usleep(300 * 1000); /* MPICH's mpiexec 4.0 dies of SIGPIPE if its ranks end while it still starts them */
+        /* MPICH's mpiexec 4.0 dies of SIGPIPE if its ranks end while it still starts them */
+        usleep(300 * 1000);
         return 0;
     }
     MPI_Init(&argc, &argv);

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tare.host.process import run
-from tare.node.stragglers import MOST, Still, listing, look, summary, told
+from tare.node.stragglers import MOST, Still, listing, look, named, since, summary, told
 
 
 def still(name: str, *, pid: int = 1, state: str = "S") -> Still:
@@ -63,3 +64,27 @@ def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
     assert result.at_limit == "1 sleep"
     quick = run(("true",), timeout_s=10, check=False, at_limit=at_limit)
     assert (quick.at_limit, len(seen)) == ("", 1)
+
+
+def test_a_shell_that_became_another_program_is_one_of_those_since() -> None:
+    with subprocess.Popen(["sh", "-c", "read line && exec sleep 60"], stdin=subprocess.PIPE) as shell:
+        try:
+            wait_until_named(shell.pid, "sh")
+            before = named([shell.pid, os.getpid()])
+            assert since(before, before) == set()
+            assert shell.stdin is not None
+            shell.stdin.write(b"go\n")
+            shell.stdin.flush()
+            wait_until_named(shell.pid, "sleep")
+            assert since([*before, 1], before) == {shell.pid, 1}
+        finally:
+            shell.kill()
+    assert named([shell.pid]) == {}
+
+
+def wait_until_named(pid: int, name: str) -> None:
+    """Wait until a process has become a program; fail after ten seconds."""
+    until = time.monotonic() + 10
+    while (found := named([pid])[pid]) != name:
+        assert time.monotonic() < until, f"still {found}, not {name}"
+        time.sleep(0.01)

@@ -181,6 +181,19 @@ def test_the_effect_of_the_distance_of_vcpus_is_removed_and_reported() -> None:
     assert of(summarise(plan, blind, {}), "host").verdict is Verdict.INCONCLUSIVE
 
 
+def test_costs_of_blocks_in_different_states_stay_as_they_were_measured() -> None:
+    """In turns, launches of a block are nearly in one state: the coefficient is uncertain, and blocks are far apart."""
+    plan = make_plan("host", "overlay", "slow", "fast", "other")
+    dice = random.Random(5)
+    trials = []
+    for trial in make_trials(plan):
+        distance = (200e-9 if trial.key.round % 2 else 40e-9) * dice.uniform(0.999, 1.001)
+        trials.append(replace(trial, noise={"core_hand_over_s": distance}))
+    found, blind = (of(summarise(plan, its, {}), "host") for its in (trials, make_trials(plan)))
+    assert found.adjusted_for == ("vCPU distance",)
+    assert found.values_s == pytest.approx(blind.values_s, rel=0.05)
+
+
 def test_the_effect_of_slower_vcpus_is_removed_by_the_state_during_the_metric_not_the_launch() -> None:
     plan = make_plan("host", "overlay", "slow", "fast", "other")
     order = {cell.key: index for index, cell in enumerate(plan.cells)}

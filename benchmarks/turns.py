@@ -1,0 +1,88 @@
+"""How much equal launches in turns differ: `python benchmarks/turns.py [--turns 10,25,50]` (root, quiet machine).
+
+Five equal environments on two nodes of a lab run hpcg, minife and kmi as studies/pearc18-applications.yaml does, in so
+many turns. The figure is the standard deviation of ln(cost / that of another environment), within rounds and pooled
+over them (four degrees of freedom a round), with its 95 % interval. Nothing is bounded: it says how many rounds a study
+needs. Takes four minutes for each number of turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import scipy.stats
+
+from tare.model import Completed, Trial
+from tare.store.results import read_only
+
+STUDY = """
+name: turns
+cluster: {{lab: {{nodes: 2}}}}
+baseline: bare
+a_a: false
+environments:
+  bare:
+  second: {{runtime: bare, env: {{TARE_EQUAL: "2"}}}}
+  third: {{runtime: bare, env: {{TARE_EQUAL: "3"}}}}
+  fourth: {{runtime: bare, env: {{TARE_EQUAL: "4"}}}}
+  fifth: {{runtime: bare, env: {{TARE_EQUAL: "5"}}}}
+placements: [{{nodes: 2, ranks_per_node: 1}}]
+workloads:
+  hpcg: {{miniapp: "hpcg:nx=40,ny=40,nz=40,seconds=0,pace=official"}}
+  minife: {{miniapp: "minife:nx=80,ny=80,nz=80,pace=official"}}
+  kmi: {{miniapp: "kmi:reads=4096,queries=20000"}}
+repetition: {{rounds: {rounds}, turns: {turns}}}
+"""
+ENDED = (0, 1, 3)
+"""Exit codes of a study that was measured, with whatever verdicts: one in twenty equal environments differs."""
+
+
+def logs_of(trials: tuple[Trial, ...]) -> Mapping[str, Mapping[int, list[float]]]:
+    """Return the logarithms of costs by workload and round."""
+    found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for trial in trials:
+        if isinstance(trial.outcome, Completed):
+            (metric,) = trial.outcome.metrics
+            found[trial.key.cell.partition(" / ")[0]][trial.key.round].append(math.log(metric.value))
+    return found
+
+
+def measured(folder: Path, turns: int, rounds: int) -> tuple[Trial, ...]:
+    """Run the study in so many turns, and return its trials."""
+    study = folder / f"turns-{turns}.yaml"
+    study.write_text(STUDY.format(turns=turns, rounds=rounds))
+    argv = (sys.executable, "-m", "tare.cli.app", "run", str(study), "-o", str(folder / f"r{turns}"))
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ended.returncode not in ENDED:
+        raise SystemExit(ended.stderr)
+    return tuple(read_only(folder / f"r{turns}").trials)
+
+
+def main() -> int:
+    """Measure each number of turns, and print a line for each workload."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", default="10,25,50")
+    parser.add_argument("--rounds", type=int, default=6)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for turns in map(int, given.turns.split(",")):
+            for workload, rounds in logs_of(measured(Path(folder), turns, given.rounds)).items():
+                whole = [logs for logs in rounds.values() if len(logs) > 1]
+                freedom = sum(len(logs) - 1 for logs in whole)
+                squares = 2 * sum((len(logs) - 1) * statistics.variance(logs) for logs in whole)
+                low, high = (math.sqrt(squares / scipy.stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025))
+                found = f"{math.sqrt(squares / freedom):.4f} [{low:.4f}, {high:.4f}]"
+                print(f"{turns} turns, {workload}: {found}, n = {len(whole)} rounds", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
