@@ -34,6 +34,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "kisti-kubernetes": ("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "iptables"),
+    "kubernetes-networks": ("kubernetes", "cilium", "flannel", "etcd", "cni", "iptables"),
 }
 """What a study needs, all of whose cells would be unavailable without."""
 
@@ -49,10 +50,10 @@ def names() -> list[str]:
 
 
 def thin_ones() -> list[object]:
-    """Return the studies that are run, each with what it needs beside what all need."""
+    """Return the studies that are run, each with what it needs beside what all need; first those that take longest."""
     return [
         pytest.param(name, marks=[pytest.mark.requires(*NEEDS[name])] if name in NEEDS else [])
-        for name in names()
+        for name in sorted(names(), key=lambda name: name not in NEEDS)
         if name not in ELSEWHERE
     ]
 

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -197,7 +198,13 @@ def find_libraries(files: Sequence[Path]) -> tuple[Path, ...]:
         raise InfrastructureError(
             "ldd, which finds the libraries of the MPI, is not installed", remedy=install("libc-bin")
         )
-    output = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
+    return _loaded_by(tuple((str(file), file.stat().st_mtime_ns) for file in files))
+
+
+@cache
+def _loaded_by(files: tuple[tuple[str, int], ...]) -> tuple[Path, ...]:
+    """Return the libraries of files, each with the time of its last change: the same ones are asked for repeatedly."""
+    output = run(("ldd", *(path for path, _ in files)), check=False, timeout_s=60).stdout
     return tuple(sorted({Path(path) for name, path in LOADED.findall(output) if not LIBC.fullmatch(name)}))
 
 

@@ -52,6 +52,17 @@ def test_what_cannot_run_keeps_its_reason_and_the_rest_is_still_covered() -> Non
     assert parts(plan) == {"bare", "podman", "2n x 1r", "1n x 2r", "micro", "cg", "minife", "tcp"}
 
 
+def test_environments_beyond_those_that_workloads_need_have_the_one_that_takes_least() -> None:
+    text = """
+baseline: bare
+environments: [bare, docker, podman, apptainer]
+placements: [2x1]
+workloads: {tcp: {program: iperf3, arguments: ["-t", "30"]}, micro: {kernels: [latency: 8]}}
+"""
+    kept = sorted(cell.workload.name for cell in available(everywhere(text)))
+    assert kept == ["micro", "micro", "micro", "tcp"]
+
+
 def test_a_study_without_a_cell_that_can_run_has_none_left_out() -> None:
     plan = everywhere(TEXT, without=("bare", "docker", "podman"))
     assert set(plan.unavailable.values()) == {"not installed"}

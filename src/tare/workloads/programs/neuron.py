@@ -32,6 +32,7 @@ class Known:
 KNOWN: Final[Mapping[tuple[int, int], Known]] = {
     (170, 10): Known(spikes=1404, dipole_sum=19.63878203),
     (170, 3): Known(spikes=196, dipole_sum=6.093163464),
+    (40, 3): Known(spikes=47, dipole_sum=0.7421563189),
     (20, 10): Known(spikes=2, dipole_sum=-0.1733768187),
 }
 """By simulated milliseconds and mesh (10: a grid of 10 x 10, 270 cells), default drives, one trial."""
@@ -46,7 +47,7 @@ class Neuron(ProgramAdapter):
     """The model, with the simulated time and the mesh as arguments."""
 
     name = "hnn"
-    describes = "Jones 2009 model (hnn-core on NEURON): arguments tstop= (ms) and mesh=; 170/10, 170/3 or 20/10"
+    describes = "Jones 2009 model (hnn-core on NEURON): arguments tstop= (ms) and mesh=; 170/10, 170/3, 40/3 or 20/10"
     measures = "wall time of the simulation; NEURON exchanges spikes with an allgather each minimum delay"
     versions = "hnn-core 0.6.1"
     timer = "CLOCK_MONOTONIC around building and simulating"
