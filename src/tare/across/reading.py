@@ -19,9 +19,8 @@ from tare.model.text import printable
 from tare.report import units
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results, read_only, read_plan
-from tare.summary.columns import metric_infos
 from tare.summary.rows import Row, rows
-from tare.summary.select import select
+from tare.summary.select import metric_infos, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

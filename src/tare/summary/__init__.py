@@ -37,7 +37,6 @@ from tare.model import (
     Verdict,
 )
 from tare.summary.allocations import allocation_caveats
-from tare.summary.columns import metric_infos
 from tare.summary.compare import Look, Table, compare, look_at
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
@@ -49,7 +48,7 @@ from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
 from tare.summary.proof_gaps import proof_gaps_of
 from tare.summary.rows import Row, rows, self_name
-from tare.summary.select import Selection, select
+from tare.summary.select import Selection, metric_infos, select
 from tare.summary.warnings import warnings_of
 
 __all__ = ["Compared", "compared", "exit_code", "precise_enough", "summarise"]

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tare.model import MetricInfo, Plan, Trial
-from tare.summary.columns import metric_infos
 from tare.summary.rows import Row, rows
-from tare.summary.select import Selection, select
+from tare.summary.select import Selection, metric_infos, select
 
 
 class Costs(NamedTuple):

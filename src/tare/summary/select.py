@@ -1,4 +1,4 @@
-"""Select the trials that count: one rule for tables, plots and the store.
+"""Select the trials that count, and the columns that they make: one rule for tables, plots and the store.
 
 The last whole attempt of each block counts, and in it the last repeat of each cell. All launches of whole attempts are
 kept as well, because a verdict must also hold over those (`tare.summary.compare`).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tare.errors import ResultsError
-from tare.model import Cell, Interrupted, Trial, TrialKey
+from tare.model import Cell, Completed, Interrupted, Metric, MetricInfo, MetricKind, Plan, Trial, TrialKey
 from tare.stats import Block
 
 Attempts = dict[int, dict[str, list[Trial]]]
@@ -115,3 +115,43 @@ def _reruns(launches: Iterable[TrialKey]) -> dict[str, int]:
     for cell, _, _ in {(key.cell, key.round, key.block) for key in launches}:
         counts[cell] -= 1
     return dict(counts)
+
+
+def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
+    """Return the columns: per group, in the order of the plan, every metric of a trial that counts.
+
+    If no launch of a group completed, the group keeps one column, for its workload, so that its cells are still listed
+    with their reasons (rule of metrics 2).
+    """
+    infos: dict[tuple[str, str], MetricInfo] = {}
+    for cell in plan.cells:
+        for trial in selection.trials[cell.key].values():
+            for metric in trial.outcome.metrics if isinstance(trial.outcome, Completed) else ():
+                if (cell.group, metric.key) not in infos:
+                    infos[cell.group, metric.key] = _info(metric, cell.group)
+    for cell in plan.cells:
+        if all(group != cell.group for group, _ in infos):
+            infos |= _planned_infos(cell)
+    order = list(dict.fromkeys(cell.group for cell in plan.cells))
+    return tuple(sorted(infos.values(), key=lambda info: order.index(info.group)))
+
+
+def _info(metric: Metric, group: str) -> MetricInfo:
+    return MetricInfo(
+        key=metric.key,
+        label=metric.label,
+        kind=metric.kind,
+        statistic=metric.statistic,
+        group=group,
+        message_bytes=metric.message_bytes,
+        done_per_sample=metric.done_per_sample,
+        rate_unit=metric.rate_unit,
+        added_first=metric.added_first,
+        judged=metric.judged,
+    )
+
+
+def _planned_infos(cell: Cell) -> dict[tuple[str, str], MetricInfo]:
+    name = cell.workload.name
+    info = MetricInfo(key=name, label=name, kind=MetricKind.COST, statistic="no trial completed", group=cell.group)
+    return {(cell.group, name): info}

@@ -11,12 +11,11 @@ import pytest
 from tare import stats
 from tare.model import Completed, PatternKind, Plan, Trial
 from tare.summary import summarise
-from tare.summary.columns import metric_infos
 from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
 from tare.summary.patterns.iterations import patterns_of_iterations
 from tare.summary.rows import Row, rows
-from tare.summary.select import select
+from tare.summary.select import metric_infos, select
 from unit.summaries import BARE, SELF, latency, make_plan, make_trial
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g")
