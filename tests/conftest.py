@@ -37,6 +37,8 @@ LIVE = frozenset({"integration", "emulated"})
 """The folders of tests that run labs."""
 TOGETHER = frozenset({"miniapps"})
 """The folders whose tests one process runs: they look at the same runs (tests/miniapps/launching.py)."""
+SPREAD = frozenset({"test_thin_studies.py"})
+"""Files whose tests have nothing in common, so that each process takes some: in one they would be the last to end."""
 LONGEST = (
     *("miniapps", "kernels", "test_coverage.py", "runner", "images", "fuzz", "test_cli.py", "contract"),
     *("test_mpis.py", "test_bad_input.py", "test_networks_contract.py", "test_transports.py", "test_launching.py"),
@@ -192,6 +194,8 @@ class Apart(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
+        if PurePath(scope).name in SPREAD:
+            return nodeid
         return str(PurePath(scope).parent) if _folder(scope) in TOGETHER else scope
 
     def _assign_work_unit(self, node: WorkerController) -> None:
@@ -203,8 +207,8 @@ class Apart(LoadFileScheduling):
 
 
 def _folder(scope: str) -> str:
-    """Return the folder of a file's tests."""
-    return PurePath(scope).parent.name
+    """Return the folder of a file's tests, or of one of them."""
+    return PurePath(scope.partition("::")[0]).parent.name
 
 
 def _is_live(item: pytest.Item) -> bool:

@@ -14,8 +14,8 @@ from fuzz.fuzzing import TooSlow, fuzz
 def test_a_check_that_holds_runs_until_the_budget_is_used_up(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[int] = []
     started = time.monotonic()
-    fuzz(st.integers(), seen.append, budget_s=0.3)
-    assert 0.3 <= time.monotonic() - started < 3
+    fuzz(st.integers(), seen.append, budget_s=2)  # the first example may take .6 s on a busy machine
+    assert 2 <= time.monotonic() - started < 10
     assert len(seen) > 1
     assert f"{len(seen)} examples in" in capsys.readouterr().out
 
