@@ -50,10 +50,10 @@ def names() -> list[str]:
 
 
 def thin_ones() -> list[object]:
-    """Return the studies that are run, each with what it needs beside what all need; first those that take longest."""
+    """Return the studies that are run, each with what it needs beside what all need."""
     return [
         pytest.param(name, marks=[pytest.mark.requires(*NEEDS[name])] if name in NEEDS else [])
-        for name in sorted(names(), key=lambda name: name not in NEEDS)
+        for name in names()
         if name not in ELSEWHERE
     ]
 
