@@ -90,8 +90,8 @@ def test_who_waits_uses_no_core_and_its_pauses_are_in_no_sample(table, launch, s
     run = job.run.result()
     assert run.code == 0, run.stderr
     for line in run.of_type("kernel"):
-        assert line["elapsed_s"] < 4 * pause_s
-        assert max(map(max, samples(line).values())) < pause_s
+        assert line["elapsed_s"] < job.in_turns_s, "pauses do not count"
+        assert max(map(sum, samples(line).values())) < job.in_turns_s
         assert line["span_s"][1] - line["span_s"][0] > 3 * pause_s
 
 
