@@ -363,7 +363,7 @@ def main() -> None:
 
 
 def _end_with(error: Exception) -> None:
-    """Report typer's usage errors and unexpected ones; TARE_DEBUG shows the traceback of the latter."""
+    """Report typer's usage errors, a failed undo after an interrupt, and unexpected errors (TARE_DEBUG: where)."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         if message := format_message():  # empty where the help was shown instead
@@ -371,8 +371,18 @@ def _end_with(error: Exception) -> None:
         sys.exit(UsageError.exit_code)
     if os.environ.get("TARE_DEBUG"):
         raise error
-    _say(f"internal error: {type(error).__name__}: {error}\n  TARE_DEBUG=1 shows where; please report it")
+    what = f"{type(error).__name__}: {error}"
+    if _is_interrupted(error):
+        _say(f"interrupted; undoing it failed with {what}\n  `tare clean` removes what is left")
+        sys.exit(EXIT_INTERRUPTED)
+    _say(f"internal error: {what}\n  TARE_DEBUG=1 shows where; please report it")
     sys.exit(TareError.exit_code)
+
+
+def _is_interrupted(error: BaseException) -> bool:
+    """Return whether an error occurred while an interrupt was handled."""
+    context = error.__context__
+    return context is not None and (isinstance(context, KeyboardInterrupt) or _is_interrupted(context))
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
+from tare.host.signals import uninterrupted
 from tare.store.codec import decode, encode
 from tare.store.results import (
     FORMAT,
@@ -122,17 +123,18 @@ class Store(Results):
     def append(self, trial: model.Trial, columns: Columns | None = None) -> model.Trial:
         """Store a trial and its samples and return it as stored (`samples_file` set).
 
-        When this returns, the trial is on disk. Raises `InfrastructureError` if it cannot be written; the folder is
-        then unchanged.
+        When this returns, the trial is on disk; an interrupt takes effect then. Raises `InfrastructureError` if it
+        cannot be written; the folder is then unchanged.
         """
         if self._file is None:
             raise ResultsError(f"{self.path} is closed")
         try:
-            if columns:
-                name = self._samples_name(trial.key)
-                write_samples(self.path / SAMPLES / name, columns)
-                trial = replace(trial, samples_file=f"{SAMPLES}/{name}")
-            self._write_lines([trial])
+            with uninterrupted():
+                if columns:
+                    name = self._samples_name(trial.key)
+                    write_samples(self.path / SAMPLES / name, columns)
+                    trial = replace(trial, samples_file=f"{SAMPLES}/{name}")
+                self._write_lines([trial])
         except OSError as error:
             raise InfrastructureError(
                 f"the trial {key_text(trial.key)} cannot be written to {self.path}: {error.strerror}",

@@ -404,6 +404,23 @@ def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_f
         app.main()
 
 
+def test_an_error_while_ctrl_c_is_undone_ends_with_130_and_names_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("an open handle")
+
+    monkeypatch.setattr(commands, "run_study", interrupted)
+    monkeypatch.delenv("TARE_DEBUG", raising=False)
+    assert main(monkeypatch, "run", "x.yaml") == 130
+    said = capsys.readouterr().err
+    assert said.startswith("tare: interrupted; undoing it failed with ValueError: an open handle\n")
+    assert "`tare clean`" in said
+
+
 def test_ctrl_c_is_told_in_a_sentence_and_ends_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

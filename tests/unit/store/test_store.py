@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +16,7 @@ from tare import model
 from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
 from tare.plan.cells import block_order, expand
-from tare.store.writer import Store, remaining_blocks
+from tare.store.writer import Store, read_only, remaining_blocks
 from unit.store_blocks import counted
 from unit.stored import PLAN, SAMPLES, STUDY, trial
 
@@ -119,3 +121,21 @@ def test_storing_a_trial_takes_a_few_milliseconds(tmp_path: Path) -> None:
             store.append(whole, samples)
             times.append(time.perf_counter() - begin)
     assert min(times) < 0.02  # other tests run meanwhile, and write too
+
+
+def test_an_interrupt_while_samples_are_written_takes_effect_when_the_trial_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = np.lib.format.write_array
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        write(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(np.lib.format, "write_array", interrupted)
+    key = next(iter(PLAN.cells)).key
+    with Store.create_or_open(tmp_path / "r", PLAN) as store, pytest.raises(KeyboardInterrupt):
+        store.append(trial_of(key, 0, 0, 0), SAMPLES)
+    (stored,) = read_only(tmp_path / "r").trials
+    assert stored.key == TrialKey(cell=key, round=0, block=0, attempt=0)
+    assert stored.samples_file
