@@ -6,6 +6,7 @@ Each failure was reproduced and its message recorded: Open MPI 4.1.4 and MPICH 4
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,22 +114,34 @@ SAID_OF_ANY_FAILURE: Final = (
     "processes exited with non-zero status",
 )
 """Messages of mpirun that report only that some rank has ended."""
+OF_SRUN: Final = ("srun: ", "slurmstepd: ")
+ERROR_OF_SRUN: Final = "srun: error: "
+"""Its first error is the cause; then it ends the other tasks, and says of each that it was terminated."""
+EXIT_CODE_OF_TASK: Final = "Exited with exit code"
 
 
 def last_words(stderr: str) -> str:
     """Return why a job failed: its own last line, else mpirun's most specific message; "" if nothing explains it.
 
-    mpirun's messages are enclosed in two rules each, so they alternate with the program's output. Characters that would
-    control a terminal are escaped.
+    srun's first error comes before that line, unless it only reports an exit code. mpirun encloses its messages in two
+    rules each, so they alternate with the program's output. Characters that would control a terminal are escaped.
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
     own = [line for line in own if not line.startswith(REMARKS)]
     if own:
-        return printable(own[-1][:LONGEST])
+        return printable(_most_telling(own)[:LONGEST])
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]
     telling = [message for message in messages if message and not _is_general(message)]
     return printable(telling[-1].split(". ", 1)[0].rstrip(".")[:LONGEST]) if telling else ""
+
+
+def _most_telling(lines: Sequence[str]) -> str:
+    programs = [line for line in lines if not line.startswith(OF_SRUN)]
+    first = next((line for line in lines if line.startswith(ERROR_OF_SRUN)), lines[-1])
+    if programs and (EXIT_CODE_OF_TASK in first or not first.startswith(ERROR_OF_SRUN)):
+        return programs[-1]
+    return first
 
 
 def _is_general(message: str) -> bool:

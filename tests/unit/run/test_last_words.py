@@ -32,6 +32,10 @@ with errorcode 9.
 NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 {RULE}
 """
+ENDED_BY_SRUN = """srun: Terminating StepId=6.0
+slurmstepd: error: *** STEP 6.0 ON c1 CANCELLED AT 2026-11-26T08:00:00 ***
+srun: error: c1: task 0: Terminated
+"""
 CRASH = f"""[n1:00008] *** Process received signal ***
 [n1:00008] Signal: Segmentation fault (11)
 {RULE}
@@ -47,6 +51,19 @@ mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Se
         ("first\nno input file\n", "no input file"),
         (f"no input file\n{GONE}{STATUS}", "no input file"),
         (GONE + STATUS, ""),
+        (
+            "srun: error: c2: task 1: Segmentation fault\n" + ENDED_BY_SRUN,
+            "srun: error: c2: task 1: Segmentation fault",
+        ),
+        ("a warning\nsrun: error: c2: task 1: Killed\n" + ENDED_BY_SRUN, "srun: error: c2: task 1: Killed"),
+        ("no input file\nsrun: error: c2: task 1: Exited with exit code 2\n" + ENDED_BY_SRUN, "no input file"),
+        (
+            "srun: error: c2: task 1: Exited with exit code 2\n" + ENDED_BY_SRUN,
+            "srun: error: c2: task 1: Exited with exit code 2",
+        ),
+        (ENDED_BY_SRUN, "srun: error: c1: task 0: Terminated"),
+        ("no input file\nsrun: Terminating StepId=6.0\n", "no input file"),
+        ("srun: Terminating StepId=6.0\n", "srun: Terminating StepId=6.0"),
         (GONE + ABORT, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 9"),
         (ABORT + GONE, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 9"),
         (
