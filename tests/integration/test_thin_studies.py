@@ -23,7 +23,6 @@ pytestmark = live("docker", "podman", "apptainer", "charliecloud")
 REPOSITORY: Final = Path(__file__).parents[2]
 STUDIES: Final = REPOSITORY / "studies"
 ELSEWHERE: Final[Mapping[str, str]] = {
-    "anywhere": "test_anywhere runs the whole file",
     "quickstart": "test_quickstart_by_ssh runs the whole file",
     "comet-rights": "test_local_user runs the whole file, as an ordinary user",
     "cloudlab-packets": "its 128 ranks on 2 cores do not end within minutes",
