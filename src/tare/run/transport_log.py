@@ -34,6 +34,11 @@ SELECTED_LINE: Final = re.compile(
 )
 RANK_LINE: Final = re.compile(r"\[(?:[^\]\s]*,)?(\d+)\](?:<std\w+>)?:? ?(.*)")
 """A line with its rank before it: `[1,0]<stderr>:`, `[prterun-n0-77@1,0]<stdout>: ` of Open MPI, `[0] ` of Hydra."""
+RANK_WITHIN_A_LINE: Final = re.compile(r"(?<=.)(?<!cfg)(?=\[(?:[^\]\s]*,)?\d+\](?:<std\w+>:| ))")
+"""Where a line of another rank begins: Hydra writes it behind what a rank has written without the end of its line.
+
+UCX numbers its configurations in the same form (`ep_cfg[1]`).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,7 @@ def judged(transport: str, library: str, said: str, *, port: bool) -> Chosen:
 def by_rank(library: str, said: str) -> Chosen:
     """Return what an MPI that chooses itself reported on each rank, also within a host; it contradicts no claim."""
     lines: defaultdict[int, list[str]] = defaultdict(list)
-    for line in said.splitlines():
+    for line in RANK_WITHIN_A_LINE.sub("\n", said).splitlines():
         if match := RANK_LINE.match(line):
             lines[int(match[1])].append(match[2])
     of_ranks = {rank: chosen_components("\n".join(lines[rank])) for rank in sorted(lines)}

@@ -35,6 +35,14 @@ def test_the_lanes_of_ucx_are_read_with_any_launchers_prefix(prefix: str) -> Non
     assert by_rank("chosen by the MPI", said).taken == ("ucx tcp/ctl0", "ucx tcp/data0")
 
 
+def test_a_line_behind_another_ranks_unended_one_is_read_as_its_own() -> None:
+    whole = "".join(line.replace("[1]:", f"[{index}]:") + "\n" for index, line in enumerate(HYDRA.splitlines()))
+    broken = whole.replace("\n[1] ", "\n[0] ==== data structure summary ====[1] ")
+    assert broken != whole
+    assert by_rank("chosen by the MPI", broken) == by_rank("chosen by the MPI", whole)
+    assert set(by_rank("chosen by the MPI", broken).of_ranks) == {0, 1}
+
+
 def test_a_library_that_tells_nothing_contradicts_nothing() -> None:
     assert by_rank("chosen by the MPI", "hello").words == "chosen by the MPI did not tell"
     assert by_rank("chosen by the MPI", "hello").reason is None
