@@ -44,6 +44,9 @@ WAYS = {
     "docker": "{launch: ssh}",
     "docker+overlay": "{launch: ssh, control: data}",
     "podman+macvlan": "{launch: ssh}",
+    "apptainer over ssh": "{runtime: apptainer, launch: ssh}",
+    "sif over ssh": "{runtime: apptainer-sif, network: bridge, launch: ssh}",
+    "instance over ssh": "{runtime: apptainer-instance, network: bridge, launch: ssh, control: data}",
     "docker daemon": "{runtime: docker, launch: daemon}",
     "podman daemon": "{runtime: podman, network: bridge, launch: daemon}",
     "apptainer": "{launch: hybrid}",
@@ -51,8 +54,8 @@ WAYS = {
     "docker with the host's MPI": "{runtime: docker, launch: host-mpi}",
     "apptainer with the host's MPI": "{runtime: apptainer, launch: host-mpi}",
 }
-CANNOT = "apptainer over ssh: {runtime: apptainer, launch: ssh}"
-OFTEN = ("podman+macvlan", "podman daemon", "charliecloud", "apptainer with the host's MPI")
+CANNOT = "charliecloud over ssh: {runtime: charliecloud, launch: ssh}"
+OFTEN = ("podman+macvlan", "sif over ssh", "podman daemon", "charliecloud", "apptainer with the host's MPI")
 """Ways that other runtimes have in `make test`, too."""
 IN_CONTAINERS = [
     pytest.param(name, marks=[pytest.mark.long] if name in OFTEN else [])
@@ -98,7 +101,7 @@ def test_a_launcher_over_ssh_is_started_in_the_first_pod_and_no_other_way(ran: A
 
 
 def test_a_way_that_cannot_work_is_listed_with_what_can(ran: Any) -> None:
-    assert "apptainer over ssh: unavailable, a pod of apptainer lacks the privileges to run sshd" in " ".join(
+    assert "charliecloud over ssh: unavailable, a pod of charliecloud lacks the privileges to run sshd" in " ".join(
         ran[0].stdout.split()
     )
 
@@ -175,6 +178,21 @@ def test_a_job_over_ssh_passes_its_status_on(app: Path) -> None:
     assert result.status == 7, result.stderr
     said = [f"rank {rank} of 2 on d0c{rank} in {app.parent}" for rank in range(2)]
     assert sorted(result.stdout.splitlines()) == said, result.stderr
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "apptainer-instance"])
+def test_a_session_of_apptainer_has_the_variables_of_its_container(runtime: str, app: Path) -> None:
+    command = ("sh", "-c", 'echo "$APPTAINER_CONTAINER $(hostname) $SSH_CLIENT"')
+    result = tare("launch", "--runtime", runtime, "--nodes", "2", "-n", "2", "--launch", "ssh", "--", *command,
+                  cwd=app.parent)  # fmt: skip
+    assert result.status == 0, result.stderr
+    of_first, of_second = (
+        line.split() for line in sorted(result.stdout.splitlines(), key=lambda line: line.split()[1])
+    )
+    assert of_first[0] == of_second[0]
+    assert of_first[0].endswith("/rootfs")
+    assert len(of_first) == 2, "the first rank is the launcher's own child"
+    assert len(of_second) == 5, "the second came through an sshd"
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ class PodRequest:
     environment as `NAME=value`. A `foreign` root file system is a user's own folder, in which no mount point may be
     created. `state` is a folder of the pod alone for its runtime's files, on a node that is a machine: elsewhere they
     are in folders of the node. `limits` apply to each container that is requested, the pod's own or those in it (None:
-    those of its node).
+    those of its node). `sshd` is an empty folder of root's, in which an sshd inside gives up its rights ("": there is
+    none).
     """
 
     name: str
@@ -49,6 +50,7 @@ class PodRequest:
     foreign: bool = False
     limits: Limits | None = None
     state: str = ""
+    sshd: str = ""
 
     @property
     def limit_options(self) -> tuple[str, ...]:

@@ -64,6 +64,10 @@ class Runtime(ABC):
         """Return whether an sshd can work in a pod: it drops privileges, so it must have them."""
         return False
 
+    def probe_sshd(self) -> str | None:
+        """Return why an sshd cannot work in a pod here, or None."""
+        return None
+
     @property
     def daemon(self) -> str:
         """Return the daemon that starts its containers and whom it runs as, as reports name it."""

@@ -39,7 +39,7 @@ def deployed(
     """Keep the pods of an environment up on the first nodes of a site; `slot` is unique among environments."""
     keys = site.folder / f"ssh-{slot}" if environment.launch is Launching.SSH else None
     if keys is not None:
-        files = replace(files, shown=(*files.shown, str(keys)))
+        files = replace(files, shown=(*files.shown, str(keys)), sshd=str(keys / ssh.EMPTY))
     if environment.launch is Launching.HOST_MPI:
         files = _with_host_mpi(files)
     order = _order(site, environment, placement, slot=slot, nic=nic, files=files)

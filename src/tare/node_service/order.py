@@ -19,6 +19,7 @@ class Files:
     does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
     image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
     it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
+    `sshd` is an empty folder for the sshd in each pod ("": there is none).
     `packed` pairs runtimes with the image in another form that they start from.
     """
 
@@ -34,6 +35,7 @@ class Files:
     foreign: bool = False
     shows_kernels: bool = False
     seen: tuple[str, ...] = ()
+    sshd: str = ""
 
     @property
     def made(self) -> tuple[Path, ...]:

@@ -117,6 +117,7 @@ class Maker:
             binds=environment.binds,
             variables=merged(files.variables if environment.image else (), environment.env),
             foreign=files.foreign,
+            sshd=files.sshd,
         )
 
 

@@ -20,6 +20,8 @@ def probe(environment: Environment, *, real: bool = False) -> str | None:
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.probe_node()
+    elif environment.launch is Launching.SSH:
+        missing = missing or RUNTIMES[environment.runtime].probe_sshd()
     missing = missing or devices.probe(environment.devices) or gpus.probe(environment.devices)
     missing = missing or binds.probe(environment.binds)
     mpi = MPIS[environment.mpi]

@@ -24,6 +24,7 @@ from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Pod
+from tare.services import ssh
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
@@ -46,6 +47,7 @@ class Apptainer(Runtime):
     """Run in containers of Apptainer."""
 
     name = "apptainer"
+    runs_sshd = True
     programs = MappingProxyType({"apptainer": "apptainer"})
     clients = ("apptainer", "singularity")
 
@@ -61,6 +63,11 @@ class Apptainer(Runtime):
         if not self.version():
             return f"{program} does not start, or is another program: run tools/apptainer, or {install('apptainer')}"
         return None
+
+    def probe_sshd(self) -> str | None:
+        if is_real_root():
+            return None
+        return f"an sshd in a container of {self.name} needs root: use launch: hybrid or exec"
 
     def version(self) -> str:
         """Return name and version, as in `apptainer 1.4.5`, or "" if there is none that starts."""
@@ -158,10 +165,25 @@ def exec_options(
     latter is shown, and only if the request has one. The container gets no capability: otherwise Apptainer gives root
     all of them, and fails if the machine's root lacks one. The node's devices are already visible, so none is bound:
     Apptainer mounts its binds `nodev`. A rank alone is shown the session folder of the MPI's daemon, which runs
-    outside. `rights` are by default those of `default_rights`.
+    outside. `rights` are by default those of `default_rights`, and those that an sshd needs if one is to work inside.
     """
     rights = default_rights() if rights is None else rights
-    return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown_options(request, alone=alone), str(image))
+    return (
+        "exec",
+        *rights,
+        *sshd_rights(request),
+        "--no-mount",
+        "home,cwd",
+        "--pwd",
+        "/",
+        *shown_options(request, alone=alone),
+        str(image),
+    )
+
+
+def sshd_rights(request: PodRequest) -> tuple[str, ...]:
+    """Return the option that gives an sshd inside the rights that it needs, if there is to be one."""
+    return (f"--add-caps={','.join(ssh.RIGHTS)}",) if request.sshd else ()
 
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
@@ -170,7 +192,8 @@ def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...
     folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     shown = tuple(f"--bind={folder}" for folder in folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
-    return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session)
+    locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
+    return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)
 
 
 def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,15 @@ from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.host import devices
 from tare.host.process import run
 from tare.node import Container, Pod
-from tare.runtimes.apptainer import MISSING, Apptainer, find_program, settings, shown_options, variables_for
+from tare.runtimes.apptainer import (
+    MISSING,
+    Apptainer,
+    find_program,
+    settings,
+    shown_options,
+    sshd_rights,
+    variables_for,
+)
 from tare.services.daemons import agent_argv
 from tare.services.docker import outer_pid
 from tare.wiring.plug import Wiring, refuse_docker_wiring
@@ -77,13 +85,13 @@ class ApptainerInstance(Apptainer):
         variables = variables_for(_program(), request.variables)
         start = f"--bind={_script(request)}:{START}:ro"
         shown = ("--no-mount", "home,cwd", start, *shown_options(request))
-        options = (*self.privileges, *shown, str(self.image(request)), request.name)
+        options = (*self.privileges, *sshd_rights(request), *shown, str(self.image(request)), request.name)
         return (*devices.inherited(request.devices), *client(request, *variables), "instance", "start", *options)
 
     def exec_command(self, request: PodRequest) -> tuple[str, ...]:
         """Return the argv prefix that starts a command in the instance."""
         variables = variables_for(_program(), request.variables)
-        options = (*self.privileges, "--pwd", "/", f"instance://{request.name}")
+        options = (*self.privileges, *sshd_rights(request), "--pwd", "/", f"instance://{request.name}")
         return (*devices.inherited(request.devices), *client(request, *variables), "exec", *options)
 
 

@@ -27,11 +27,17 @@ first process ends, Apptainer unmounts or removes the files of the image, and ra
 LIBRARIES: Final = "LIBEXECDIR="
 
 
-class ApptainerSifSetuid(ApptainerSif):
+class OfAnOrdinaryUser(ApptainerSif):
+    """Start as an ordinary user, who can give no container the rights that an sshd needs."""
+
+    needs_root = False
+    runs_sshd = False
+
+
+class ApptainerSifSetuid(OfAnOrdinaryUser):
     """Mount the SIF by the kernel, through Apptainer's setuid program; no user namespace."""
 
     name = "apptainer-sif-setuid"
-    needs_root = False
 
     @property
     def privileges(self) -> tuple[str, ...]:
@@ -56,11 +62,10 @@ class ApptainerSifSetuid(ApptainerSif):
         return None
 
 
-class ApptainerSifSquashfuse(ApptainerSif):
+class ApptainerSifSquashfuse(OfAnOrdinaryUser):
     """Mount the SIF by squashfuse, in a user namespace."""
 
     name = "apptainer-sif-squashfuse"
-    needs_root = False
 
     @property
     def privileges(self) -> tuple[str, ...]:
@@ -86,11 +91,10 @@ class ApptainerSifSquashfuse(ApptainerSif):
         return self.probe()
 
 
-class ApptainerSifExtracted(ApptainerSif):
+class ApptainerSifExtracted(OfAnOrdinaryUser):
     """Extract the SIF to a temporary folder at each start."""
 
     name = "apptainer-sif-extracted"
-    needs_root = False
     start_s = 4.0
 
     @property

@@ -1,8 +1,8 @@
 """Launch over ssh: an sshd in each pod, and the launcher in the first, the "master container" (PEARC'18, 3.2 to 3.4).
 
 Keys are created for one environment of one run and removed with its folder; the hosts' key is pinned. An sshd listens
-only on its pod's own address, accepts only this key, and passes on the environment of its pod's first process, which is
-the image's. On a node's network it has its own port (from the paper's 9100 on), elsewhere 22.
+only on its pod's own address, accepts only this key, and passes on the environment that the runtime gives to commands
+in its pod: the image's. On a node's network it has its own port (from the paper's 9100 on), elsewhere 22.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ from tare.services.daemons import agent_argv
 PORT_ON_NODE: Final = 9100
 PORT: Final = 22
 AGENT_NAME: Final = "tare-ssh"
+EMPTY: Final = "empty"
+"""The folder of the keys in which an sshd locks up what talks to clients, where a container has no /run of its own."""
+RIGHTS: Final = ("CAP_NET_BIND_SERVICE", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT")
+"""What an sshd needs to listen on port 22 and to give up its rights (capabilities(7))."""
+SEPARATION: Final = "/run/sshd"
+"""Where an sshd of Debian looks for that folder."""
 SSHD: Final = ("/usr/sbin/sshd", "/opt/tare/openssh/usr/sbin/sshd")
 START: Final = (
-    "mkdir -p /run/sshd; for sshd in {programs}; do [ ! -x $sshd ] || "
+    "mkdir -p {folder}; for sshd in {programs}; do [ ! -x $sshd ] || "
     '{{ said=$($sshd -t -f "$0" 2>&1) || {{ echo "$said" >&2; exit 1; }}; exec $sshd -f "$0"; }}; done; '
     "echo 'there is no sshd here' >&2; exit 127"
-).format(programs=" ".join(SSHD))
+).format(programs=" ".join(SSHD), folder=SEPARATION)
 """Starts an sshd: its configuration is the argument. It daemonizes once it listens."""
 
 LISTENS_S: Final = 10.0
@@ -113,6 +119,7 @@ def prepared(folder: Path) -> Iterator[None]:
     """Keep the folder with the keys; create it before the pods that are shown it, and remove it after them."""
     keygen = need("ssh-keygen", package="openssh-client")
     folder.mkdir(mode=0o755)
+    (folder / EMPTY).mkdir(mode=0o755)
     for name in ("user", "host"):
         run((keygen, "-q", "-t", "ed25519", "-N", "", "-C", "tare", "-f", str(folder / name)), timeout_s=20)
     agent = folder / AGENT_NAME
@@ -151,7 +158,7 @@ def _start(host: SshHost, folder: Path) -> frozenset[int]:
     """
     pod = host.pod
     config = folder / f"sshd-{host.name}"
-    config.write_text(daemon_config(host, folder, _environment_of(pod) if pod.container else {}))
+    config.write_text(daemon_config(host, folder, _environment_of(pod)))
     if listens(pod.pid, host.port):
         raise InfrastructureError(
             f"port {host.port} of {host.name} is in use, so sshd cannot listen on it",
@@ -182,8 +189,9 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _environment_of(pod: Pod) -> dict[str, str]:
-    """Return the variables of a pod's first process: those of its image and those of the process that started it."""
-    text = Path(f"/proc/{pod.pid}/environ").read_bytes().decode(errors="replace")
+    """Return the variables that a command gets which the runtime starts in a pod; a bare pod has none."""
+    what = f"asking {pod.name} for its variables"
+    text = run(("env", "-i", *pod.enter, "env", "-0"), what=what, timeout_s=20).stdout
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 
 

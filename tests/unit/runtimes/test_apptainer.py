@@ -173,6 +173,25 @@ def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cor
 
 
 @pytest.mark.usefixtures("nothing_is_held")
+def test_a_container_has_the_rights_of_an_sshd_only_if_there_is_to_be_one(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    asked = replace(request(), sshd="/run/tare/s-1/ssh-0/empty")
+    with Apptainer().pod(asked) as with_one, Apptainer().pod(request()) as without:
+        added = set(with_one.enter) - set(without.enter)
+    assert added == {
+        "--add-caps=CAP_NET_BIND_SERVICE,CAP_SETGID,CAP_SETUID,CAP_SYS_CHROOT",
+        "--bind=/run/tare/s-1/ssh-0/empty:/run/sshd:ro",
+    }
+    assert set(without.enter) <= set(with_one.enter)
+
+
+def test_an_ordinary_user_is_told_that_an_sshd_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Apptainer().probe_sshd() is None
+    monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
+    assert "needs root: use launch: hybrid" in (Apptainer().probe_sshd() or "")
+
+
+@pytest.mark.usefixtures("nothing_is_held")
 @pytest.mark.parametrize(("wiring", "pid"), [(Wiring.NODE, 1000), (Wiring.OWN, 2000)])
 def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
     wiring: Wiring, pid: int, machine: Path

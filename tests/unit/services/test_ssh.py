@@ -128,7 +128,7 @@ TWO_EACH = Placement(ranks_per_node=2, containers_per_node=2)
 OWN_PODS = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
 
 
-@pytest.mark.parametrize("runtime", ["bare", "docker", "podman"])
+@pytest.mark.parametrize("runtime", ["bare", "docker", "podman", "apptainer", "apptainer-sif", "apptainer-instance"])
 def test_ssh_goes_where_an_sshd_has_the_rights_it_gives_up(runtime: str) -> None:
     assert refusal(runtime, "ssh") == ""
     assert refusal(runtime, "ssh", network="bridge", control=Control.DATA) == ""
@@ -137,7 +137,7 @@ def test_ssh_goes_where_an_sshd_has_the_rights_it_gives_up(runtime: str) -> None
 @pytest.mark.parametrize(
     ("runtime", "way", "placement", "more", "said"),
     [
-        ("apptainer", "ssh", None, {}, "lacks the privileges to run sshd: use launch: hybrid"),
+        ("apptainer-sif-squashfuse", "ssh", None, {}, "lacks the privileges to run sshd: use launch: hybrid"),
         ("charliecloud", "ssh", None, {}, "lacks the privileges to run sshd"),
         ("docker", "ssh", TWO_EACH, {}, "ssh reaches a pod and not the containers in it: use share: none"),
         ("docker", "ssh", None, {"sides": Sides.SENDER}, "one side only is launched with exec, not with ssh"),
