@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tare import stats
+from tare.claims import modes
 from tare.claims.model import Place
 from tare.claims.tested import VARIATION
 from tare.errors import ResultsError
 from tare.model import Cell, Completed, MetricInfo, Plan, Role, Trial
 from tare.plan.cells import placement_name
 from tare.summary.costs import CostTable, cost_table, mean_logs
+
+if TYPE_CHECKING:
+    from tare.claims.modes import Floats
 
 T = TypeVar("T")
 SPREAD: Final = "spread:"
@@ -31,12 +35,16 @@ AMOUNTS: Final = ("packets", "bytes", "packets/s", "bytes/s", "bytes/packet")
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The results of a study: its plan and trials, the cores of its machine, and what to call them."""
+    """The results of a study: its plan and trials, the cores of its machine, what to call them.
+
+    `samples` reads those of a trial by column.
+    """
 
     plan: Plan
     trials: Sequence[Trial]
     cores: int
     label: str
+    samples: Callable[[Trial], Mapping[str, Floats]] = lambda trial: {}
 
     @property
     def study(self) -> str:
@@ -69,6 +77,8 @@ class Measured:
         cell = self.cell(place)
         if place.metric.startswith(SPREAD):
             return self._spreads(cell, place)
+        if place.metric.startswith(tuple(modes.CENTRES)):
+            return self._modes(cell, place)
         if place.metric.startswith(VARIATION):
             return self._variation(replace(place, metric=place.metric.removeprefix(VARIATION)))
         means = place.metric.startswith(MEAN)
@@ -88,6 +98,8 @@ class Measured:
 
         Raises `ResultsError` unless the place is one cell and its metric names a counter, one figure, or traffic.
         """
+        if place.metric.startswith(tuple(modes.NUMBERS)):
+            return self._modes(self.cell(place), place)
         value, label = self._number(place)
         return self._by_round(self.cell(place), value), label
 
@@ -134,6 +146,16 @@ class Measured:
             return math.log(widths[0]) if widths and widths[0] > 0 else None
 
         return self._by_round(cell, spread), f"spread of {info.label}"
+
+    def _modes(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
+        """Return the mean of a number on the modes of a launch's iterations by round."""
+        name, _, pattern = place.metric.partition(":")
+        info = self._column(cell, place, pattern)
+
+        def value(trial: Trial) -> float | None:
+            return modes.number_of(trial, self.samples(trial), info.key, f"{name}:")
+
+        return self._by_round(cell, value), f"{modes.SAID[name]} of {info.label}"
 
     def _by_round(self, cell: Cell, value: Callable[[Trial], float | None]) -> dict[int, float]:
         """Return the mean of a value over the completed launches of a cell that count, by round."""

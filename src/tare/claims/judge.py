@@ -145,6 +145,6 @@ def _compared(claim: Claim, testing: Comparing, measured_of: Callable[[Place], M
         estimate=deciding.estimate,
         contrast=drawn,
         region=None if drawn is None else deciding.region,
-        counts=testing.contrasts[0][0].counts or testing.contrasts[0][0].absolute,
+        counts=deciding.contrast.counts or deciding.contrast.absolute,
         p=inside_p if holds else outside_p,
     )

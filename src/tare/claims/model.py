@@ -47,8 +47,9 @@ class Place:
     A metric is a cost: that of a launch's typical iteration, with `mean:` before it the mean over its iterations, and
     with `spread:` how far its 99th percentile lies above its median. `counter:A+B` is
     the sum of counters, `figure:NAME` what a program reported beside its metrics, and `traffic:packets` what the nodes'
-    data NICs sent. `variation:` before a cost is the standard deviation of its logarithms over rounds. `study` is ""
-    for that of the test.
+    data NICs sent. `dip:`, `share:`, `lower:` and `upper:` before a cost are numbers of the modes of a launch's
+    iterations (`tare.claims.modes`). `variation:` before a cost is the standard deviation of its logarithms over
+    rounds. `study` is "" for that of the test.
     """
 
     environment: str

@@ -26,6 +26,8 @@ from tare.model import quantities
 from tare.study.value_types import Checked, Word
 
 FORMS: Final = ("cost", "costs", "order", "change", "changes", "slope", "count", "each", "facts", "runs", "fails")
+TOGETHER: Final = (["costs", "count"], ["runs", "fails"])
+"""Forms that a test can have together: all that they say must hold."""
 VARIATION: Final = "variation:"
 
 
@@ -172,7 +174,7 @@ def _listed(value: object) -> object:
 
 
 class TestForm(Checked):
-    """How a study tests a claim: one of `FORMS`, or runs and fails together."""
+    """How a study tests a claim: one of `FORMS`, or several that are in `TOGETHER`."""
 
     __test__ = False
 
@@ -198,8 +200,8 @@ class TestForm(Checked):
     @model_validator(mode="after")
     def _one(self) -> TestForm:
         given = [name for name in FORMS if getattr(self, name) is not None]
-        if len(given) != 1 and given != ["runs", "fails"]:
-            wanted = f"give one of {', '.join(FORMS[:-2])}, or runs and fails"
+        if len(given) != 1 and given not in TOGETHER:
+            wanted = f"give one of {', '.join(FORMS[:-2])}, or {', or '.join(map(' and '.join, TOGETHER))}"
             raise ValueError(f"{wanted}, not {' and '.join(given) or 'none'}")
         for each in self.count or ():
             if self._place(each.of).metric.startswith(VARIATION):

@@ -252,7 +252,7 @@ def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes'}", "give one of test, text and needs, not none"),
         ("  900-1: {place: '1', claim: so, kind: sgn, here: 'yes', needs: x}", "did you mean sign?"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s}}",
-         "or runs and fails, not none"),
+         "or costs and count, or runs and fails, not none"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s, cost: {of: a, against: b}}}",
          "say where the figure must be: above, below, within or beyond"),
         (2 * "  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}\n", "this key is given twice"),

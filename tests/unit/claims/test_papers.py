@@ -16,6 +16,7 @@ from tare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
 from tare.claims.form import NUMBER
 from tare.claims.judge import places_of, studies_of
 from tare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
+from tare.claims.modes import NUMBERS
 from tare.model import MetricInfo, Plan, RankPlace
 from tare.plan.cells import expand
 from tare.summary.costs import CostTable
@@ -110,7 +111,7 @@ def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
             measured(name).logs(place)
     for name, place in compared(CLAIMS, counts=True):
         measured(name).cell(place)
-        assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC)), place
+        assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC, *NUMBERS)), place
     for claim in CLAIMS:
         if isinstance(claim.by, Test):
             for place in places_of(claim.by):

@@ -101,5 +101,6 @@ def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Meas
             trials=results.trials,
             cores=int(results.facts.get("cores") or 0),
             label=str(folder),
+            samples=results.columns,
         )
     return found
