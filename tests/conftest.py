@@ -5,8 +5,9 @@ CI=true a skip fails the session, because the bootstrap installs all that `requi
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
 Tests may run beside each other (`pytest -n 3`): one process runs live tests, which mostly wait, the others those
-that calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
-`alone`: no other live test runs meanwhile, in any session. Those that measure are marked `quiet`: nothing else runs.
+that calculate, and what is then left; two live tests at most run at once. Labs are kept apart. Tests that kill runs or
+look at the whole machine are marked `alone`: no other live test runs meanwhile, in any session. Those that measure are
+marked `quiet`: nothing else runs.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import pytest
 from hypothesis import settings
@@ -134,6 +136,10 @@ _skipped: list[str] = []
 CALCULATING = 15
 """The niceness of tests that are not live: labs, all in one cgroup, else have as little of a core as one process."""
 
+LABS = 2
+"""How many live tests run at once: with three, ranks that poll have starved a browser and a launch for a minute."""
+PAUSE_S = 0.05
+
 _LOCKS = Path(tempfile.gettempdir())
 
 
@@ -144,6 +150,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with ExitStack() as locks:
         locks.enter_context(_locked("any", alone=item.get_closest_marker("quiet") is not None))
         if _is_live(item):
+            locks.enter_context(_one_of(LABS))
             locks.enter_context(_locked("live", alone=item.get_closest_marker("alone") is not None))
         return (yield)
 
@@ -155,6 +162,24 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(waiting, fcntl.LOCK_UN)
         yield
+
+
+@contextmanager
+def _one_of(places: int) -> Iterator[None]:
+    """Wait for one of several places, and keep it."""
+    with ExitStack() as stack:
+        files = [stack.enter_context((_LOCKS / f"tare-tests-place-{number}").open("a")) for number in range(places)]
+        while not any(map(_taken, files)):
+            time.sleep(PAUSE_S)
+        yield
+
+
+def _taken(file: TextIO) -> bool:
+    """Take the lock of a file unless somebody has it; return whether it was taken."""
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 @pytest.hookimpl(trylast=True)

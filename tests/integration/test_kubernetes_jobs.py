@@ -129,6 +129,6 @@ def test_jobs_that_fail_or_hang_are_failed_trials_of_a_users_cluster_and_leave_n
             found, result.stderr,
         )  # fmt: skip
         assert "did not end within its time limit of 40 s" in found["hangs"]["reason"]
-        assert re.search(r"it ended with status [1-9]\d*: .*/proc/nowhere", found["fails"]["reason"])
+        assert re.search(r"it ended with status [1-9]\d*: .*/proc/nowhere", found["fails"]["reason"]), found["fails"]
         left = made.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
         assert left["items"] == []

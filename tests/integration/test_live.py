@@ -9,7 +9,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,11 @@ def followed(folder: Path, **keys: str) -> Iterator[tuple[Any, str]]:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGTERM)
             ended(process)
+
+
+def is_late(entry: Mapping[str, Any]) -> bool:
+    """Return whether a message is of the page's last question, after the run has ended: a busy machine asks late."""
+    return "/progress?" in entry["message"] and "ERR_CONNECTION_REFUSED" in entry["message"]
 
 
 def is_open(url: str) -> bool:
@@ -80,7 +85,7 @@ def test_a_browser_follows_a_study_to_its_end(tmp_path: Path) -> None:
         assert "24 of 24 launches done" in text
         assert len(seen) > 1, "no figures were shown"
         result = ended(process)
-        severe = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+        severe = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE" and not is_late(entry)]
     assert severe == []
     assert result.status in (0, 3), result.stderr
     assert not is_open(url)

@@ -26,7 +26,7 @@ DRAW_LIMIT_S: Final = 0.5
 
 
 RECENT_S: Final = 60.0
-LAST_WAIT_S: Final = 1.5
+LAST_WAIT_S: Final = 3.0
 """At the end, how long to wait for a page that has asked recently, so that it learns of the end."""
 
 

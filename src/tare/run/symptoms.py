@@ -105,7 +105,8 @@ def recognised(words: str) -> str:
 
 
 LONGEST: Final = 300
-RULE: Final = re.compile(r"^-{20,}$", re.MULTILINE)
+RULE: Final = re.compile(r"-{50,}$|^-{50,}", re.MULTILINE)
+"""mpirun's rules have 55 or 74 dashes; what a rank writes meanwhile can stand on the same line."""
 REMARKS: Final = ("[", "INFO: ", "srun: cluster configuration lacks support for cpu binding")
 """What lines begin with that explain no failure: Open MPI's trace of a crash, Apptainer's and srun's notices."""
 SAID_OF_ANY_FAILURE: Final = (
@@ -123,17 +124,33 @@ EXIT_CODE_OF_TASK: Final = "Exited with exit code"
 def last_words(stderr: str) -> str:
     """Return why a job failed: its own last line, else mpirun's most specific message; "" if nothing explains it.
 
-    srun's first error comes before that line, unless it only reports an exit code. mpirun encloses its messages in two
-    rules each, so they alternate with the program's output. Characters that would control a terminal are escaped.
+    srun's first error comes before that line, unless it only reports an exit code. Characters that would control a
+    terminal are escaped.
     """
-    parts = RULE.split(stderr)
-    own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
+    outside, inside = _apart(stderr)
+    own = [line.strip() for part in outside for line in part.splitlines() if line.strip()]
     own = [line for line in own if not line.startswith(REMARKS)]
     if own:
         return printable(_most_telling(own)[:LONGEST])
-    messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]
+    messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in inside]
     telling = [message for message in messages if message and not _is_general(message)]
     return printable(telling[-1].split(". ", 1)[0].rstrip(".")[:LONGEST]) if telling else ""
+
+
+def _apart(stderr: str) -> tuple[list[str], list[str]]:
+    """Return a program's output, and mpirun's messages.
+
+    mpirun encloses each message in two rules, so they alternate. Where a rule is missing, as at the beginning of a
+    tail, a message is known by what it says.
+    """
+    outside: list[str] = []
+    inside: list[str] = []
+    within = False
+    for part in RULE.split(stderr):
+        within = within or _is_general(" ".join(part.split()))
+        (inside if within else outside).append(part)
+        within = not within
+    return outside, inside
 
 
 def _most_telling(lines: Sequence[str]) -> str:
