@@ -1,4 +1,4 @@
-"""Draw the figure of a claim as inline SVG, with what the claim says behind it; say the same in words. Pure."""
+"""Draw the figure of a claim as inline SVG, with what the claim says behind it. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from tare.claims.model import Contrast, Region
+from tare.claims.model import Region
+from tare.claims.wording import bound_text, words
 from tare.model import Estimate
-from tare.report import units
 from tare.report.plots.bars import WIDTH, Scale
 
 BAND: Final = 17.0
@@ -50,22 +50,6 @@ def drawing(estimate: Estimate, region: Region, *, counts: bool) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - numbers, fixed text, and a text that is escaped
 
 
-def words(region: Region, *, counts: bool) -> str:
-    """Return a region in words, as `above 2 %` or `between −2 % and 2 %`."""
-    if region.low is not None and region.high is not None:
-        return f"between {bound_text(region.low, counts=counts)} and {bound_text(region.high, counts=counts)}"
-    if region.low is not None:
-        return f"above {bound_text(region.low, counts=counts)}"
-    return "any figure" if region.high is None else f"below {bound_text(region.high, counts=counts)}"
-
-
-def bound_text(bound: float, *, counts: bool) -> str:
-    """Return a bound of a region, as `+2 %` or `100`."""
-    if counts:
-        return f"{bound:.4g}".replace("-", units.MINUS)
-    return "0 %" if bound == 0 else units.keep_together(units.percent(bound))
-
-
 def position(estimate: Estimate, region: Region) -> str:
     """Say where the interval of a figure lies, seen from a region."""
     low, high = _ends(region)
@@ -74,20 +58,6 @@ def position(estimate: Estimate, region: Region) -> str:
     if estimate.high < low or high < estimate.low:
         return "the whole interval is outside"
     return "the interval is partly inside"
-
-
-def contrast_words(contrast: Contrast) -> str:
-    """Return which cells a contrast compares, as `docker+overlay against bare`."""
-    names = [place.environment for place, _ in contrast.places]
-    if len(set(names)) < len(names):
-        names = [str(place) for place, _ in contrast.places]
-    first = [name for name, (_, power) in zip(names, contrast.places, strict=True) if power > 0]
-    second = [name for name, (_, power) in zip(names, contrast.places, strict=True) if power < 0]
-    if contrast.counts:
-        return " less ".join([" plus ".join(first), *second])
-    if len(first) == len(second) == 2:
-        return f"{first[0]} against {second[0]}, over {second[1]} against {first[1]}"
-    return " against ".join(part for part in (" times ".join(first), " times ".join(second)) if part)
 
 
 def _ends(region: Region) -> tuple[float, float]:

@@ -9,9 +9,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from tare.claims.drawing import contrast_words, drawing, words
-from tare.claims.model import Claim, Comparing, Contrast, Here, Judged, Needs, Paper, Running, Test, Verdict
+from tare.claims.drawing import drawing
+from tare.claims.model import Here, Judged, Needs, Paper, Test, Verdict
 from tare.claims.shown import counts_of, figure_text
+from tare.claims.wording import contrast_words, tested, words
 from tare.model.text import printable
 from tare.report import embed, units
 from tare.report.jinja import templates
@@ -160,26 +161,6 @@ def _row(each: Judged, paper: Paper) -> Row:
         decides=printable(decides(each)),
         changed=printable(claim.changed),
     )
-
-
-def tested(claim: Claim) -> str:
-    """Say for which results a claim holds, "" if no study tests it."""
-    testing = claim.by.testing if isinstance(claim.by, Test) else None
-    if isinstance(testing, Comparing):
-        return "; ".join(
-            f"{contrast_words(contrast)}: {words(region, counts=contrast.counts)}"
-            for contrast, region in testing.contrasts
-            if isinstance(contrast, Contrast) and not contrast.absolute and not region.beyond
-        )
-    if isinstance(testing, Running):
-        parts = (
-            f"all launches of {', '.join(map(str, testing.places))} complete" if testing.places else "",
-            f"all of {', '.join(map(str, testing.failing))} fail" if testing.failing else "",
-            f"for a reason with {testing.saying!r}" if testing.saying and testing.failing else "",
-            f"contradicted by a reason with {testing.saying!r}" if testing.saying and not testing.failing else "",
-        )
-        return ", ".join(part for part in parts if part)
-    return ""
 
 
 def decides(each: Judged) -> str:

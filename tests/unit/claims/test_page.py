@@ -9,9 +9,10 @@ import pytest
 
 from factory_claims import judged_paper
 from tare.claims import Paper, Verdict, judge, read_paper
-from tare.claims.drawing import contrast_words, drawing, position, words
+from tare.claims.drawing import drawing, position
 from tare.claims.model import Contrast, Place, Region
 from tare.claims.page import claims_page
+from tare.claims.wording import contrast_words, words
 from tare.model import Estimate
 from tare.report.plots.bars import WIDTH
 
