@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Write what results say of a paper's claims into docs/papers.md: `tools/papers_page.py 003 004`.
+"""Write what results say of a paper's claims into docs/papers.md: `tools/papers_page.py 003 004`, or `--texts 003`.
 
 Results are those of `make papers-003`, in results/papers/003/STUDY; all of its studies must be there. The section of a
 paper stands between its markers: when and where it was run, its studies with their rounds and launches, the verdicts,
-the claims. The claims of a paper are judged together (Holm), as `make papers-003` judges them.
+the claims. The claims of a paper are judged together (Holm), as `make papers-003` judges them. With `--texts` no
+results are read: what the file of claims says is written again, and verdicts and figures stay.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from papers import studies_for  # noqa: E402 - found through the line above
 
 from tare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
 from tare.claims.model import Here  # noqa: E402 - found through the line above
-from tare.claims.shown import markdown  # noqa: E402 - found through the line above
+from tare.claims.shown import markdown, stated_cells  # noqa: E402 - found through the line above
 from tare.cli.afterwards.claims_command import measured_in  # noqa: E402 - found through the line above
 from tare.model import Completed  # noqa: E402 - found through the line above
 from tare.store.writer import read_only  # noqa: E402 - found through the line above
@@ -31,7 +32,9 @@ from tare.summary.select import select  # noqa: E402 - found through the line ab
 
 PAGE: Final = REPOSITORY / "docs" / "papers.md"
 RESULTS: Final = REPOSITORY / "results" / "papers"
-DECIDED: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
+TEXTS: Final = "--texts"
+JUDGED: Final = 3
+"""The last cells of a row are of results: verdict, measured, why."""
 
 
 def markers(name: str) -> tuple[str, str]:
@@ -97,16 +100,30 @@ def counted(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     yield ""
 
 
-def main(names: Sequence[str]) -> int:
+def with_texts(name: str, section: str) -> str:
+    """Return the section of a paper with what its file of claims says in each row, and the verdicts that it had."""
+    claims = read_paper(REPOSITORY / "claims" / f"{name}.yaml").claims
+    lines = []
+    for line in section.splitlines():
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if line.startswith("| ") and cells[0] in claims:
+            line = f"| {' | '.join((*stated_cells(claims[cells[0]]), *cells[-JUDGED:]))} |"  # noqa: PLW2901
+        lines.append(line)
+    return "\n".join(lines).strip() + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
     """Write the sections and return the exit code."""
     text = PAGE.read_text()
+    names = [each for each in arguments if each != TEXTS]
     for name in names:
         begin, end = markers(name)
         if text.count(begin) != 1 or text.count(end) != 1:
             print(f"{PAGE.name} has no place for papers/{name}: {begin.strip()} ... {end.strip()}", file=sys.stderr)
             return 1
         head, rest = text.split(begin)
-        text = f"{head}{begin}\n{section(name)}\n{end}{rest.split(end)[1]}"
+        old, after = rest.split(end)
+        text = f"{head}{begin}\n{with_texts(name, old) if TEXTS in arguments else section(name)}\n{end}{after}"
     PAGE.write_text(text)
     return 0
 

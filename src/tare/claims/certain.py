@@ -101,16 +101,26 @@ def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) ->
             why = f"no launch has {label} of {place}" + ("" if against is None else f" and of {against}")
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
         inside = sum(_is_in(value, region) for value in values)
-        range_ = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(values), max(values))))
-        than = "" if against is None else f" more than {against}"
-        said = f"{place} has {range_} {label}{than}"
+        said = _said(place, against, values, label)
         if inside == 0:
-            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{said}, in all {len(values)} comparisons")
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=said)
         shown.append((inside / len(values), said))
     share, said = min(shown)
     if share < 1.0:
         return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{said}: launches differ")
     return Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(said for _, said in shown))
+
+
+def _said(place: Place, against: Place | None, values: Sequence[float], label: str) -> str:
+    """Say how many of something launches have, or how many more or less than those of another cell."""
+    lowest, highest = min(values), max(values)
+    fewer = against is not None and highest < 0
+    if fewer:
+        lowest, highest = -highest, -lowest
+    range_ = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (lowest, highest)))
+    than = "" if against is None else f" {'less' if fewer else 'more'} than {against}"
+    times = f", in each of {len(values)} comparisons" if against is not None and len(values) > 1 else ""
+    return f"{place} has {range_} {label}{than}{times}"
 
 
 def _is_in(value: float, region: Region) -> bool:

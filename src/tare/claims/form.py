@@ -23,7 +23,7 @@ class TextForm(Checked):
 
 
 class NeedsForm(Checked):
-    """What would decide a claim, and the study that does it where that is."""
+    """What would decide a claim, and the study that tests it on a machine with that."""
 
     what: Word
     study: str = ""

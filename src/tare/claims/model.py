@@ -59,7 +59,8 @@ class Place:
     study: str = ""
 
     def __str__(self) -> str:
-        parts = (self.metric, self.workload, self.environment, self.placement)
+        metric = f"{self.metric}cost" if self.metric.endswith(":") else self.metric
+        parts = (metric, self.workload, self.environment, self.placement)
         return " / ".join(part for part in parts if part)
 
 
@@ -188,7 +189,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """A claim that is not decided here: what would decide it, and the study that does it where that is."""
+    """A claim that is not decided here: what would decide it, and the study that tests it on a machine with that."""
 
     what: str
     study: str = ""

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from tare.claims.drawing import drawing
 from tare.claims.model import Here, Judged, Needs, Paper, Test, Verdict
 from tare.claims.shown import counts_of, figure_text
-from tare.claims.wording import contrast_words, tested, words
+from tare.claims.wording import contrast_words, holds_if, words
 from tare.model.text import printable
 from tare.report import embed, units
 from tare.report.jinja import templates
@@ -157,7 +157,7 @@ def _row(each: Judged, paper: Paper) -> Row:
         picture=drawing(estimate, region, counts=each.counts) if drawn and estimate and region else Markup(),
         p="" if each.p_holm is None else units.p_value(each.p_holm),
         why="" if isinstance(claim.by, Needs) else printable(each.why),
-        tested=printable(tested(claim)),
+        tested=printable(holds_if(claim)),
         decides=printable(decides(each)),
         changed=printable(claim.changed),
     )
@@ -169,7 +169,7 @@ def decides(each: Judged) -> str:
     if each.verdict in DECIDED:
         return ""
     if isinstance(by, Needs):
-        return f"{by.what}; study {by.study} does it where that is" if by.study else by.what
+        return f"{by.what}; study {by.study} tests it on a machine that has this" if by.study else by.what
     if not isinstance(by, Test):
         return ""
     if not each.results:

@@ -10,7 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
-from tare.claims.model import Judged, Paper, Verdict
+from tare.claims.model import Claim, Judged, Paper, Verdict
+from tare.claims.wording import contrast_words, holds_if
 from tare.model import Estimate
 from tare.model.text import printable
 from tare.report import units
@@ -21,6 +22,8 @@ STYLES: Final[Mapping[Verdict, str]] = {
     Verdict.UNDECIDED: "yellow",
     Verdict.UNTESTABLE: "dim",
 }
+MOST: Final = 3
+"""As many comparisons of a claim are listed in a table."""
 
 
 class ClaimsReport:
@@ -54,18 +57,27 @@ def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     yield ""
     yield f"Unless a line says otherwise: {paper.conditions}"
     yield ""
-    yield "| claim | place | it says | conditions | verdict | here | why |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| claim | place | it says | conditions | holds here if | verdict | measured | why |"
+    yield "|---|---|---|---|---|---|---|---|"
     for each in judged:
-        number, place, says, verdict, figure, why = map(cell_text, _cells(each))
-        yield f"| {number} | {place} | {says} | {cell_text(each.claim.conditions)} | {verdict} | {figure} | {why} |"
+        *_, verdict, figure, why = map(cell_text, _cells(each))
+        yield f"| {' | '.join(stated_cells(each.claim))} | {verdict} | {figure} | {why} |"
     yield ""
     yield counts_of(judged)
+
+
+def stated_cells(claim: Claim) -> tuple[str, ...]:
+    """Return the cells of a row that the file of claims has: number, place, statement, conditions, what is tested."""
+    note = f"{claim.note[:1].upper()}{claim.note[1:]}"
+    asked = holds_if(claim, most=MOST)
+    holds = f"{asked}. {note}" if asked and note else asked
+    return tuple(map(cell_text, (claim.number, claim.place, claim.says, claim.conditions, holds)))
 
 
 def _cells(each: Judged) -> tuple[str, ...]:
     """Return the parts of a row: number, place, statement, verdict, our figure, why."""
     figure = "" if each.estimate is None else figure_text(each.estimate, counts=each.counts)
+    figure = f"{contrast_words(each.contrast)}: {figure}" if each.contrast is not None else figure
     sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
     changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
     ran = f" ({each.conditions})" if each.conditions else ""

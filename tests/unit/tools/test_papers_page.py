@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tare.claims import read_paper
-from tare.claims.shown import cell_text
+from tare.claims.shown import stated_cells
 
 ROOT = Path(__file__).parents[3]
 sys.path.append(str(ROOT / "tools"))
@@ -29,9 +29,26 @@ def test_the_table_of_a_paper_has_its_claims(name: str) -> None:
     if f"Not run whole yet: `make papers-{name}`." in section:
         return
     claims = read_paper(ROOT / "claims" / f"{name}.yaml").claims
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith(f"| {name}-")]
-    listed = {cells[0].removeprefix("| "): cells[2] for cells in rows}
-    assert listed == {number: cell_text(claim.says) for number, claim in claims.items()}, f"tools/papers_page.py {name}"
+    rows = [
+        line.removeprefix("| ").split(" | ")[: -page.JUDGED]
+        for line in section.splitlines() if line.startswith(f"| {name}-")
+    ]  # fmt: skip
+    assert rows == [list(stated_cells(claim)) for claim in claims.values()], f"tools/papers_page.py --texts {name}"
+
+
+def test_texts_are_written_again_and_verdicts_stay() -> None:
+    claim = next(iter(read_paper(ROOT / "claims" / "001.yaml").claims.values()))
+    old = f"head\n| {claim.number} | a | b \\| c |  | d | reproduced |  | 3 launches |\nend"
+    head, row, end = page.with_texts("001", old).splitlines()
+    assert (head, end) == ("head", "end")
+    assert row == f"| {' | '.join(stated_cells(claim))} | reproduced |  | 3 launches |"
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_the_studies_of_a_paper_are_listed(name: str) -> None:
+    row = next(line for line in page.PAGE.read_text().splitlines() if line.startswith(f"| papers/{name} ("))
+    links = {study: f"[`studies/{study}.yaml`](../studies/{study}.yaml)" for study in page.studies_for(name)}
+    assert [study for study, link in links.items() if link not in row] == []
 
 
 def test_a_study_without_results_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
