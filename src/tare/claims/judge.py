@@ -52,7 +52,7 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
     if isinstance(by, Text):
         return Judged(claim=claim, verdict=by.verdict, why=f"by its own words: {by.because}")
     if isinstance(by, Needs):
-        study = f"; study {by.study} tests it on a machine that has this" if by.study else ""
+        study = f"; study {by.study} tests it then" if by.study else ""
         return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"needs {by.what}{study}")
     for name in studies_of(by):
         if name not in results:

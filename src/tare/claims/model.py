@@ -58,9 +58,13 @@ class Place:
     metric: str = ""
     study: str = ""
 
+    @property
+    def what(self) -> str:
+        """Return its metric in words: the variation of a cell's only cost is `variation:cost`."""
+        return f"{self.metric}cost" if self.metric.endswith(":") else self.metric
+
     def __str__(self) -> str:
-        metric = f"{self.metric}cost" if self.metric.endswith(":") else self.metric
-        parts = (metric, self.workload, self.environment, self.placement)
+        parts = (self.what, self.workload, self.environment, self.placement)
         return " / ".join(part for part in parts if part)
 
 

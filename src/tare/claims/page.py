@@ -169,7 +169,7 @@ def decides(each: Judged) -> str:
     if each.verdict in DECIDED:
         return ""
     if isinstance(by, Needs):
-        return f"{by.what}; study {by.study} tests it on a machine that has this" if by.study else by.what
+        return f"{by.what}; study {by.study} tests it then" if by.study else by.what
     if not isinstance(by, Test):
         return ""
     if not each.results:

@@ -94,7 +94,7 @@ def _name(contrast: Contrast | Slope) -> str:
 
 def _where(place: Place) -> str:
     """Return the column and the workload of a place, as ` (latency / osu)`."""
-    given = [part for part in (place.metric, place.workload, place.placement) if part]
+    given = [part for part in (place.what, place.workload, place.placement) if part]
     return f" ({' / '.join(given)})" if given else ""
 
 

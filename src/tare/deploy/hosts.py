@@ -13,7 +13,8 @@ from tare.counters import monitor
 from tare.launch import Entry, Host
 from tare.launch.job import Inside
 from tare.launch.srun import entered_by_ranks
-from tare.model import Environment, Launching, Placement
+from tare.model import Environment, Launching, Placement, RankOrder
+from tare.model.placement import host_and_local_rank
 from tare.node import Endpoint
 from tare.node_service import NodeService
 from tare.node_service.local import LocalNode, watch_of
@@ -35,6 +36,7 @@ class Deployed:
     ssh: Path | None = None
     launcher: str = ""
     inside: Inside | None = None
+    rank_order: RankOrder = RankOrder.BLOCK
 
     @property
     def subnet(self) -> str:
@@ -73,9 +75,10 @@ class Deployed:
             return tuple(started_by_scheduler(side, ranks) for side in self.sides)
         return tuple(host_of(side, ranks) for side in self.sides)
 
-    def side_of(self, rank: int, ranks: int) -> Side:
-        """Return the host of a rank of a job with so many ranks, the same number on each host."""
-        return self.sides[min(rank * len(self.sides) // max(1, ranks), len(self.sides) - 1)]
+    def place_of(self, rank: int, ranks: int) -> tuple[Side, int]:
+        """Return a rank's host, and its number there, in a job with so many ranks, the same number on each host."""
+        host, local = host_and_local_rank(rank, ranks=ranks, hosts=len(self.sides), order=self.rank_order)
+        return self.sides[host], local
 
     def limits(self) -> tuple[tuple[str, ...], ...]:
         """Return the limits of the containers of each host (`tare.node.limits.stated`)."""

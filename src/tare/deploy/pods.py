@@ -49,7 +49,10 @@ def deployed(
             stack.enter_context(ssh.prepared(keys))
         if environment.link.mtu:
             stack.enter_context(site.carries(nic, environment.link.mtu))
-        up = Deployed(environment=environment, name=order.study, nodes=nodes, sides=(), ssh=keys)
+        up = Deployed(
+            environment=environment, name=order.study, nodes=nodes, sides=(), ssh=keys,
+            rank_order=order.placement.rank_order,
+        )  # fmt: skip
         _leave_at_the_end(stack, up, Phase.PREPARED)
         on_each(nodes, lambda node: node.prepare(order))
         _leave_at_the_end(stack, up, Phase.SHARED)

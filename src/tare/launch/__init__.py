@@ -17,8 +17,10 @@ PADDING: Final = "TARE_PADDING"
 """The variable whose length varies from trial to trial: the size of the environment shifts stacks, and timings with
 them (Mytkowicz et al., ASPLOS'09)."""
 
+RANK_OF_HOST: Final = "${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}"
+RANK_OF_JOB: Final = "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMI_ID}}"
 BIND_SCRIPT: Final = (
-    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}; "
+    f"rank={RANK_OF_HOST}; "
     ": ${rank:?no MPI told the local rank}; "
     'all=${TARE_BIND:-$1}; shift; [ "$all" ] || exec "$@"; '
     'cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
@@ -185,8 +187,14 @@ def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[s
     return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", core_lists(cores), *program)
 
 
+def bound_by_rank(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[str, ...]:
+    """Return a program that binds each rank of a job; `cores` is in order of ranks, so it is the same on all hosts."""
+    script = BIND_SCRIPT.replace(RANK_OF_HOST, RANK_OF_JOB)
+    return ("/bin/sh", "-c", script, "tare-bind", core_lists(cores), *program)
+
+
 def core_lists(cores: Sequence[tuple[int, ...]]) -> str:
-    """Return the cores of all local ranks in the form that the script reads."""
+    """Return the cores of ranks in the form that the script reads."""
     return " ".join(",".join(map(str, of_rank)) for of_rank in cores)
 
 

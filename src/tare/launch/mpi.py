@@ -9,6 +9,7 @@ from pathlib import Path
 from tare.launch import Launch
 from tare.launch.job import Job, JobHost
 from tare.launch.ways import Way
+from tare.model import RankOrder
 
 __all__ = ["Mpi"]
 
@@ -16,12 +17,14 @@ __all__ = ["Mpi"]
 class Mpi(ABC):
     """An MPI: a plug-in sets the names below and turns hosts and networks into the launcher's argv in `launch`.
 
-    `inside` is the launcher program in an image with this MPI, `title` its name in sentences.
+    `inside` is the launcher program in an image with this MPI, `title` its name in sentences, `rank_orders` how its
+    launcher can give ranks to hosts.
     """
 
     name: str
     inside: str
     title: str
+    rank_orders: tuple[RankOrder, ...] = (RankOrder.BLOCK,)
 
     @property
     def family(self) -> str:

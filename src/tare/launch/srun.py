@@ -38,7 +38,7 @@ def launch_by_srun(job: Job, members: Sequence[JobHost], *, program: str, pmi: s
         f"--ntasks={ranks}",
         f"--ntasks-per-node={hosts[0].ranks}",
         f"--nodelist={','.join(host.alias for host in hosts)}",
-        "--distribution=block",
+        f"--distribution={job.placement.rank_order}",
         *_binding(job.placement),
         f"--mpi={pmi}",
         "--input=none",

@@ -40,6 +40,13 @@ class MapBy(StrEnum):
     HWTHREAD = "hwthread"
 
 
+class RankOrder(StrEnum):
+    """Which node each rank is on: `block` fills one node after the other, `cyclic` gives ranks to the nodes in turn."""
+
+    BLOCK = "block"
+    CYCLIC = "cyclic"
+
+
 class Launching(StrEnum):
     """How the MPI's daemons are started on the hosts of a job, and its ranks in their containers.
 

@@ -1,6 +1,6 @@
 """Map ranks to nodes, containers and cores. Pure: decides, binds nothing.
 
-Mapping to containers is by block: rank r is on node r // ranks_per_node, and on its node in container
+Rank r is on node r // ranks_per_node, or with `RankOrder.CYCLIC` on node r % nodes. On its node it is in container
 local_rank // (ranks_per_node / containers_per_node), so that neighbours in rank are neighbours in the machine. With
 `Binding.DISJOINT` each rank owns `threads_per_rank` cores that no other rank of its node has (METHOD.md section 2:
 two containers that both start at core 0 make a compute-bound program 26 times slower). A core is allocated with all of
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.model import Binding, MapBy, Placement
+from tare.model import Binding, MapBy, Placement, RankOrder
 from tare.model.text import bytes_label
 from tare.model.topology import HardwareThread, NodeCores, Topology
 
@@ -72,7 +72,7 @@ def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
                 local_rank = len(slots) - number * placement.ranks_per_node
                 slots.append(
                     Slot(
-                        rank=len(slots),
+                        rank=rank_at(number, local_rank, placement),
                         node=number,
                         container=container,
                         local_rank=local_rank,
@@ -80,7 +80,22 @@ def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
                         container_cores=container_cores,
                     )
                 )
-    return tuple(slots)
+    return tuple(sorted(slots, key=lambda slot: slot.rank))
+
+
+def rank_at(node: int, local_rank: int, placement: Placement) -> int:
+    """Return which rank a node's rank of a local number is."""
+    if placement.rank_order is RankOrder.CYCLIC:
+        return local_rank * placement.nodes + node
+    return node * placement.ranks_per_node + local_rank
+
+
+def host_and_local_rank(rank: int, *, ranks: int, hosts: int, order: RankOrder) -> tuple[int, int]:
+    """Return the number of a rank's host, and of the rank on it, in a job with the same number of ranks on each."""
+    if order is RankOrder.CYCLIC:
+        return rank % hosts, rank // hosts
+    each = max(1, ranks // hosts)
+    return min(rank // each, hosts - 1), rank % each
 
 
 def check_shape(placement: Placement) -> None:

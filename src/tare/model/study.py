@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from tare.model.choices import Binding, Caches, Control, Launching, MapBy, Role, Share, Sides, Tracking
+from tare.model.choices import Binding, Caches, Control, Launching, MapBy, RankOrder, Role, Share, Sides, Tracking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Placement:
     threads_per_rank: int = 1
     oversubscribe: bool = False
     map_by: MapBy = MapBy.CORE
+    rank_order: RankOrder = RankOrder.BLOCK
     memory_per_container: int = 0
     cpus_per_container: float = 0.0
     cpu_weight: int = 0
@@ -76,6 +77,7 @@ class PlacementChange:
     share: Share | None = None
     binding: Binding | None = None
     map_by: MapBy | None = None
+    rank_order: RankOrder | None = None
     memory_per_container: int | None = None
     cpus_per_container: float | None = None
     cpu_weight: int | None = None

@@ -11,6 +11,7 @@ from tare.launch import Context, Launch
 from tare.launch.job import Job
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way
+from tare.model import RankOrder
 from tare.networks.fake import FACTORS
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"
@@ -25,16 +26,19 @@ class FakeMpi(Mpi):
     title = "the fake MPI"
     ways = WAYS
     is_fake = True
+    rank_orders = tuple(RankOrder)
 
     def version(self) -> str:
         return "fake 1"
 
     def launch(self, job: Job) -> Launch:
+        order = job.placement.rank_order
         launcher = (
             plain_python(), "-IS", str(PROGRAM),
             "--factor", f"{FACTORS.get(job.wiring.data_subnet, 1.0):g}",
             "--hosts", ",".join(host.name for host in job.hosts),
             "--ranks-per-node", str(job.placement.ranks_per_node),
+            *(("--rank-order", order) if order is not RankOrder.BLOCK else ()),
         )  # fmt: skip
         context = Context(hosts=job.hosts, program=job.members[0].program)
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=(context,))

@@ -109,6 +109,7 @@ def main() -> int:
     parser.add_argument("--factor", type=float, required=True)
     parser.add_argument("--hosts", required=True)
     parser.add_argument("--ranks-per-node", type=int, required=True)
+    parser.add_argument("--rank-order", default="block")
     parser.add_argument("program")
     parser.add_argument("specs", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -125,7 +126,7 @@ def main() -> int:
     ranks = len(hosts) * options.ranks_per_node
     say({"type": "start", "protocol": 1, "ranks": ranks, "mpi_library": "fake MPI 1", "init_s": 0.001})
     for rank in range(ranks):
-        node = rank // options.ranks_per_node
+        node = rank % len(hosts) if options.rank_order == "cyclic" else rank // options.ranks_per_node
         say(rank_record(rank, hosts[node], node))
     dice = random.Random(f"{len(os.environ.get('TARE_PADDING', ''))} {options.factor}")
     if "/tare-" not in options.program:

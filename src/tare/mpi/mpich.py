@@ -15,7 +15,7 @@ from tare.launch import PADDING, Context, Host, Launch
 from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
-from tare.model import Binding, Placement
+from tare.model import Binding, Placement, RankOrder
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
 UNNAMED: Final = ("mpiexec", "mpirun")
@@ -45,6 +45,7 @@ class Mpich(Mpi):
     inside = "mpirun"
     title = TITLE
     ways = WAYS
+    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         program = self._program()
@@ -109,8 +110,11 @@ def for_srun(way: Way, job: Job) -> tuple[JobHost, ...]:
 
 
 def hydra(program: str, job: Job, way: Way) -> Launch:
-    """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice."""
-    pinned = variables_of(way, job)
+    """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice.
+
+    Hydra begins again at the first host when all have as many ranks as their number says.
+    """
+    pinned, in_turn = variables_of(way, job), job.placement.rank_order is RankOrder.CYCLIC
     parts = group_contexts(with_devices(way, job.members))
     launcher = (
         program,
@@ -120,7 +124,7 @@ def hydra(program: str, job: Job, way: Way) -> Launch:
         "-disable-hostname-propagation",
         *_pmi(job.hosts),
         *_binding(job.placement),
-        "-hosts", ",".join(f"{host.name}:{host.ranks}" for host in job.hosts),
+        "-hosts", ",".join(f"{host.name}:{1 if in_turn else host.ranks}" for host in job.hosts),
         "-genvlist", PADDING,
         *(token for name, value in pinned.items() for token in ("-genv", name, value)),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from tare.launch import Launch
 from tare.launch.job import Job, JobHost
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
+from tare.model import RankOrder
 from tare.mpi.mpich import for_srun, hydra
 
 TITLE: Final = "MPICH 5"
@@ -48,6 +49,7 @@ class Mpich5(Mpi):
     inside = str(wheels.program("mpich5", "mpiexec"))
     title = TITLE
     ways = WAYS
+    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         return wheels.probe(self.name)

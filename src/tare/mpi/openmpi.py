@@ -15,7 +15,7 @@ from tare.launch import PADDING, Context, Launch
 from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
-from tare.model import Binding, Placement
+from tare.model import Binding, Placement, RankOrder
 
 PROGRAMS: Final = ("mpirun.openmpi", "mpirun")
 NEWEST: Final = 4
@@ -95,6 +95,7 @@ class OpenMpi(Mpi):
     inside = "mpirun"
     title = TITLE
     ways = WAYS
+    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         program = self._program()
@@ -133,7 +134,7 @@ class OpenMpi(Mpi):
             *mca("oob_tcp_if_include", job.wiring.control_subnet),
             *point_to_point(job),
             *binding(job.placement),
-            "--map-by", "slot",
+            *mapping(job.placement),
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
@@ -222,6 +223,11 @@ def binding(placement: Placement) -> tuple[str, ...]:
     node on core 0 of the machine.
     """
     return () if placement.binding is Binding.MPI_DEFAULT else ("--bind-to", "none")
+
+
+def mapping(placement: Placement) -> tuple[str, ...]:
+    """Return the option that fills one host after the other, or gives ranks to the hosts in turn."""
+    return ("--map-by", "node" if placement.rank_order is RankOrder.CYCLIC else "slot")
 
 
 def mca(name: str, value: str) -> tuple[str, str, str]:

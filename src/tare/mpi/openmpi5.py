@@ -18,6 +18,7 @@ from tare.launch import Launch
 from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
+from tare.model import RankOrder
 from tare.mpi.openmpi import (
     ASKS_BTL,
     NEWEST,
@@ -29,6 +30,7 @@ from tare.mpi.openmpi import (
     binding,
     components,
     context_arguments,
+    mapping,
     missing_part,
     point_to_point,
     with_parameters,
@@ -73,6 +75,7 @@ class OpenMpi5(Mpi):
     inside = str(wheels.program("openmpi5", "mpirun"))
     title = TITLE
     ways = WAYS
+    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         program = self._program()
@@ -108,7 +111,7 @@ class OpenMpi5(Mpi):
             *("--pmixmca", "gds", "hash"),
             *point_to_point(job, WAYS, TITLE),
             *binding(job.placement),
-            "--map-by", "slot",
+            *mapping(job.placement),
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))

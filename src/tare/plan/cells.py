@@ -21,6 +21,7 @@ from tare.model import (
     Launching,
     Placement,
     Plan,
+    RankOrder,
     Role,
     Share,
     Sides,
@@ -110,6 +111,8 @@ def placement_name(placement: Placement) -> str:
         parts.append("bound by the MPI" if placement.binding is Binding.MPI_DEFAULT else str(placement.binding))
     if placement.map_by is not usual.map_by:
         parts.append(f"by {placement.map_by}")
+    if placement.rank_order is not usual.rank_order:
+        parts.append(f"ranks {placement.rank_order}")
     if placement.cpus_per_container:
         parts.append(f"{placement.cpus_per_container:.12g} CPUs a container")
     if placement.memory_per_container:
@@ -134,16 +137,12 @@ def digest(study: Study) -> str:
         del stated[key]
     if not study.thin:
         del stated["thin"]
-    for placement in stated["placements"]:
-        if not placement["cpu_weight"]:
-            del placement["cpu_weight"]
+    for placement in stated["placements"]:  # results from before these keys can be continued
+        _leave_out(placement, cpu_weight=0, rank_order=RankOrder.BLOCK)
     for environment in stated["environments"]:
-        if not environment["daemon"]:  # results from before this key can be continued
-            del environment["daemon"]
-        if not any(value is not None for value in environment["placement"].values()):
-            del environment["placement"]
-        if not environment["link"]["queue"]:
-            del environment["link"]["queue"]
+        _leave_out(environment["placement"], rank_order=None)
+        _leave_out(environment["link"], queue=0)
+        _leave_out(environment, daemon="", placement=dict.fromkeys(environment["placement"]))
     for workload in stated["workloads"]:
         if not workload["commands"]:
             del workload["commands"], workload["undo"]
@@ -151,6 +150,13 @@ def digest(study: Study) -> str:
         del stated["repetition"][key]
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _leave_out(stated: dict[str, Any], **usual: object) -> None:
+    """Remove the keys that have their usual values."""
+    for key, value in usual.items():
+        if stated[key] == value:
+            del stated[key]
 
 
 def available(plan: Plan) -> tuple[Cell, ...]:

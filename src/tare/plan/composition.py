@@ -15,7 +15,7 @@ from tare.host import devices
 from tare.images import MPI_OF
 from tare.images.registry.reference import is_reference
 from tare.launch.ways import way_of
-from tare.model import Control, Environment, LabSpec, Launching, Placement, Sides
+from tare.model import Control, Environment, LabSpec, Launching, Placement, RankOrder, Sides
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
 from tare.networks import NETWORKS, Wiring, find
@@ -53,7 +53,26 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return "the fake runtime starts nothing that could be limited"
     if not runtime.limits_each_container and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot limit each of several containers of a pod: use share: none, or run as root"
-    return _refuse_transport(environment, placement) or _refuse_link(environment)
+    return (
+        _refuse_rank_order(environment, placement)
+        or _refuse_transport(environment, placement)
+        or _refuse_link(environment)
+    )
+
+
+def _refuse_rank_order(environment: Environment, placement: Placement) -> str | None:
+    """Return why ranks cannot be given to an environment's nodes in turn, or None."""
+    mpi, order = MPIS[environment.mpi], placement.rank_order
+    if order is RankOrder.BLOCK:
+        return None
+    if environment.sides is not Sides.BOTH:
+        return f"one side only has its ranks on one node: leave rank_order: {order} out"
+    if pods_per_node(environment, placement) > 1:
+        return f"rank_order: {order} needs one host a node: use share: pod, or one container a node"
+    if environment.launch is not Launching.SRUN and order not in mpi.rank_orders:
+        others = ", ".join(name for name, each in MPIS.items() if order in each.rank_orders and not each.is_fake)
+        return f"{mpi.title} cannot be told rank_order: {order} by tare: use {others}, or launch: srun"
+    return None
 
 
 def _refuse_wiring(environment: Environment) -> str | None:

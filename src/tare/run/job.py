@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
+from tare.errors import RefusedError
 from tare.host.process import Result, run
-from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, core_lists, write_map
+from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.launch.srun import launch_by_srun
-from tare.model import Binding, Cell, Control, Environment, Launching, Placement
+from tare.model import Binding, Cell, Control, Environment, Launching, Placement, RankOrder
 from tare.model.placement import place
 from tare.model.topology import Topology
 from tare.mpi import MPIS
@@ -40,12 +41,15 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     it selected.
     """
     plugin, environment = plugin_of(cell.workload), cell.environment
+    by_rank = cores_by_rank(cell, tuple(side.pod for side in up.sides))
     members = tuple(
         JobHost(
             host=host if host.alias else reached(host, site.reach(side.pod.node), attached=site.allocation is not None),
             program=in_folder(
                 environment.workdir,
-                bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
+                bound_by_rank(plugin.argv(cell.workload, side.prefix), by_rank)
+                if by_rank
+                else bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
             ),
             environment={
                 **(plugin.environment(cell.workload, side.prefix) if preload else {}),
@@ -64,6 +68,11 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
         wiring=replace(wiring_of(site, environment, up), asks=asks),
     )
     launch = launch_of(job, environment)
+    if cell.placement.rank_order is not RankOrder.BLOCK and len(launch.contexts) > 1:
+        raise RefusedError(
+            f"rank_order: {cell.placement.rank_order} is impossible where ranks of hosts get different variables",
+            remedy="leave rank_order out, or use launch: srun",
+        )
     if up.inside is not None:
         each = launch.hosts[0].ranks // (len(up.sides[0].containers) or 1)
         return replace(launch, master=up.inside.entry, wrapper=(up.inside.rank, str(each)))
@@ -142,6 +151,22 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
         return bound(program, ()) if placement.binding is not Binding.MPI_DEFAULT else program
     cores = cores_of_ranks(cell, pod, ranks=ranks)
     return bound(program, cores) if cores else program
+
+
+def cores_by_rank(cell: Cell, pods: Sequence[Pod]) -> tuple[tuple[int, ...], ...]:
+    """Return the cores of each rank of a job whose ranks go to its hosts in turn, in order of ranks; else none.
+
+    With them the command is the same on all hosts, which launchers need for that order. None if no rank is to be bound,
+    or srun starts them: its ranks learn the cores of their host from a variable.
+    """
+    if cell.placement.rank_order is RankOrder.BLOCK or cell.environment.launch is Launching.SRUN:
+        return ()
+    ranks = cell.placement.ranks // len(pods)
+    found = [cores_of_ranks(cell, pod, ranks=ranks) for pod in pods]
+    if not any(found):
+        return ()
+    of_hosts = [own or (pod.node.cores,) * ranks for own, pod in zip(found, pods, strict=True)]
+    return tuple(own[local] for local in range(ranks) for own in of_hosts)
 
 
 def bind_variables(cell: Cell, pod: Pod, *, ranks: int) -> dict[str, str]:

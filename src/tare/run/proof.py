@@ -13,6 +13,7 @@ from typing import Final
 
 from tare.counters.monitor import Unread
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
+from tare.model.placement import host_and_local_rank
 from tare.node import SHARED_ROLES, SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
@@ -41,8 +42,8 @@ def check_places(ranks: Sequence[RankPlace], placement: Placement, *, nodes: Seq
         return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
     placed = []
     for rank in ranks:
-        host = rank.rank * len(nodes) // placement.ranks
-        if not (0 <= host < len(nodes) and rank.host.startswith(f"{nodes[host].boot_id}/")):
+        host, _ = host_and_local_rank(rank.rank, ranks=placement.ranks, hosts=len(nodes), order=placement.rank_order)
+        if not (0 <= rank.rank < placement.ranks and rank.host.startswith(f"{nodes[host].boot_id}/")):
             return f"rank {rank.rank} ran on {rank.hostname}, which is not the node that the placement says"
         placed.append((rank, nodes[host]))
     if placement.oversubscribe or placement.binding is Binding.MPI_DEFAULT:

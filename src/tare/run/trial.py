@@ -100,7 +100,7 @@ def with_ranks(
     found = {place: dict(values) for place, values in counters.items()}
     usage = parsed.usage if parsed else ()
     for rank, own in enumerate(usage):
-        side = up.side_of(rank, len(usage))
+        side, _ = up.place_of(rank, len(usage))
         place = found.setdefault(side.pod.host or side.pod.node.name, {})
         for name, value in own.items():
             if value > 0:
@@ -113,17 +113,17 @@ def compared(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
 
     Limits are as the kernel reports them outside of the containers.
     """
-    sharers = proof.core_sharers([(rank, up.side_of(rank.rank, len(ranks)).pod.node) for rank in ranks])
+    sharers = proof.core_sharers([(rank, up.place_of(rank.rank, len(ranks))[0].pod.node) for rank in ranks])
     nodes = {node.node.name: node.surroundings() for node in up.nodes}
     limits = up.limits()
     answers = []
     each = max(1, len(ranks) // len(up.sides))
     limits_of = dict(zip(map(id, up.sides), limits, strict=False))
     for rank in ranks:
-        side = up.side_of(rank.rank, len(ranks))
+        side, local = up.place_of(rank.rank, len(ranks))
         node = nodes[side.pod.node.name]
         own = limits_of[id(side)]
-        limit = own[min(rank.rank % each * len(own) // each, len(own) - 1)]
+        limit = own[min(local * len(own) // each, len(own) - 1)]
         rights = surroundings.reach(rank.rights, node)
         shared = tuple(name for name, inode in rank.namespaces.items() if node.namespaces.get(name) == inode)
         answers.append(

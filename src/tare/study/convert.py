@@ -149,6 +149,7 @@ def _placement_change(stated: PlacementChangeIn) -> model.PlacementChange:
         share=None if stated.share is None else model.Share(stated.share),
         binding=None if stated.binding is None else model.Binding(stated.binding),
         map_by=None if stated.map_by is None else model.MapBy(stated.map_by),
+        rank_order=None if stated.rank_order is None else model.RankOrder(stated.rank_order),
         memory_per_container=stated.memory_per_container,
         cpus_per_container=stated.cpus_per_container,
         cpu_weight=stated.cpu_weight,
@@ -160,6 +161,7 @@ def _placement_choices(stated: PlacementIn) -> dict[str, object]:
         "share": model.Share(stated.share),
         "binding": model.Binding(stated.binding),
         "map_by": model.MapBy(stated.map_by),
+        "rank_order": model.RankOrder(stated.rank_order),
     }
 
 

@@ -145,6 +145,7 @@ class PlacementChangeIn(Checked):
     share: choice(*model.Share) | None = None  # type: ignore[valid-type]
     binding: choice(*model.Binding) | None = None  # type: ignore[valid-type]
     map_by: choice(*model.MapBy) | None = None  # type: ignore[valid-type]
+    rank_order: choice(*model.RankOrder) | None = None  # type: ignore[valid-type]
     memory_per_container: Memory | None = None
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] | None = None
     cpu_weight: Annotated[int, Field(ge=0, le=10_000)] | None = None
@@ -236,6 +237,9 @@ class PlacementIn(Checked):
     oversubscribe: bool = Field(default=False, description="allow more ranks than cores; no verdict is given then")
     map_by: choice(*model.MapBy) = Field(  # type: ignore[valid-type]
         default="core", description="how ranks are mapped to cores: in order, or to sockets or NUMA nodes in turn"
+    )
+    rank_order: choice(*model.RankOrder) = Field(  # type: ignore[valid-type]
+        default="block", description="block: ranks fill one node after the other; cyclic: they go to the nodes in turn"
     )
     memory_per_container: Memory = Field(default=0, description="memory limit of a container; 0: none")
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] = Field(

@@ -29,27 +29,31 @@ def has_records(stdout: str) -> bool:
 def with_whole_records(stdout: str) -> Iterator[str]:
     """Yield the lines of an output, and a record in parts as one line in the place of its last part.
 
-    Another first part begins the report of another program of the same launch. Raises `PartMissingError` at the first
-    part that is missing before one that is there.
+    Another first part begins the report of another program of the same launch. A part whose number is too high may be an
+    earlier one behind the cut header of a later one, so its copy is waited for. Raises `PartMissingError` if one is
+    missing.
     """
-    record, expected, first = b"", 0, b""
+    record, expected, first, beyond = b"", 0, b"", False
     for line in stdout.splitlines():
         if MARK not in line:
             yield line
             continue
         for number, last, text in _parts(line):
             if number == 0 and text != first:
-                if record:
+                if record or beyond:
                     raise PartMissingError(f"part {expected} of the records is missing: another report begins there")
                 expected, first = 0, text
             if number < expected:
                 continue  # the copy of one that was read
             if number > expected:
-                raise PartMissingError(f"part {expected} of the records is broken by other text, twice")
-            record, expected = record + text, expected + 1
+                beyond = True
+                continue
+            record, expected, beyond = record + text, expected + 1, False
             if last:
                 yield PREFIX + record.decode(errors="replace")
                 record = b""
+    if beyond:
+        raise PartMissingError(f"part {expected} of the records is broken by other text, twice")
     if record:
         raise PartMissingError(f"part {expected} of the records is missing: the output is cut off or broken")
 

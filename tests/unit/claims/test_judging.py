@@ -215,7 +215,7 @@ def test_many_claims_need_more_evidence_each(tmp_path: Path) -> None:
          "no results of study other are given"),
         ("text: {verdict: contradicted, because: 1 is not 2}", {}, Verdict.CONTRADICTED, "by its own words: 1 is"),
         ("needs: {what: an adapter, study: verbs}", {}, Verdict.UNTESTABLE,
-         "needs an adapter; study verbs tests it on a machine that has this"),
+         "needs an adapter; study verbs tests it then"),
     ],
 )  # fmt: skip
 def test_what_decides_nothing_says_what_would(

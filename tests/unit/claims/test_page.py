@@ -51,7 +51,7 @@ def test_each_claim_has_its_verdict_figure_interval_and_conditions(page: str) ->
 
 
 def test_what_is_not_decided_says_what_would_decide_it(page: str) -> None:
-    assert "</span> an adapter; study elsewhere tests it on a machine that has this" in row(page, "900-3")
+    assert "</span> an adapter; study elsewhere tests it then" in row(page, "900-3")
     assert "<svg" not in row(page, "900-3")
     assert "results of studies/not-run.yaml" in row(page, "900-4")
     assert "on 4096 cores or more" in row(page, "900-5")

@@ -49,7 +49,7 @@ def test_verdicts_are_printed_with_figure_conditions_and_counts(
     out = capsys.readouterr().out
     assert "900-1  reproduced" in out
     assert "900-2  contradicted" in out
-    assert "here +20" in out
+    assert "here slow against plain: +20" in " ".join(out.split())
     assert "lab, 2n x 1r" in out
     assert "3 claims: 1 reproduced, 1 contradicted, 0 undecided, 1 untestable here." in out
     assert "\x1b[2J" not in out
@@ -66,7 +66,7 @@ def test_markdown_is_a_table_whose_cells_stay_cells(results: Path, capsys: pytes
     show_claims(Wanted(papers=("claims/900.yaml",), results=(results,), as_markdown=True))
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 900-")]
     assert len(rows) == 3
-    assert all(row.count("|") - row.count("\\|") == 8 for row in rows)
+    assert all(row.count("|") - row.count("\\|") == 9 for row in rows)
 
 
 def test_a_page_is_written_beside_what_is_printed(

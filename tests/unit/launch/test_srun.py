@@ -18,7 +18,7 @@ from tare.host.namespaces import plain_python
 from tare.launch import BIND, Entry, Host, Launch, bound, write_agent, write_map
 from tare.launch import agent as tare_agent
 from tare.launch.srun import UNSET, entered_by_ranks, launch_by_srun
-from tare.model import Binding, Placement
+from tare.model import Binding, Placement, RankOrder
 from tare.mpi import MPIS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "srun"
@@ -43,6 +43,12 @@ def launch_of(name: str, enter: tuple[str, ...], placement: Placement = Placemen
     )
     mpi = MPIS[name]
     return launch_by_srun(job, mpi.for_srun(job), program="srun", pmi=mpi.pmis[0])
+
+
+def test_ranks_go_to_the_nodes_in_turn_if_the_placement_says_so() -> None:
+    launch = launch_of("openmpi", (), Placement(ranks_per_node=2, rank_order=RankOrder.CYCLIC))
+    assert "--distribution=cyclic" in launch.argv(AGENT)
+    assert launch.as_map() == launch_of("openmpi", ()).as_map()
 
 
 @pytest.mark.parametrize("place", ["bare", "container"])

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.errors import RefusedError
-from tare.model import Binding, MapBy, Placement
-from tare.model.placement import Slot, cores_of_container, cores_per_container, cpu_quota, order_by_core, place
+from tare.model import Binding, MapBy, Placement, RankOrder
+from tare.model.placement import (
+    Slot,
+    cores_of_container,
+    cores_per_container,
+    cpu_quota,
+    host_and_local_rank,
+    order_by_core,
+    place,
+)
 from tare.model.topology import HardwareThread, NodeCores, Topology
 
 
@@ -133,6 +141,23 @@ def test_on_every_machine_ranks_are_in_order_on_cpus_of_their_own(case: tuple[Pl
     assert len(used) == len(set(used))
     assert set(used) <= set(node.cores)
     assert all(len(slot.cores) >= placement.threads_per_rank for slot in slots)
+
+
+@given(st.integers(1, 5), st.integers(1, 6))
+def test_ranks_fill_nodes_or_go_to_them_in_turn(nodes: int, each: int) -> None:
+    topology = Topology(nodes=tuple(NodeCores(cores=tuple(range(each)), name=f"n{number}") for number in range(nodes)))
+    filled, in_turn = (
+        place(Placement(nodes=nodes, ranks_per_node=each, rank_order=order), topology) for order in RankOrder
+    )
+    assert [slot.rank for slot in in_turn] == list(range(nodes * each))
+    assert [slot.node for slot in in_turn] == [rank % nodes for rank in range(nodes * each)]
+    assert [slot.node for slot in filled] == [rank // each for rank in range(nodes * each)]
+    places = {(slot.node, slot.local_rank): slot.cores for slot in filled}
+    assert {(slot.node, slot.local_rank): slot.cores for slot in in_turn} == places
+    for order, slots in zip(RankOrder, (filled, in_turn), strict=True):
+        for slot in slots:
+            found = host_and_local_rank(slot.rank, ranks=nodes * each, hosts=nodes, order=order)
+            assert found == (slot.node, slot.local_rank)
 
 
 @given(mapped())

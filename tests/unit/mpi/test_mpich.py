@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from launches import launch_argv, make_job, settings, values
 from tare.images import MPI_OF, RECIPES
 from tare.launch import Entry, Host
 from tare.launch.ways import variables_of
-from tare.model import Placement
+from tare.model import Placement, RankOrder
 from tare.mpi.mpich import WAYS, Mpich
 from tare.study import parse
 
@@ -25,6 +26,13 @@ UCX = """HYDRA build details:
 def test_every_host_is_named_with_its_ranks_and_no_host_by_an_address() -> None:
     argv = launch_argv("mpich", make_job(ranks=2))
     assert values(argv, "-hosts") == ["n0:2,n1:2"]
+    assert values(argv, "-n") == ["4"]
+
+
+def test_hydra_gives_ranks_to_hosts_in_turn_that_have_one_place_each() -> None:
+    job = make_job(ranks=2)
+    argv = launch_argv("mpich", replace(job, placement=replace(job.placement, rank_order=RankOrder.CYCLIC)))
+    assert values(argv, "-hosts") == ["n0:1,n1:1"]
     assert values(argv, "-n") == ["4"]
 
 

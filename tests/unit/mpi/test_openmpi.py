@@ -21,7 +21,7 @@ from tare.containers import held
 from tare.deploy.hosts import Deployed
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
-from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
+from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
 from tare.mpi.openmpi import OpenMpi, point_to_point
 from tare.networks import NETWORKS, Wiring
@@ -101,6 +101,12 @@ def supported() -> list[Case]:
             name="docker+bridge+openmpi, two ranks a node",
             environment=bridge,
             placement=Placement(ranks_per_node=2),
+            cores=2,
+        ),
+        Case(
+            name="docker+bridge+openmpi, ranks in turn",
+            environment=bridge,
+            placement=Placement(ranks_per_node=2, rank_order=RankOrder.CYCLIC),
             cores=2,
         ),
         Case(name="bare+host+openmpi, more cores than ranks", environment=made("e", "bare", "host"), cores=2),
@@ -324,6 +330,15 @@ def test_ranks_that_may_share_cores_yield_and_others_do_not(mpi: str) -> None:
     assert named == {**usual, "mpi_yield_when_idle": "1"}
     variables, usual_variables = (dict(MPIS[mpi].for_srun(job)[0].environment) for job in (crowded, alone))
     assert variables == {**usual_variables, "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
+def test_ranks_fill_hosts_or_go_to_them_in_turn(mpi: str) -> None:
+    job = make_job(ranks=2)
+    in_turn = replace(job, placement=replace(job.placement, rank_order=RankOrder.CYCLIC))
+    assert values(launch_argv(mpi, job), "--map-by") == ["slot"]
+    assert values(launch_argv(mpi, in_turn), "--map-by") == ["node"]
+    assert values(launch_argv(mpi, in_turn), "--host") == ["n0:2,n1:2"]
 
 
 @every_openmpi

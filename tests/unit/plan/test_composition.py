@@ -21,7 +21,7 @@ from tare.containers.client import Client
 from tare.deploy.hosts import Deployed, host_of, subnet_of
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError
-from tare.model import Environment, Launching, Placement, Share, Sides
+from tare.model import Environment, Launching, Placement, RankOrder, Share, Sides
 from tare.networks import Wiring
 from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
 from tare.node.cgroups import Group, Hierarchy
@@ -453,6 +453,27 @@ def test_the_fake_runtime_cannot_be_limited() -> None:
     fake = Environment(name="f", runtime="fake", network="fake", mpi="fake")
     assert composition.refuse(fake, Placement()) is None
     assert "nothing that could be limited" in str(composition.refuse(fake, Placement(memory_per_container=2**30)))
+
+
+@pytest.mark.parametrize(
+    ("environment", "placement", "why"),
+    [
+        (Environment(name="b", runtime="bare", network="host"), Placement(ranks_per_node=2), None),
+        (Environment(name="b", runtime="bare", network="host", mpi="intelmpi"), Placement(ranks_per_node=2),
+         "Intel MPI cannot be told rank_order: cyclic by tare: use openmpi, openmpi5, mpich, mpich5, or launch: srun"),
+        (Environment(name="b", runtime="bare", network="host", mpi="intelmpi", launch=Launching.SRUN),
+         Placement(ranks_per_node=2), None),
+        (Environment(name="b", runtime="docker", network="bridge", sides=Sides.SENDER), Placement(),
+         "one side only has its ranks on one node"),
+        (Environment(name="b", runtime="docker", network="bridge"),
+         Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE), "needs one host a node"),
+    ],
+)  # fmt: skip
+def test_ranks_go_to_the_nodes_in_turn_where_a_launcher_can_do_that(
+    environment: Environment, placement: Placement, why: str | None
+) -> None:
+    reason = composition.refuse(environment, replace(placement, rank_order=RankOrder.CYCLIC))
+    assert reason is None if why is None else why in str(reason)
 
 
 def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare.counters.monitor import Unread
-from tare.model import InterfaceTraffic, Placement, RankPlace
+from tare.model import InterfaceTraffic, Placement, RankOrder, RankPlace
 from tare.model.topology import HardwareThread
 from tare.node import SILENT_ROLE, Node
 from tare.run.proof import (
@@ -81,6 +81,15 @@ def test_a_rank_on_another_node_is_found_and_named(placement: Placement, data: s
     reason = check_places(ranks, placement, nodes=nodes_of(placement))
     assert reason is not None
     assert f"rank {moved.rank} ran on {other.hostname}" in reason
+
+
+def test_ranks_that_go_to_the_nodes_in_turn_are_proven_by_that_order_alone() -> None:
+    filled, in_turn = TWO, replace(TWO, rank_order=RankOrder.CYCLIC)
+    ranks = rank_places(filled)
+    ranks[1], ranks[2] = (replace(ranks[2], rank=1), replace(ranks[1], rank=2))
+    assert check_places(ranks, in_turn, nodes=nodes_of(in_turn)) is None
+    assert "rank 1 ran on n1" in str(check_places(ranks, filled, nodes=nodes_of(filled)))
+    assert "rank 1 ran on n0" in str(check_places(rank_places(filled), in_turn, nodes=nodes_of(in_turn)))
 
 
 def test_a_boot_id_that_only_begins_alike_is_another_node() -> None:

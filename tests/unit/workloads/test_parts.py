@@ -6,7 +6,7 @@ import zlib
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tare.workloads.output import OutputError, records
@@ -56,6 +56,7 @@ def test_parts_become_records_and_other_lines_stay() -> None:
 INTRUDERS = [b"rank 1 of 2\n", b"no line end", b"\n\n", b"@tare-part 1 "]
 
 
+@example(at=len("@tare-part 0 "), text=b"@tare-part 1 ")
 @given(at=st.integers(0, len(WRITTEN)), text=st.sampled_from(INTRUDERS))
 def test_text_in_any_place_breaks_one_of_two_copies_at_most(at: int, text: bytes) -> None:
     output = (WRITTEN[:at] + text + WRITTEN[at:]).decode(errors="replace")
