@@ -54,13 +54,27 @@ def test_ranks_go_to_the_nodes_in_turn(name: str, ran: tuple[Found, str, list[st
     assert second == fourth
     assert first != second
     cores = [rank["cpus"] for rank in trial["ranks"]]
-    assert cores[0] == cores[1], "the first rank of each node has its first core"
-    assert cores[2] == cores[3]
-    assert not set(cores[0]) & set(cores[2])
+    assert cores == [[0], [1], [0], [1]], "each node has one core"
 
 
 def test_nothing_is_left(ran: tuple[Found, str, list[str]]) -> None:
     assert ran[2] == []
+
+
+def test_one_command_for_all_hosts_binds_each_rank_to_its_own_core(tmp_path: Path) -> None:
+    names = ("openmpi", "openmpi in docker", "mpich", "mpich in docker", "openmpi5", "mpich5")
+    listed = ", ".join(f'"{name}": {{{ENVIRONMENTS[name]}}}' for name in names)
+    study = write_study(
+        tmp_path, "bound", f"{{{listed}}}", cluster="{lab: {nodes: 1}}", workloads=ALL_TO_ALL,
+        placements="[{nodes: 1, ranks_per_node: 2, rank_order: cyclic}]",
+    )  # fmt: skip
+    result, _ = watched(study, 200)
+    found = by_environment(tmp_path / "results" / "bound")
+    assert {name: outcome(trial) for name, (trial,) in found.items()} == dict.fromkeys(names, "Completed"), (
+        result.stderr
+    )
+    for name, (trial,) in found.items():
+        assert [rank["cpus"] for rank in trial["ranks"]] == [[0], [1]], name
 
 
 def test_an_mpi_that_cannot_do_it_is_unavailable_with_the_reason(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def has_records(stdout: str) -> bool:
 def with_whole_records(stdout: str) -> Iterator[str]:
     """Yield the lines of an output, and a record in parts as one line in the place of its last part.
 
-    Another first part begins the report of another program of the same launch. A part whose number is too high may be an
-    earlier one behind the cut header of a later one, so its copy is waited for. Raises `PartMissingError` if one is
+    Another first part begins the report of another program of the same launch. A part whose number is too high may be
+    an earlier one behind the cut header of a later one: its copy is waited for. Raises `PartMissingError` if a part is
     missing.
     """
     record, expected, first, beyond = b"", 0, b"", False
@@ -40,7 +40,7 @@ def with_whole_records(stdout: str) -> Iterator[str]:
             continue
         for number, last, text in _parts(line):
             if number == 0 and text != first:
-                if record or beyond:
+                if record or (beyond and expected):
                     raise PartMissingError(f"part {expected} of the records is missing: another report begins there")
                 expected, first = 0, text
             if number < expected:

@@ -50,7 +50,7 @@ def test_verdicts_are_printed_with_figure_conditions_and_counts(
     assert "900-1  reproduced" in out
     assert "900-2  contradicted" in out
     assert "here slow against plain: +20" in " ".join(out.split())
-    assert "lab, 2n x 1r" in out
+    assert "lab, 2n x 1r" in " ".join(out.split())
     assert "3 claims: 1 reproduced, 1 contradicted, 0 undecided, 1 untestable here." in out
     assert "\x1b[2J" not in out
 
