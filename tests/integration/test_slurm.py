@@ -60,6 +60,23 @@ def test_ranks_of_two_nodes_are_on_two_nodes(trials: tuple[Trial, ...]) -> None:
     assert all(names == (["c1", "c2"] if "2n x 1r" in cell else ["c1", "c1"]) for cell, names in hosts.items()), hosts
 
 
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_ranks_go_to_the_nodes_in_turn(cluster: SlurmNodes, launcher: str) -> None:
+    stated = SMALL.replace(
+        "[{nodes: 1, ranks_per_node: 2}, {nodes: 2, ranks_per_node: 1}]",
+        "[{nodes: 2, ranks_per_node: 2, rank_order: cyclic}]",
+    ).replace("latency: {message_bytes: 8, iterations: 500, warmup: 100}", "allreduce: {iterations: 20}")
+    assert "cyclic" in stated
+    assert "allreduce" in stated
+    (cluster.home / "ranks.yaml").write_text(stated)
+    run = f"tare run ranks.yaml --cluster slurm --launcher {launcher} --results ranks-{launcher}"
+    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=200)
+    assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
+    found = read_only(cluster.home / f"ranks-{launcher}").trials
+    assert [type(trial.outcome) for trial in found] == [Completed] * 2, [trial.outcome for trial in found]
+    assert [[place.hostname for place in trial.ranks] for trial in found] == [["c1", "c2", "c1", "c2"]] * 2
+
+
 def test_submitted_rounds_are_of_several_allocations(cluster: SlurmNodes) -> None:
     submit = f"tare submit small.yaml --allocations {ALLOCATIONS} --launcher srun --time 5min --wait"
     ended = cluster.shell(submit, timeout_s=200)
