@@ -60,6 +60,7 @@ def test_ranks_of_two_nodes_are_on_two_nodes(trials: tuple[Trial, ...]) -> None:
     assert all(names == (["c1", "c2"] if "2n x 1r" in cell else ["c1", "c1"]) for cell, names in hosts.items()), hosts
 
 
+@pytest.mark.long  # four ranks that poll on two cores
 @pytest.mark.parametrize("launcher", ["mpirun", "srun"])
 def test_ranks_go_to_the_nodes_in_turn(cluster: SlurmNodes, launcher: str) -> None:
     stated = SMALL.replace(
