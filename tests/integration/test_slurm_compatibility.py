@@ -30,7 +30,11 @@ PMIS = ("pmix", "pmi2")
 PLACES = ("on the nodes", "in Apptainer")
 LIMIT_S = 15
 SRUN = "srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mem=0 --quiet --input=none --kill-on-bad-exit=1"
-SETTINGS = "UCX_TLS=self,sysv,tcp UCX_NET_DEVICES=data0 FI_TCP_IFACE=data0 OMPI_MCA_btl_tcp_if_include=data0"
+SETTINGS = (
+    "UCX_TLS=self,sysv,tcp UCX_NET_DEVICES=data0 OMPI_MCA_btl_tcp_if_include=data0 "
+    "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=data0"
+)
+"""MPICH 5 over libfabric: over UCX, Slurm's pmi2 cuts a request of it in some launches (docs/compatibility.md)."""
 
 Cell = tuple[str, str, str]
 """An MPI, a PMI and a place."""

@@ -100,7 +100,8 @@ def judge(
     if result.timed_out:
         names, _, each = result.at_limit.partition("\n")
         still = f"; still running were {names}" if names else ""
-        reason = f"{NOT_ENDED} of {limit:g} s{still}"
+        cause = "".join(f": {words}" for words in (recognised(result.stderr, hung=True),) if words)
+        reason = f"{NOT_ENDED} of {limit:g} s{still}{cause}"
         return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
     if result.flooded:
         return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None

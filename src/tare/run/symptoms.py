@@ -15,15 +15,19 @@ from tare.model.text import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """A message that identifies a cause: `pattern` is searched in the job's output, `cause` includes the remedy."""
+    """A message that identifies a cause: `pattern` is searched in the job's output, `cause` includes the remedy.
+
+    It `hangs` if the job then does not end; a job that ends writes the message too, and it means nothing.
+    """
 
     name: str
     pattern: re.Pattern[str]
     cause: str
+    hangs: bool = False
 
 
-def _symptom(name: str, pattern: str, cause: str) -> Symptom:
-    return Symptom(name=name, pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), cause=cause)
+def _symptom(name: str, pattern: str, cause: str, *, hangs: bool = False) -> Symptom:
+    return Symptom(name=name, pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), cause=cause, hangs=hangs)
 
 
 LOOKED_AT: Final = 32 << 10
@@ -47,6 +51,14 @@ SYMPTOMS: Final = (
         r"OMPI was not built with SLURM.s PMI support",
         "the ranks' MPI library was not built for the PMI by which srun starts them; remedy: another pmi "
         "(`srun --mpi=list`), or launch: exec",
+    ),
+    _symptom(
+        "request cut by Slurm",
+        r"mpi/pmi2: value not properly terminated in client request",
+        "Slurm's pmi2 cuts requests at 1024 bytes, and MPICH 5 over UCX sends longer ones, after which a rank may "
+        "never leave MPI_Init; remedy: transport: ofi:tcp, whose requests are short, or the MPI's own launcher "
+        "(launch: exec)",
+        hangs=True,
     ),
     _symptom(
         "step limit",
@@ -98,10 +110,10 @@ SYMPTOMS: Final = (
 )
 
 
-def recognised(words: str) -> str:
-    """Return the cause and remedy of the first symptom found in a job's output, or ""."""
+def recognised(words: str, *, hung: bool = False) -> str:
+    """Return the cause and remedy of the first symptom found in the output of a job that failed, or hung, or ""."""
     end = words[-LOOKED_AT:]
-    return next((symptom.cause for symptom in SYMPTOMS if symptom.pattern.search(end)), "")
+    return next((each.cause for each in SYMPTOMS if each.hangs == hung and each.pattern.search(end)), "")
 
 
 LONGEST: Final = 300

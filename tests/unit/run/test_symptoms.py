@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from tare.host.process import Result
+from tare.model import Failed, Workload
+from tare.run.outcome import judge
 from tare.run.symptoms import SYMPTOMS, recognised
 
 VADER_CRASH = """[vm:00001] *** Process received signal ***
@@ -30,6 +35,7 @@ execute.
 """
 SEEN = {
     "no PMI of Slurm": NO_PMI,
+    "request cut by Slurm": "slurmstepd-c2: error: mpi/pmi2: value not properly terminated in client request",
     "step limit": "srun: error: Unable to create step for job 30: Step limit reached for this job",
     "no room": NO_ROOM,
     "equal process numbers": VADER_CRASH,
@@ -58,7 +64,9 @@ def test_every_symptom_has_a_message_that_was_seen() -> None:
 @pytest.mark.parametrize("name", SEEN)
 def test_a_message_tells_its_own_symptom_and_the_remedy(name: str) -> None:
     (symptom,) = [each for each in SYMPTOMS if each.name == name]
-    assert recognised(f"some lines before\n{SEEN[name]}\nand after") == symptom.cause
+    words = f"some lines before\n{SEEN[name]}\nand after"
+    assert recognised(words, hung=symptom.hangs) == symptom.cause
+    assert recognised(words, hung=not symptom.hangs) == ""
     assert "remedy: " in symptom.cause
     assert [each.name for each in SYMPTOMS if each.pattern.search(SEEN[name])] == [name]
 
@@ -76,3 +84,12 @@ def test_a_rank_that_was_ended_before_it_could_say_so_is_told_by_what_ucx_said()
 def test_ranks_without_the_pmi_of_srun_are_not_taken_for_ranks_in_a_network_of_their_own() -> None:
     assert recognised(UNREACHABLE + NO_PMI) == recognised(NO_PMI)
     assert recognised(UNREACHABLE) != recognised(NO_PMI)
+
+
+@pytest.mark.parametrize(("name", "told"), [("request cut by Slurm", True), ("step limit", False)])
+def test_a_launch_at_its_time_limit_tells_of_what_hangs_only(name: str, told: bool) -> None:
+    late = Result(argv=(), status=-15, stdout="", stderr=SEEN[name], elapsed_s=9.0, timed_out=True)
+    launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("app",))))
+    outcome, _ = judge(launch, late, ())  # type: ignore[arg-type]
+    assert isinstance(outcome, Failed)
+    assert ("remedy: transport: ofi:tcp" in outcome.reason) is told
