@@ -1,14 +1,16 @@
-"""How much equal launches in turns differ: `python benchmarks/turns.py [--turns 10,25,50]` (root, quiet machine).
+"""How much equal launches in turns differ: `benchmarks/turns.py [--npb] [--turns 10,25,50]` (root, quiet machine).
 
-Five equal environments on two nodes of a lab run hpcg, minife and kmi as studies/pearc18-applications.yaml does, in so
-many turns. The figure is the standard deviation of ln(cost / that of another environment), within rounds and pooled
-over them (four degrees of freedom a round), with its 95 % interval. Nothing is bounded: it says how many rounds a study
-needs. Takes four minutes for each number of turns.
+Five equal environments on two nodes of a lab run hpcg, minife and kmi as studies/pearc18-applications.yaml does, or the
+NPB as studies/cloudlab-npb.yaml does, in so many turns; in one turn each launch runs on its own. The figure is the
+standard deviation of ln(cost / that of another environment), within rounds and pooled over them (four degrees of
+freedom a round), with its 95 % interval. Nothing is bounded: it says how many rounds a study needs. Takes four minutes
+for each number of turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 import subprocess
@@ -35,12 +37,16 @@ environments:
   fourth: {{runtime: bare, env: {{TARE_EQUAL: "4"}}}}
   fifth: {{runtime: bare, env: {{TARE_EQUAL: "5"}}}}
 placements: [{{nodes: 2, ranks_per_node: 1}}]
-workloads:
-  hpcg: {{miniapp: "hpcg:nx=40,ny=40,nz=40,seconds=0,pace=official"}}
-  minife: {{miniapp: "minife:nx=80,ny=80,nz=80,pace=official"}}
-  kmi: {{miniapp: "kmi:reads=4096,queries=20000"}}
+workloads: {workloads}
 repetition: {{rounds: {rounds}, turns: {turns}}}
 """
+PEARC18 = {
+    "hpcg": "hpcg:nx=40,ny=40,nz=40,seconds=0,pace=official",
+    "minife": "minife:nx=80,ny=80,nz=80,pace=official",
+    "kmi": "kmi:reads=4096,queries=20000",
+}
+CLASSES = {"bt": "W", "cg": "A", "ep": "A", "ft": "A", "is": "B", "lu": "W", "sp": "W"}
+NPB = {name: f"npb-{name}:class={letter}" for name, letter in CLASSES.items()}
 ENDED = (0, 1, 3)
 """Exit codes of a study that was measured, with whatever verdicts: one in twenty equal environments differs."""
 
@@ -55,10 +61,11 @@ def logs_of(trials: tuple[Trial, ...]) -> Mapping[str, Mapping[int, list[float]]
     return found
 
 
-def measured(folder: Path, turns: int, rounds: int) -> tuple[Trial, ...]:
+def measured(folder: Path, specs: Mapping[str, str], turns: int, rounds: int) -> tuple[Trial, ...]:
     """Run the study in so many turns, and return its trials."""
+    workloads = json.dumps({name: {"miniapp": spec} for name, spec in specs.items()})
     study = folder / f"turns-{turns}.yaml"
-    study.write_text(STUDY.format(turns=turns, rounds=rounds))
+    study.write_text(STUDY.format(workloads=workloads, turns=turns, rounds=rounds))
     argv = (sys.executable, "-m", "tare.cli.app", "run", str(study), "-o", str(folder / f"r{turns}"))
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     if ended.returncode not in ENDED:
@@ -70,11 +77,13 @@ def main() -> int:
     """Measure each number of turns, and print a line for each workload."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", default="10,25,50")
+    parser.add_argument("--npb", action="store_true")
     parser.add_argument("--rounds", type=int, default=6)
     given = parser.parse_args()
+    specs = NPB if given.npb else PEARC18
     with tempfile.TemporaryDirectory() as folder:
         for turns in map(int, given.turns.split(",")):
-            for workload, rounds in logs_of(measured(Path(folder), turns, given.rounds)).items():
+            for workload, rounds in logs_of(measured(Path(folder), specs, turns, given.rounds)).items():
                 whole = [logs for logs in rounds.values() if len(logs) > 1]
                 freedom = sum(len(logs) - 1 for logs in whole)
                 squares = 2 * sum((len(logs) - 1) * statistics.variance(logs) for logs in whole)

@@ -74,13 +74,10 @@ struct turns turns_open(const struct turns_request *request, MPI_Comm world)
     return turns;
 }
 
-void turns_next(const struct turns *turns)
+static void read_turn(const struct turns *turns)
 {
     char byte = '\0';
     ssize_t got = 0;
-    CHECK_MPI(PMPI_Barrier(turns->world));
-    if (turns->rank == 0)
-        write_all(turns->socket, "d", 1);
     do
         got = recv(turns->socket, &byte, 1, 0);
     while (got < 0 && errno == EINTR);
@@ -88,7 +85,21 @@ void turns_next(const struct turns *turns)
         fail("recv");
     if (got == 0)
         FATAL("whoever gives the turns has gone");
+}
+
+void turns_next(const struct turns *turns)
+{
     CHECK_MPI(PMPI_Barrier(turns->world));
+    if (turns->rank == 0)
+        write_all(turns->socket, "d", 1);
+    read_turn(turns);
+    CHECK_MPI(PMPI_Barrier(turns->world));
+}
+
+void turns_pass(const struct turns *turns, int many)
+{
+    for (int i = 0; i < many; i++)
+        read_turn(turns);
 }
 
 void turns_close(struct turns *turns)

@@ -35,6 +35,10 @@ struct turns turns_open(const struct turns_request *request, MPI_Comm world);
 /* Say that what was to be done is done, then sleep until the next turn; collective. */
 void turns_next(const struct turns *turns);
 
+/* Sleep through so many turns, of a rank that has nothing to do in them and is not in the others'
+ * world. */
+void turns_pass(const struct turns *turns, int many);
+
 void turns_close(struct turns *turns);
 
 #endif

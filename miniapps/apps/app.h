@@ -159,6 +159,10 @@ bool run_next_part(struct run *run);
 /* Return in how many parts work can be done that has none of its own. */
 int run_shares(const struct run *run);
 
+/* Let only the ranks of run->comm take turns, one of which is the job's rank 0: for a job of which
+ * some ranks are idle. Those sleep through all turns here. */
+void run_narrow_turns(struct run *run, bool idle);
+
 /* Take part in the turns that are left, and then in none. */
 void run_end_turns(struct run *run);
 

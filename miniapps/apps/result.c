@@ -98,6 +98,15 @@ int run_shares(const struct run *run)
     return run->turns.count > 0 ? run->turns.count : 1;
 }
 
+void run_narrow_turns(struct run *run, bool idle)
+{
+    run->turns.world = run->comm;
+    if (!idle)
+        return;
+    turns_pass(&run->turns, run->turns.count - run->turn);
+    run->turn = run->turns.count;
+}
+
 void run_end_turns(struct run *run)
 {
     if (run->turns.count == 0)

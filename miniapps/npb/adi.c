@@ -157,9 +157,12 @@ static void execute_active(struct run *run, const struct adi_method *method)
     fill(&adi.grid, pseudo_start);
     step(run, &adi); /* untimed */
     fill(&adi.grid, pseudo_start);
+    run_divide(run, problem->steps);
     run_start(run);
-    for (int i = 0; i < problem->steps; i++)
+    for (int i = 0; i < problem->steps; i++) {
+        run_next_part(run);
         step(run, &adi);
+    }
     run_stop(run);
     run->result.operations = problem->steps * operations(method, problem->points);
     if (run_is_struck(run))
@@ -180,6 +183,7 @@ void adi_execute(struct run *run, const struct adi_method *method)
     const int ranks = run->ranks;
     const bool takes_part = run->rank < active;
     CHECK_MPI(PMPI_Comm_split(whole, takes_part ? 0 : 1, run->rank, &run->comm));
+    run_narrow_turns(run, !takes_part);
     if (takes_part) {
         run->ranks = active;
         execute_active(run, method);
@@ -188,6 +192,7 @@ void adi_execute(struct run *run, const struct adi_method *method)
     CHECK_MPI(PMPI_Comm_free(&run->comm));
     run->comm = whole;
     run->ranks = ranks;
+    run_narrow_turns(run, false);
     run_join(run, !takes_part);
 }
 

@@ -162,6 +162,7 @@ const struct app app_npb_bt = {
     .classes = "SWABCDE",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 360,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -214,8 +214,10 @@ static double solve(struct run *run, struct solver *s)
         s->p[i] = s->x[i];
     }
     double rho = summed(run, s, norm2(n, s->r));
-    for (int i = 0; i < STEPS; i++)
+    for (int i = 0; i < STEPS; i++) {
+        run_next_part(run);
         rho = step(run, s, rho);
+    }
     multiply(run, s, s->z, s->r);
     double distance = 0.0;
 #pragma omp simd reduction(+ : distance)
@@ -254,6 +256,7 @@ static void execute(struct run *run)
     fill_with_ones(&s);
     if (run_is_struck(run) && run->rank == run->ranks - 1)
         s.matrix.strip[0].value[0] += 1.0;
+    run_divide(run, s.problem->iterations * STEPS);
     run_start(run);
     for (int i = 0; i < s.problem->iterations; i++)
         zeta = iterate(run, &s, &residual);
@@ -297,6 +300,7 @@ const struct app app_npb_cg = {
     .classes = "SWABCD",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 180,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -88,6 +88,24 @@ static void batch(uint64_t state, struct sums *sums)
     }
 }
 
+/* Work on the rank's batches, which are every ranks-th of all. */
+static void own_batches(struct run *run, uint64_t batches, struct sums *sums)
+{
+    const uint64_t ranks = (uint64_t)run->ranks;
+    const uint64_t own = (batches - (uint64_t)run->rank + ranks - 1) / ranks;
+    const uint64_t stride = lcg46_power(2 * (uint64_t)BATCH * ranks);
+    const int shares = run_shares(run);
+    uint64_t state = lcg46_jump(SEED, 2 * (uint64_t)BATCH * (uint64_t)run->rank);
+    uint64_t done = 0;
+    for (int share = 1; share <= shares; share++) {
+        run_next_part(run);
+        for (; done < own * (uint64_t)share / (uint64_t)shares; done++) {
+            batch(state, sums);
+            state = (stride * state) & LCG46_MASK;
+        }
+    }
+}
+
 static void execute(struct run *run)
 {
     const struct reference *reference = &references[run_class(run)];
@@ -96,13 +114,9 @@ static void execute(struct run *run)
     batch(SEED, &sums); /* untimed: code and the vector unit are warm then */
     sums = (struct sums){0};
     const bool struck = run_is_struck(run);
+    run_divide(run, run_shares(run));
     run_start(run);
-    const uint64_t stride = lcg46_power(2 * (uint64_t)BATCH * (uint64_t)run->ranks);
-    uint64_t state = lcg46_jump(SEED, 2 * (uint64_t)BATCH * (uint64_t)run->rank);
-    for (uint64_t i = (uint64_t)run->rank; i < batches; i += (uint64_t)run->ranks) {
-        batch(state, &sums);
-        state = (stride * state) & LCG46_MASK;
-    }
+    own_batches(run, batches, &sums);
     if (struck && run->rank == run->ranks - 1)
         sums.sx += 1.0; /* as one pair more */
     message_allreduce(run, &sums.sx, 1, MPI_DOUBLE, MPI_SUM);
@@ -148,6 +162,7 @@ const struct app app_npb_ep = {
     .classes = "SWABCD",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 480,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -238,11 +238,14 @@ static struct complex field_after(struct run *run, struct field *f, int steps)
 
 static void solve(struct run *run, struct field *f, int steps, struct complex sum[PUBLISHED_STEPS])
 {
+    run_next_part(run);
     make_plans(f);
     draw_field(run, f);
     forward(run, f);
-    for (int i = 0; i < steps; i++)
+    for (int i = 0; i < steps; i++) {
+        run_next_part(run);
         sum[i] = field_after(run, f, i + 1);
+    }
     free_plans(f);
 }
 
@@ -269,6 +272,7 @@ static void execute(struct run *run)
     const struct problem *p = f.problem;
     struct complex sum[PUBLISHED_STEPS];
     solve(run, &f, 1, sum); /* untimed */
+    run_divide(run, p->steps + 1);
     run_start(run);
     solve(run, &f, p->steps, sum);
     run_stop(run);
@@ -321,6 +325,7 @@ const struct app app_npb_ft = {
     .classes = "SWABCDE",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 270,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -203,9 +203,12 @@ static void execute(struct run *run)
     iterate(run, &lu, &norms); /* untimed */
     start(run, &lu);
     norm(run, &lu, norms.residual); /* untimed, as in the official program */
+    run_divide(run, problem->steps);
     run_start(run);
-    for (int step = 1; step <= problem->steps; step++)
+    for (int step = 1; step <= problem->steps; step++) {
+        run_next_part(run);
         iterate(run, &lu, step == problem->steps ? &norms : NULL);
+    }
     run_stop(run);
     run->result.operations = operations(problem);
     if (run_is_struck(run) && run->rank == run->ranks - 1)
@@ -255,6 +258,7 @@ const struct app app_npb_lu = {
     .classes = "SWABCDE",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 490,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -255,11 +255,15 @@ static void execute(struct run *run)
     if (run_is_struck(run) && run->rank == run->ranks - 1)
         grid.v[mg_stride(top, Z) + mg_stride(top, Y) + 1] += 1e-2;
     double largest = 0.0;
+    run_divide(run, problem->iterations + 1);
     run_start(run);
+    run_next_part(run);
     residual(run, &grid, top, &rows, grid.v);
     norm(run, top, &largest);
-    for (int i = 0; i < problem->iterations; i++)
+    for (int i = 0; i < problem->iterations; i++) {
+        run_next_part(run);
         cycle(run, &grid, &rows, c);
+    }
     const double last = norm(run, top, &largest);
     run_stop(run);
     run->result.operations = 58e-6 * problem->iterations * pow(top->points, AXES);
@@ -297,6 +301,7 @@ const struct app app_npb_mg = {
     .classes = "SWABCD",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 160,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

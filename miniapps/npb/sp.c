@@ -210,6 +210,7 @@ const struct app app_npb_sp = {
     .classes = "SWABCDE",
     .parameters = {APP_PACE_PARAMETER},
     .official_pace = 160,
+    .divides = true,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

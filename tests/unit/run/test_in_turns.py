@@ -65,7 +65,9 @@ def test_the_memory_of_waiting_ranks_is_bounded() -> None:
     ("spec", "memory", "allowed"),
     [
         ("kmi", 8 * GIB, True),
-        ("npb-ep:class=S", 8 * GIB, False),
+        ("npb-ep:class=S", 8 * GIB, True),
+        ("npb-ft:class=C", 8 * GIB, False),
+        ("net-tcp-stream", 8 * GIB, False),
         ("hpcg:nx=512,ny=512,nz=512", 8 * GIB, False),
         ("hpcg:nx=16,ny=16,nz=16", 8 * GIB, True),
     ],

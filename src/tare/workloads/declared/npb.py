@@ -58,6 +58,7 @@ EP: Final = MiniApp(
     refuse=_ep_refuse,
     memory_bytes=lambda _choice, _ranks: 6.0 * EP_BLOCK * 8,
     operations=lambda choice, _: math.ldexp(1.0, EP_LOG2_PAIRS[choice.letter] + 1) / 1e6,
+    divides=True,
     expected_s=by_rate(100.0),
 )
 
@@ -97,6 +98,7 @@ IS: Final = MiniApp(
     refuse=_powers_up_to(lambda letter: 1 << (IS_LOG2[letter][0] - 7)),
     memory_bytes=_is_memory,
     operations=lambda choice, _: IS_RANKINGS * (1 << IS_LOG2[choice.letter][0]) / 1e6,
+    divides=True,
     expected_s=by_rate(200.0, untimed=1.0),
 )
 
@@ -155,6 +157,7 @@ CG: Final = MiniApp(
     refuse=_cg_refuse,
     memory_bytes=_cg_memory,
     operations=_cg_operations,
+    divides=True,
     expected_s=by_rate(2_000.0, untimed=0.3),
 )
 
@@ -180,6 +183,7 @@ MG: Final = MiniApp(
     refuse=_powers_up_to(lambda letter: 1 << (3 * (MG_LEVELS[letter][0] - 1))),
     memory_bytes=lambda choice, ranks: 3.6 * 8 * (1 << (3 * MG_LEVELS[choice.letter][0])) / ranks,
     operations=lambda choice, _: 58e-6 * MG_LEVELS[choice.letter][1] * (1 << (3 * MG_LEVELS[choice.letter][0])),
+    divides=True,
     expected_s=by_rate(3_000.0, untimed=0.5),
 )
 
@@ -230,6 +234,7 @@ FT: Final = MiniApp(
     refuse=_ft_refuse,
     memory_bytes=lambda choice, ranks: 3.0 * 16 * _ft_points(choice) / ranks,
     operations=_ft_operations,
+    divides=True,
     expected_s=by_rate(2_000.0, untimed=1.0),
 )
 

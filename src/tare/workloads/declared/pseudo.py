@@ -116,6 +116,7 @@ def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
         refuse=refuse,
         memory_bytes=memory_bytes,
         operations=operations,
+        divides=True,
         expected_s=expected_s,
     )
 
@@ -190,5 +191,6 @@ LU: Final = MiniApp(
     refuse=_lu_refuse,
     memory_bytes=_lu_memory,
     operations=_lu_operations,
+    divides=True,
     expected_s=by_rate(3_000.0, untimed=0.2),
 )
