@@ -32,10 +32,10 @@ baseline: bare
 a_a: false
 environments:
   bare:
-  second: {{runtime: bare, env: {{TARE_EQUAL: "2"}}}}
-  third: {{runtime: bare, env: {{TARE_EQUAL: "3"}}}}
-  fourth: {{runtime: bare, env: {{TARE_EQUAL: "4"}}}}
-  fifth: {{runtime: bare, env: {{TARE_EQUAL: "5"}}}}
+  second: {{runtime: bare, env: {{EQUAL: "2"}}}}
+  third: {{runtime: bare, env: {{EQUAL: "3"}}}}
+  fourth: {{runtime: bare, env: {{EQUAL: "4"}}}}
+  fifth: {{runtime: bare, env: {{EQUAL: "5"}}}}
 placements: [{{nodes: 2, ranks_per_node: 1}}]
 workloads: {workloads}
 repetition: {{rounds: {rounds}, turns: {turns}}}
