@@ -63,6 +63,13 @@ static void put_result(struct json *line, const struct result *result)
         json_close(line, '}');
     }
     json_close(line, ']');
+    if (result->shares.count > 0) {
+        json_key(line, "shares");
+        json_open(line, '{');
+        json_put_numbers(line, "parts", result->shares.parts, (size_t)result->shares.count);
+        json_put_numbers(line, "elapsed_s", result->shares.elapsed_s, (size_t)result->shares.count);
+        json_close(line, '}');
+    }
     json_key(line, "notes");
     json_open(line, '[');
     for (int i = 0; i < result->notes; i++) {

@@ -65,6 +65,14 @@ struct note {
     char text[APP_TEXT];
 };
 
+/* The timed section by turns: how many parts were done in one, and how long they took, the longest
+ * of all ranks. */
+struct shares {
+    int count;
+    double *parts;
+    double *elapsed_s;
+};
+
 struct result {
     double elapsed_s;  /* of the timed section, the longest of all ranks */
     double operations; /* of the timed section, in units of the rate's */
@@ -76,6 +84,7 @@ struct result {
     struct series series[APP_SERIES];
     int notes;
     struct note note[APP_NOTES];
+    struct shares shares; /* of a timed section that took turns */
 };
 
 /* One application at work. `comm` holds the ranks that take part: an application may leave some
@@ -94,7 +103,8 @@ struct run {
     struct turns turns;
     int turn; /* turns that have begun */
     int parts;
-    int part; /* the next one */
+    int part;       /* the next one */
+    int first_part; /* of those that are timed together */
     struct result result;
 };
 

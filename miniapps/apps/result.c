@@ -39,17 +39,36 @@ static void open_section(struct run *run)
     run->started_ns = clock_now_ns();
 }
 
+/* Keep the time of the parts since the last turn; the first call of a job makes room for all. */
+static void add_share(struct run *run, double elapsed_s)
+{
+    struct shares *shares = &run->result.shares;
+    if (run->turns.count == 0 || run->part == run->first_part)
+        return;
+    if (shares->parts == NULL) {
+        shares->parts = app_allocate((size_t)run->turns.count + 1, sizeof shares->parts[0]);
+        shares->elapsed_s = app_allocate((size_t)run->turns.count + 1, sizeof shares->elapsed_s[0]);
+    }
+    shares->parts[shares->count] = run->part - run->first_part;
+    shares->elapsed_s[shares->count++] = elapsed_s;
+    run->first_part = run->part;
+}
+
 static void close_section(struct run *run)
 {
     messages_close(&run->messages);
-    const double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
-    run->worked_s += run_longest_s(run, elapsed_s);
+    const double own_s = clock_difference_s(clock_now_ns(), run->started_ns);
+    const double elapsed_s = run_longest_s(run, own_s);
+    run->worked_s += elapsed_s;
+    add_share(run, elapsed_s);
 }
 
 void run_start(struct run *run)
 {
     run->worked_s = 0.0;
     run->timed = true;
+    run->first_part = run->part;
+    run->result.shares.count = 0;
     open_section(run);
 }
 
@@ -69,6 +88,7 @@ void run_divide(struct run *run, int parts)
 {
     run->parts = parts;
     run->part = 0;
+    run->first_part = 0;
 }
 
 /* Return whether the next part is the first of another turn. */
@@ -182,6 +202,9 @@ void result_free(struct result *result)
     for (int i = 0; i < result->all_series; i++)
         free(result->series[i].values);
     result->all_series = 0;
+    free(result->shares.parts);
+    free(result->shares.elapsed_s);
+    result->shares = (struct shares){0, NULL, NULL};
 }
 
 bool run_is_struck(const struct run *run)

@@ -93,6 +93,13 @@ def test_in_turns_an_application_does_all_of_its_work(
     if name != "graph500":  # its rate is a harmonic mean of times
         assert record["operations"] == alone["operations"]
     assert record["elapsed_s"] < job.in_turns_s, "pauses do not count"
+    if name == "graph500":  # its searches are timed one by one
+        assert "shares" not in record
+    else:
+        assert 1 < len(record["shares"]["parts"]) <= turns
+        assert min(record["shares"]["parts"]) >= 1
+        assert sum(record["shares"]["elapsed_s"]) == pytest.approx(record["elapsed_s"])
+    assert "shares" not in alone
     for key, values in series(record).items():
         assert len(values) == len(series(alone)[key])
         assert "time" not in key or 0 < sum(values) < 1.01 * record["elapsed_s"], key

@@ -1,14 +1,14 @@
-"""Decide claims without statistics: whether cells run, what every launch counts, what ranks report. Pure."""
+"""Decide claims without statistics: whether cells run, and what ranks report. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from tare.claims.facts import facts_of
 from tare.claims.figures import Measured
-from tare.claims.model import Claim, Counting, Fact, Judged, Place, Region, Running, Stating, Verdict
+from tare.claims.model import Claim, Fact, Judged, Place, Running, Stating, Verdict
 from tare.model import Completed, Failed, Trial
 from tare.model.text import printable
 from tare.model.trial import NOT_ENDED
@@ -18,7 +18,7 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     """Judge whether cells run, and whether others fail."""
     launches, reasons = 0, Counter[str]()
     for place in (*testing.places, *testing.failing):
-        if lacking := _unavailable(claim, place, measured):
+        if lacking := unavailable(claim, place, measured):
             return lacking
         cell = measured.cell(place)
         trials = measured.of_cell(cell)
@@ -40,7 +40,7 @@ def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
 
 
-def _unavailable(claim: Claim, place: Place, measured: Measured) -> Judged | None:
+def unavailable(claim: Claim, place: Place, measured: Measured) -> Judged | None:
     """Return a claim as untestable if a place of it cannot run where its study ran."""
     reason = measured.plan.unavailable.get(measured.cell(place).key)
     if not reason:
@@ -83,55 +83,11 @@ def _otherwise(trials: Iterable[Trial], saying: str) -> Iterator[str]:
             yield f"did not fail by itself: {what}"
 
 
-def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) -> Judged:
-    """Judge numbers that hardly differ from launch to launch: the claim holds if every launch is in the region.
-
-    With a second cell, every launch is held against every one of that cell. It is contradicted if one of its numbers is
-    outside in all launches.
-    """
-    shown = []
-    for place, against, region in testing.counts:
-        for each in (place, against):
-            if each is not None and (lacking := _unavailable(claim, each, of(each))):
-                return lacking
-        numbers, label = of(place).each(place)
-        others, _ = (numbers[:1] and [0.0], "") if against is None else of(against).each(against)
-        values = [number - other for number in numbers for other in others]
-        if not values:
-            why = f"no launch has {label} of {place}" + ("" if against is None else f" and of {against}")
-            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
-        inside = sum(_is_in(value, region) for value in values)
-        said = _said(place, against, values, label)
-        if inside == 0:
-            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=said)
-        shown.append((inside / len(values), said))
-    share, said = min(shown)
-    if share < 1.0:
-        return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{said}: launches differ")
-    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(said for _, said in shown))
-
-
-def _said(place: Place, against: Place | None, values: Sequence[float], label: str) -> str:
-    """Say how many of something launches have, or how many more or less than those of another cell."""
-    lowest, highest = min(values), max(values)
-    fewer = against is not None and highest < 0
-    if fewer:
-        lowest, highest = -highest, -lowest
-    range_ = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (lowest, highest)))
-    than = "" if against is None else f" {'less' if fewer else 'more'} than {against}"
-    times = f", in each of {len(values)} comparisons" if against is not None and len(values) > 1 else ""
-    return f"{place} has {range_} {label}{than}{times}"
-
-
-def _is_in(value: float, region: Region) -> bool:
-    return (region.low is None or value > region.low) and (region.high is None or value < region.high)
-
-
 def stated(claim: Claim, testing: Stating, measured: Measured) -> Judged:
     """Judge what ranks report of themselves: the claim holds if all ranks of all completed launches report it."""
     said = []
     for fact in testing.facts:
-        if lacking := _unavailable(claim, fact.place, measured):
+        if lacking := unavailable(claim, fact.place, measured):
             return lacking
         cell = measured.cell(fact.place)
         completed = [trial for trial in measured.of_cell(cell) if isinstance(trial.outcome, Completed)]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tare import stats
-from tare.claims.certain import counted, ran, stated
+from tare.claims.certain import ran, stated
+from tare.claims.counting import counted
 from tare.claims.figures import Measured
 from tare.claims.model import (
     Claim,

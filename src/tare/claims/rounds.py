@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from numpy.typing import ArrayLike
+
 from tare import stats
 from tare.claims.figures import Measured
 from tare.claims.model import Contrast, Place, Region, Slope
@@ -40,10 +42,11 @@ def shown(contrast: Contrast | Slope, region: Region, measured: Measured) -> Sho
             inside_p=1.0, outside_p=1.0, estimate=None, contrast=contrast, region=region, rounds=n, label=label
         )
     low, high = (_scaled(contrast, bound) for bound in (region.low, region.high))
-    inside_p, outside_p = _inside_p(by_round, low, high), _outside_p(by_round, low, high)
+    inside = inside_p(by_round, low, high, least=MIN_ROUNDS)
+    outside = outside_p(by_round, low, high, least=MIN_ROUNDS)
     return Shown(
-        inside_p=outside_p if region.beyond else inside_p,
-        outside_p=inside_p if region.beyond else outside_p,
+        inside_p=outside if region.beyond else inside,
+        outside_p=inside if region.beyond else outside,
         estimate=_estimate(contrast, by_round),
         contrast=contrast,
         region=region,
@@ -100,19 +103,22 @@ def _estimate(contrast: Contrast | Slope, values: Sequence[float]) -> Estimate |
     return Estimate(value=value, low=low, high=high, n=found.n)
 
 
-def _inside_p(values: Sequence[float], low: float | None, high: float | None) -> float:
-    """Return p of "the mean is not between both bounds": that of the bound that is less clearly kept."""
-    above = 0.0 if low is None else stats.not_above_p(values, low)
-    below = 0.0 if high is None else stats.not_above_p([-value for value in values], -high)
+def inside_p(values: ArrayLike | stats.Moments, low: float | None, high: float | None, *, least: int) -> float:
+    """Return p of "the mean is not between both bounds": that of the bound that is less clearly kept.
+
+    1 for fewer than `least` values.
+    """
+    above = 0.0 if low is None else stats.not_above_p(values, low, least=least)
+    below = 0.0 if high is None else stats.not_below_p(values, high, least=least)
     return max(above, below)
 
 
-def _outside_p(values: Sequence[float], low: float | None, high: float | None) -> float:
+def outside_p(values: ArrayLike | stats.Moments, low: float | None, high: float | None, *, least: int) -> float:
     """Return p of "the mean is between both bounds": that of the bound that is more clearly broken.
 
-    With two bounds it is doubled, as either may be broken by chance.
+    With two bounds it is doubled, as either may be broken by chance. 1 for fewer than `least` values.
     """
-    below = 1.0 if low is None else stats.not_above_p([-value for value in values], -low)
-    above = 1.0 if high is None else stats.not_above_p(values, high)
+    below = 1.0 if low is None else stats.not_below_p(values, low, least=least)
+    above = 1.0 if high is None else stats.not_above_p(values, high, least=least)
     sides = 1 if low is None or high is None else 2
     return min(1.0, sides * min(below, above))

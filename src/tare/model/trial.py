@@ -42,8 +42,7 @@ class Metric:
     @property
     def typical_s(self) -> float:
         """Return the cost of the typical iteration: the median, or the value if there is no median."""
-        of_mean = self.statistic.startswith("mean") and self.samples > 1
-        return self.median_s if of_mean and self.median_s > 0 else self.value
+        return self.median_s if self.statistic.startswith("mean") and self.median_s > 0 else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ J. Pharmacokinet. Biopharm. 15 (1987), TOST; Efron, JASA 82 (1987), BCa; Hartiga
 
 from __future__ import annotations
 
-from tare.stats.arrays import ROUNDING, FloatArray, Moments
+from tare.stats.arrays import ROUNDING, FloatArray, Moments, moments_of, vector
 from tare.stats.change_points import MOST_RESULTS, ChangePoint, change_points, levels
 from tare.stats.covariates import LAUNCHES_PER_STATE, StateFit, fit_states
 from tare.stats.deviations import jackknifed_log_deviation
@@ -26,6 +26,7 @@ from tare.stats.hypotheses import (
     holm_confidences,
     normality_p,
     not_above_p,
+    not_below_p,
     over_limit,
     paired_p,
     signed_rank_p,
@@ -123,11 +124,13 @@ __all__ = [
     "mean_interval",
     "median_by_ranks",
     "missed_share",
+    "moments_of",
     "more_often_p",
     "next_look",
     "noise_floor",
     "normality_p",
     "not_above_p",
+    "not_below_p",
     "over_limit",
     "p99_minus_median",
     "pair_rounds",
@@ -147,5 +150,6 @@ __all__ = [
     "split_modes",
     "trend",
     "two_sample",
+    "vector",
     "verdict",
 ]

@@ -76,7 +76,7 @@ def over_limit(series: Sequence[ArrayLike | Moments], limit: float, confidence: 
     there are at least MIN_ROUNDS rounds). If there are more, the one-sided tests of "not above the limit" are adjusted
     by Holm, so that the probability of any wrong decision is <= (1 - confidence)/2.
     """
-    p_values = [_p_not_above(log_moments(d), math.log1p(limit)) for d in series]
+    p_values = [not_above_p(d, math.log1p(limit)) for d in series]
     return tuple(p <= (1.0 - confidence) / 2.0 for p in holm(p_values))
 
 
@@ -114,12 +114,16 @@ def signed_rank_p(d: ArrayLike) -> float | None:
     return min(1.0, float(scipy.stats.wilcoxon(values, method=method).pvalue))
 
 
-def not_above_p(d: ArrayLike | Moments, bound: float) -> float:
-    """Return the one-sided p of the t test of "mean d <= bound" (a logarithm); 1 below MIN_ROUNDS rounds."""
-    return _p_not_above(log_moments(d), bound)
+def not_above_p(d: ArrayLike | Moments, bound: float, *, least: int = MIN_ROUNDS) -> float:
+    """Return the one-sided p of the t test of "mean d <= bound" (a logarithm); 1 below `least` values.
+
+    Times have long tails, so fewer than MIN_ROUNDS of them decide nothing. Numbers that hardly vary may do with fewer.
+    """
+    mean, error, n = log_moments(d)
+    return 1.0 if n < least else upper_tail(mean - bound, error, n)
 
 
-def _p_not_above(logs: Moments, bound: float) -> float:
-    """Return the one-sided p of "mean d <= bound"; 1 below MIN_ROUNDS rounds."""
-    mean, error, n = logs
-    return 1.0 if n < MIN_ROUNDS else upper_tail(mean - bound, error, n)
+def not_below_p(d: ArrayLike | Moments, bound: float, *, least: int = MIN_ROUNDS) -> float:
+    """Return the one-sided p of the t test of "mean d >= bound"; see `not_above_p`."""
+    mean, error, n = log_moments(d)
+    return 1.0 if n < least else upper_tail(bound - mean, error, n)

@@ -15,13 +15,14 @@ from tare.stats.arrays import ROUNDING, FloatArray, Moments, log_moments, moment
 from tare.stats.resampling import leave_one_out_medians, median, quantiles, resampled_medians
 
 
-def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
+def mean_interval(values: ArrayLike | Moments, confidence: float, scale: float = 0.0) -> Estimate | None:
     """Return the mean of one value per round with its t interval, in the unit of the values; None for fewer than two.
 
     `scale` is the magnitude of the data from which the values were computed, if it is larger than theirs: a spread
     below ROUNDING times it counts as zero.
     """
-    return _interval(moments_of(vector(values), scale), confidence)
+    moments = values if isinstance(values, Moments) else moments_of(vector(values), scale)
+    return _interval(moments, confidence)
 
 
 def paired_t(d: ArrayLike | Moments, confidence: float) -> Estimate | None:

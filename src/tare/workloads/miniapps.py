@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.stats import LaunchStatistics, launch_statistics
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
@@ -29,6 +30,10 @@ RATES: Final[Mapping[str, tuple[float, str]]] = {
     "MB/s": (1e6, "B/s"),
 }
 """The units of the applications' rates, as multiples of those of the model; other units are kept."""
+
+BY_TURNS: Final = "mean over turns of the maximum over ranks"
+"""The statistic of a timed section that took turns. Its typical cost is that of the median turn, times its parts: the
+bursts of a tenth of a second in which a busy host takes both cores are in some turns and not in others."""
 
 RANK_BYTES: Final = 40 << 20
 """Memory of a rank besides its data: program, MPI and buffers (measured: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
@@ -104,14 +109,15 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     cost_s = (
         elapsed_s * declared / operations
     )  # launches with different amounts of work are compared for the same amount
+    by_turn = _by_turn(choice, result)
     metric = Metric(
         key=choice.spec,
         label=choice.label,
         kind=MetricKind.RATE,
         value=cost_s,
-        statistic=MiniApps.reduction,
-        median_s=cost_s,
-        p99_s=cost_s,
+        statistic=BY_TURNS if by_turn else MiniApps.reduction,
+        median_s=cost_s * by_turn.median_s if by_turn else cost_s,
+        p99_s=cost_s * by_turn.p99_s if by_turn else cost_s,
         rank_average_s=cost_s,
         done_per_sample=scale * declared,
         rate_unit=unit,
@@ -129,6 +135,20 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         samples=_samples(choice, result),
         figures=_figures(result),
     )
+
+
+def _by_turn(choice: Choice, result: Mapping[str, Any]) -> LaunchStatistics | None:
+    """Return what a part of the timed section took, of which each turn has one value; None without turns.
+
+    As multiples of the mean over all parts, so that the mean of the run times the median is what the typical turn says.
+    """
+    if (shares := result.get("shares")) is None:
+        return None
+    parts, elapsed_s = (list(map(number, shares[name])) for name in ("parts", "elapsed_s"))
+    if not parts or len(parts) != len(elapsed_s) or not all(0 < each < math.inf for each in (*parts, *elapsed_s)):
+        raise OutputError(f"{choice.label} reports turns that are impossible")
+    mean_s = sum(elapsed_s) / sum(parts)
+    return launch_statistics([taken / done / mean_s for taken, done in zip(elapsed_s, parts, strict=True)])
 
 
 def _check_choice(choice: Choice, result: Mapping[str, Any]) -> None:
@@ -162,11 +182,14 @@ def _samples(choice: Choice, result: Mapping[str, Any]) -> dict[str, NDArray[np.
     """Return the times of single passes, if an application keeps any (searches, round trips)."""
     import numpy as np
 
-    return {
+    found = {
         f"{choice.spec}/{series['name'].replace(' ', '_')}": np.array(series["values"], dtype=np.float64)
         for series in result.get("series", ())
         if series["unit"] == "s"
     }
+    if shares := result.get("shares"):
+        found[f"{choice.spec}/part_by_turn"] = np.divide(shares["elapsed_s"], shares["parts"])
+    return found
 
 
 def _figures(result: Mapping[str, Any]) -> tuple[Figure, ...]:

@@ -12,6 +12,7 @@ import pytest
 from factory_explained import plan_of
 from factory_judged import HEAD, STUDY, claim, judged, results
 from tare.claims import Verdict, judge, read_paper
+from tare.claims.counting import LAUNCHES
 from tare.claims.figures import Measured
 from tare.errors import StudyError
 from tare.model import Completed, InterfaceTraffic, RankPlace, Trial
@@ -56,7 +57,7 @@ def programs(tmp_path: Path, factor: Callable[[str], float]) -> Measured:
         assert isinstance(trial.outcome, Completed)
         (metric,) = trial.outcome.metrics
         times = factor(name) if "slow" in trial.key.cell else 1.0
-        metric = replace(metric, value=metric.value * times, samples=1)
+        metric = replace(metric, value=metric.value * times, median_s=metric.median_s * times, samples=1)
         trials.append(replace(sending(trial, PACKETS[name]), outcome=Completed(metrics=(metric,))))
     return results(tmp_path, text=PROGRAMS, trials=trials)
 
@@ -94,6 +95,53 @@ def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) 
     none = replace(found, trials=[replace(trial, traffic=()) for trial in found.trials])
     (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), none)
     assert made.why.startswith("no launch has packets between nodes")
+
+
+@pytest.mark.parametrize(
+    ("spread", "bound", "verdict", "interval"),
+    [
+        (1, "above: 90, below: 110", Verdict.REPRODUCED, (98.5, 103.5)),
+        (1, "above: 105", Verdict.CONTRADICTED, (98.5, 103.5)),
+        (10, "above: 99, below: 200", Verdict.UNDECIDED, (85.2, 134.8)),  # all inside, but of three launches
+    ],
+)
+def test_three_launches_that_vary_have_an_interval(
+    tmp_path: Path, spread: int, bound: str, verdict: Verdict, interval: tuple[float, float]
+) -> None:
+    found = programs(tmp_path, lambda name: 1.0)
+    trials = [
+        sending(trial, 100 + 2 * spread * trial.key.round // 2) for trial in found.trials if trial.key.round < LAUNCHES
+    ]
+    test = f"metric: 'traffic:packets', each: {{of: {{environment: plain, workload: few}}, {bound}}}"
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
+    assert made.verdict is verdict, made.why
+    assert made.estimate is not None
+    assert made.estimate.n == LAUNCHES
+    assert (made.estimate.low, made.estimate.high) == pytest.approx(interval, rel=0.01)
+    fewer = [trial for trial in trials if trial.key.round < LAUNCHES - 1]
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=fewer))
+    assert made.estimate is None, "two launches have none"
+    assert made.p is None
+
+
+def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
+    found = programs(tmp_path, lambda name: 1.0)
+    counts = {0: 900, 1: 902, 2: 904}
+    trials = [
+        sending(trial, counts[trial.key.round] if trial.key.cell.startswith("many") else 100)
+        for trial in found.trials
+        if trial.key.round in counts
+    ]
+    test = f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]"
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
+    assert made.verdict is Verdict.REPRODUCED
+    assert made.estimate is not None
+    assert (made.estimate.low, made.estimate.value, made.estimate.high) == pytest.approx(
+        (797.03, 802, 806.97), rel=1e-4
+    )
+    assert made.p is not None
+    assert made.p < 1e-5
+    assert "in each of 9 comparisons" in made.why
 
 
 def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from factory_judged import HEAD, claim, judged
 from tare.claims import Claim, read_paper
-from tare.claims.certain import _said
+from tare.claims.counting import _said
 from tare.claims.model import Place
 from tare.claims.shown import markdown, stated_cells
 from tare.claims.wording import holds_if

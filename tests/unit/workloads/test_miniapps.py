@@ -197,6 +197,19 @@ def test_launches_that_did_more_in_the_same_time_cost_less() -> None:
     assert one.value == pytest.approx(2 * two.value)
 
 
+def test_a_program_in_turns_costs_what_its_median_turn_does_and_its_mean_is_kept() -> None:
+    shares = {"parts": [2, 3, 2, 3, 2], "elapsed_s": [0.2, 0.3, 0.2, 0.33, 0.97]}  # the last in a burst of the host
+    (metric,) = parse(elapsed_s=2.0, shares=shares).metrics
+    (alone,) = parse(elapsed_s=2.0).metrics
+    assert metric.value == alone.value, "the mean is that of the whole run"
+    assert metric.typical_s / metric.value == pytest.approx(0.1 * 12 / 2.0)
+    assert alone.typical_s == alone.value
+    assert metric.p99_s > 4 * metric.typical_s
+    assert parse(shares=shares).samples["npb-cg:class=A/part_by_turn"].tolist() == pytest.approx(
+        [0.1, 0.1, 0.1, 0.11, 0.485]
+    )
+
+
 def test_figures_and_messages_are_told_beside_it() -> None:
     assert parse().figures == (
         Figure(key="pairs", label="pairs", value=3.0),
@@ -247,6 +260,10 @@ def test_what_did_not_pass_is_told_with_its_value() -> None:
         ({"parameters": {"x": 1}}, "npb-cg A ran with {'x': 1}"),
         ({"type": "other"}, "npb-cg A printed no result"),
         ({"checks": None}, "a record does not follow the protocol"),
+        ({"shares": {"parts": [1, 2], "elapsed_s": [0.1]}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1, 0], "elapsed_s": [0.1, 0.1]}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [], "elapsed_s": []}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1]}}, "a record does not follow the protocol"),
     ],
 )
 def test_what_is_no_result_of_the_application_is_refused(values: dict[str, Any], told: str) -> None:
