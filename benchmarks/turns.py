@@ -3,8 +3,8 @@
 Five equal environments on two nodes of a lab run hpcg, minife and kmi as studies/pearc18-applications.yaml does, or the
 NPB as studies/cloudlab-npb.yaml does, in so many turns; in one turn each launch runs on its own. The figure is the
 standard deviation of ln(cost / that of another environment), within rounds and pooled over them (four degrees of
-freedom a round), with its 95 % interval. Nothing is bounded: it says how many rounds a study needs. Takes four minutes
-for each number of turns.
+freedom a round), with its 95 % interval: of the typical cost, that of the median turn, and of the mean, that of whole
+runs. Nothing is bounded: it says how many rounds a study needs. Takes four minutes for each number of turns.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import scipy.stats
 
-from tare.model import Completed, Trial
+from tare.model import Completed, Metric, Trial
 from tare.store.results import read_only
 
 STUDY = """
@@ -51,14 +52,29 @@ ENDED = (0, 1, 3)
 """Exit codes of a study that was measured, with whatever verdicts: one in twenty equal environments differs."""
 
 
-def logs_of(trials: tuple[Trial, ...]) -> Mapping[str, Mapping[int, list[float]]]:
+COSTS: Final[Mapping[str, Callable[[Metric], float]]] = {
+    "typical": lambda metric: metric.typical_s,
+    "mean": lambda metric: metric.value,
+}
+
+
+def logs_of(trials: tuple[Trial, ...], cost: Callable[[Metric], float]) -> Mapping[str, Mapping[int, list[float]]]:
     """Return the logarithms of costs by workload and round."""
     found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for trial in trials:
         if isinstance(trial.outcome, Completed):
             (metric,) = trial.outcome.metrics
-            found[trial.key.cell.partition(" / ")[0]][trial.key.round].append(math.log(metric.value))
+            found[trial.key.cell.partition(" / ")[0]][trial.key.round].append(math.log(cost(metric)))
     return found
+
+
+def deviation(rounds: Mapping[int, list[float]]) -> str:
+    """Return the standard deviation of differences within rounds, with its interval and the number of rounds."""
+    whole = [logs for logs in rounds.values() if len(logs) > 1]
+    freedom = sum(len(logs) - 1 for logs in whole)
+    squares = 2 * sum((len(logs) - 1) * statistics.variance(logs) for logs in whole)
+    low, high = (math.sqrt(squares / scipy.stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025))
+    return f"{math.sqrt(squares / freedom):.4f} [{low:.4f}, {high:.4f}], n = {len(whole)} rounds"
 
 
 def measured(folder: Path, specs: Mapping[str, str], turns: int, rounds: int) -> tuple[Trial, ...]:
@@ -83,13 +99,10 @@ def main() -> int:
     specs = NPB if given.npb else PEARC18
     with tempfile.TemporaryDirectory() as folder:
         for turns in map(int, given.turns.split(",")):
-            for workload, rounds in logs_of(measured(Path(folder), specs, turns, given.rounds)).items():
-                whole = [logs for logs in rounds.values() if len(logs) > 1]
-                freedom = sum(len(logs) - 1 for logs in whole)
-                squares = 2 * sum((len(logs) - 1) * statistics.variance(logs) for logs in whole)
-                low, high = (math.sqrt(squares / scipy.stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025))
-                found = f"{math.sqrt(squares / freedom):.4f} [{low:.4f}, {high:.4f}]"
-                print(f"{turns} turns, {workload}: {found}, n = {len(whole)} rounds", flush=True)
+            trials = measured(Path(folder), specs, turns, given.rounds)
+            for name, cost in COSTS.items():
+                for workload, rounds in logs_of(trials, cost).items():
+                    print(f"{turns} turns, {workload}, {name}: {deviation(rounds)}", flush=True)
     return 0
 
 

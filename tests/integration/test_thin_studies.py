@@ -30,6 +30,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "comet-rights": "test_local_user runs the whole file, as an ordinary user",
     "cloudlab-packets": "its 128 ranks on 2 cores do not end within minutes",
     "cloudlab-packets-144": "its 144 ranks on 2 cores do not end within minutes",
+    "cloudlab-packets-filled": "its 128 ranks on 2 cores do not end within minutes",
+    "cloudlab-packets-filled-144": "its 144 ranks on 2 cores do not end within minutes",
     "sites/slurm-apptainer": "it is a pattern for sites with Slurm",
 }
 """Studies that are planned only, and why."""

@@ -98,7 +98,7 @@ def test_in_turns_an_application_does_all_of_its_work(
     else:
         assert 1 < len(record["shares"]["parts"]) <= turns
         assert min(record["shares"]["parts"]) >= 1
-        assert 0.98 * record["elapsed_s"] < sum(record["shares"]["elapsed_s"]) < 1.0001 * record["elapsed_s"]
+        assert 0.5 * record["elapsed_s"] < sum(record["shares"]["elapsed_s"]) < 1.0001 * record["elapsed_s"]
     assert "shares" not in alone
     for key, values in series(record).items():
         assert len(values) == len(series(alone)[key])
