@@ -49,7 +49,7 @@ from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
-from tare.run.trial import Launched, trial_of, with_ranks
+from tare.run.trial import Launched, in_the_same_passes, trial_of, with_ranks
 from tare.stats import is_look
 from tare.store.writer import Store
 from tare.summary import precise_enough
@@ -214,9 +214,9 @@ class Run:
             for position, key in enumerate(standing):
                 self._stored(_failed(key, position, started, lost.message), None)
             return
-        pairs = zip(standing, launches, ended, strict=True)
-        for position, (key, (one, padding), watched) in enumerate(pairs):
-            launched = self._judged(one, watched)
+        judged = [self._judged(one, watched) for (one, _), watched in zip(launches, ended, strict=True)]
+        together = zip(standing, launches, in_the_same_passes(judged), strict=True)
+        for position, (key, (one, padding), launched) in enumerate(together):
             counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
             trial = trial_of(key, position, started, one, replace(launched, counters=counters))
             self._stored(trial, launched)

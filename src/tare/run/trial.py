@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
+from tare import stats
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result
 from tare.model import (
+    Completed,
     InterfaceTraffic,
     Outcome,
     RankPlace,
@@ -19,9 +24,14 @@ from tare.node import surroundings
 from tare.run import proof
 from tare.run.outcome import Ready, startup
 from tare.workloads import Parsed
+from tare.workloads.output import BY_TURN
 
 SECCOMP_MODES: Final = {"0": "off", "1": "strict", "2": "filter"}
 """The modes of seccomp in /proc/PID/status (proc(5))."""
+
+
+LEAST_TOGETHER: Final = 2
+"""Launches that must have taken turns with each other to be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,33 @@ class Launched:
     gaps: tuple[str, str] = ("", "")
     node_counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     lacking: str = ""
+
+
+def in_the_same_passes(launches: Sequence[Launched]) -> list[Launched]:
+    """Return launches that took turns, each with its typical cost against the others' turns of the same passes.
+
+    What a launch costs by itself is that of its median turn. The machine's speed drifts by 20 % and more within a
+    block, so that the median turns of two launches can be of different states; compared pass by pass they are not.
+    """
+    logs = {number: log for number, one in enumerate(launches) if (log := _log_by_turn(one)) is not None}
+    if len(logs) < LEAST_TOGETHER or len({log.size for log in logs.values()}) > 1:
+        return list(launches)
+    made = list(launches)
+    for number, typical in zip(logs, stats.typical_turns(list(logs.values())).tolist(), strict=True):
+        outcome, own = made[number].outcome, float(np.median(logs[number]))
+        if isinstance(outcome, Completed):
+            times = math.exp(typical - own)
+            metrics = tuple(replace(each, median_s=each.median_s * times) for each in outcome.metrics)
+            made[number] = replace(made[number], outcome=replace(outcome, metrics=metrics))
+    return made
+
+
+def _log_by_turn(launched: Launched) -> stats.FloatArray | None:
+    """Return the logarithms of what a part of a completed launch took in each turn; None if it does not tell."""
+    if not isinstance(launched.outcome, Completed) or launched.parsed is None or len(launched.outcome.metrics) != 1:
+        return None
+    column = launched.parsed.samples.get(f"{launched.outcome.metrics[0].key}/{BY_TURN}")
+    return None if column is None else np.log(column)
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:

@@ -50,6 +50,7 @@ from tare.stats.launches import (
     p99_minus_median,
     pair_rounds,
     round_means,
+    typical_turns,
 )
 from tare.stats.looks import (
     FAILURES_ALPHA,
@@ -150,6 +151,7 @@ __all__ = [
     "split_modes",
     "trend",
     "two_sample",
+    "typical_turns",
     "vector",
     "verdict",
 ]

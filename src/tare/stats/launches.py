@@ -47,6 +47,22 @@ def p99_minus_median(gaps_s: ArrayLike) -> float:
     return statistics.p99_s - statistics.median_s
 
 
+def typical_turns(logs: ArrayLike) -> FloatArray:
+    """Return the typical logarithm of each of several launches that took turns: shape (launches,).
+
+    `logs`: shape (launches, turns), of what a part took in each turn. Of two launches the median over turns of their
+    difference in the same pass counts: it has neither the bursts that only some turns saw, nor the drifts that both
+    saw, and no bias, as bursts hit either. A launch has the mean of its differences from all launches, its own
+    included, plus the mean of all launches' median turns. Raises ValueError for another shape.
+    """
+    values = np.asarray(logs, dtype=np.float64)
+    if values.ndim != 2 or values.size == 0:
+        raise ValueError(f"expected shape (launches, turns), got {values.shape}")
+    differences = np.median(values[:, None, :] - values[None, :, :], axis=2)
+    typical: FloatArray = differences.mean(axis=1) + np.median(values, axis=1).mean()
+    return typical
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPairs:
     """An environment paired with its baseline, one entry per round in which both exist; arrays of shape (n,).

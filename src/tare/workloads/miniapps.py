@@ -12,7 +12,7 @@ from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement
 from tare.stats import LaunchStatistics, launch_statistics
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ RATES: Final[Mapping[str, tuple[float, str]]] = {
 
 BY_TURNS: Final = "mean over turns of the maximum over ranks"
 """The statistic of a timed section that took turns. Its typical cost is that of the median turn, times its parts: the
-bursts of a tenth of a second in which a busy host takes both cores are in some turns and not in others."""
+bursts of a tenth of a second in which a busy host takes both cores are in some turns and not in others. Launches that
+took turns with each other are also compared pass by pass (`tare.run.trial`)."""
 
 RANK_BYTES: Final = 40 << 20
 """Memory of a rank besides its data: program, MPI and buffers (measured: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
@@ -188,7 +189,7 @@ def _samples(choice: Choice, result: Mapping[str, Any]) -> dict[str, NDArray[np.
         if series["unit"] == "s"
     }
     if shares := result.get("shares"):
-        found[f"{choice.spec}/part_by_turn"] = np.divide(shares["elapsed_s"], shares["parts"])
+        found[f"{choice.spec}/{BY_TURN}"] = np.divide(shares["elapsed_s"], shares["parts"])
     return found
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PROTOCOL: Final = 1
+BY_TURN: Final = "part_by_turn"
+"""The column of samples with what a part of a program took in each of its turns."""
 MOST_CPUS: Final = 1 << 16
 """CPUs of a node; Linux numbers up to 8192."""
 MOST_USED: Final = 1e15
