@@ -8,7 +8,7 @@ the launches of two cells, which no round pairs), and its p is adjusted together
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tare import stats
@@ -94,16 +94,7 @@ def _with_interval(made: Judged, deciding: _Counted, p: float) -> Judged:
     estimate = stats.mean_interval(deciding.moments, 1.0 - ALPHA)
     if estimate is None or estimate.low == estimate.high or deciding.moments.n < LAUNCHES:
         return made
-    return Judged(
-        claim=made.claim,
-        verdict=made.verdict,
-        why=made.why,
-        estimate=estimate,
-        contrast=deciding.contrast,
-        region=deciding.region,
-        counts=True,
-        p=p,
-    )
+    return replace(made, estimate=estimate, contrast=deciding.contrast, region=deciding.region, counts=True, p=p)
 
 
 def _inside_p(each: _Counted) -> float:
