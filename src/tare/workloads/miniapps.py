@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import LaunchStatistics, launch_statistics
+from tare.store.plausible import MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
 from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
@@ -35,6 +36,12 @@ BY_TURNS: Final = "mean over turns of the maximum over ranks"
 """The statistic of a timed section that took turns. Its typical cost is that of the median turn, times its parts: the
 bursts of a tenth of a second in which a busy host takes both cores are in some turns and not in others. Launches that
 took turns with each other are also compared pass by pass (`tare.run.trial`)."""
+
+MOST_TURNS: Final = 10000
+"""Turns of a launch, as in kernels/common/turns.h. All launches of a block are compared turn by turn, in memory."""
+MOST_PARTS: Final = 1 << 40
+SHORTEST_S: Final = 1e-12
+"""A part takes longer; the logarithm of what it took is compared."""
 
 RANK_BYTES: Final = 40 << 20
 """Memory of a rank besides its data: program, MPI and buffers (measured: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
@@ -146,7 +153,8 @@ def _by_turn(choice: Choice, result: Mapping[str, Any]) -> LaunchStatistics | No
     if (shares := result.get("shares")) is None:
         return None
     parts, elapsed_s = (list(map(number, shares[name])) for name in ("parts", "elapsed_s"))
-    if not parts or len(parts) != len(elapsed_s) or not all(0 < each < math.inf for each in (*parts, *elapsed_s)):
+    possible = 0 < len(parts) == len(elapsed_s) <= MOST_TURNS and all(1 <= done < MOST_PARTS for done in parts)
+    if not (possible and all(SHORTEST_S < s / done < MOST_S for s, done in zip(elapsed_s, parts, strict=True))):
         raise OutputError(f"{choice.label} reports turns that are impossible")
     mean_s = sum(elapsed_s) / sum(parts)
     return launch_statistics([taken / done / mean_s for taken, done in zip(elapsed_s, parts, strict=True)])

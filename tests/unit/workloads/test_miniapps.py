@@ -263,6 +263,10 @@ def test_what_did_not_pass_is_told_with_its_value() -> None:
         ({"shares": {"parts": [1, 2], "elapsed_s": [0.1]}}, "reports turns that are impossible"),
         ({"shares": {"parts": [1, 0], "elapsed_s": [0.1, 0.1]}}, "reports turns that are impossible"),
         ({"shares": {"parts": [], "elapsed_s": []}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1e300, 1], "elapsed_s": [1e-300, 0.1]}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1, 1], "elapsed_s": [float("nan"), 0.1]}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1], "elapsed_s": [float("inf")]}}, "reports turns that are impossible"),
+        ({"shares": {"parts": [1] * 10001, "elapsed_s": [0.1] * 10001}}, "reports turns that are impossible"),
         ({"shares": {"parts": [1]}}, "a record does not follow the protocol"),
     ],
 )
