@@ -46,7 +46,7 @@ PEARC18 = {
     "minife": "minife:nx=80,ny=80,nz=80,pace=official",
     "kmi": "kmi:reads=4096,queries=20000",
 }
-CLASSES = {"bt": "W", "cg": "A", "ep": "A", "ft": "A", "is": "B", "lu": "W", "sp": "W"}
+CLASSES = {"bt": "W", "cg": "A", "ep": "W", "ft": "W", "is": "A", "lu": "W", "sp": "W"}
 NPB = {name: f"npb-{name}:class={letter}" for name, letter in CLASSES.items()}
 ENDED = (0, 1, 3)
 """Exit codes of a study that was measured, with whatever verdicts: one in twenty equal environments differs."""

@@ -28,6 +28,8 @@ SPECS: Final[Mapping[str, str]] = {
     **{name: f"{name}:class=S" for name in MINIAPPS if name.startswith("npb-")},
 }
 PAUSE_S: Final = 0.5
+BURST_S: Final = 0.25
+"""What a host takes from a run of a few milliseconds now and then, in its turns or before them."""
 
 
 @pytest.fixture
@@ -98,7 +100,8 @@ def test_in_turns_an_application_does_all_of_its_work(
     else:
         assert 1 <= len(record["shares"]["parts"]) <= turns  # miniFE of this size is done in the first of five
         assert min(record["shares"]["parts"]) >= 1
-        assert 0.5 * record["elapsed_s"] < sum(record["shares"]["elapsed_s"]) < 1.0001 * record["elapsed_s"]
+        outside_s = record["elapsed_s"] - sum(record["shares"]["elapsed_s"])
+        assert -1e-4 * record["elapsed_s"] < outside_s < max(0.5 * record["elapsed_s"], BURST_S)
     assert "shares" not in alone
     for key, values in series(record).items():
         assert len(values) == len(series(alone)[key])

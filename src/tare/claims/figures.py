@@ -15,7 +15,7 @@ from tare.claims import modes
 from tare.claims.model import Place
 from tare.claims.tested import VARIATION
 from tare.errors import ResultsError
-from tare.model import Cell, Completed, MetricInfo, Plan, Role, Trial
+from tare.model import Cell, Completed, Metric, MetricInfo, Plan, Role, Trial
 from tare.plan.cells import placement_name
 from tare.summary.costs import CostTable, cost_table, mean_logs
 
@@ -81,11 +81,11 @@ class Measured:
             return self._modes(cell, place)
         if place.metric.startswith(VARIATION):
             return self._variation(replace(place, metric=place.metric.removeprefix(VARIATION)))
-        means = place.metric.startswith(MEAN)
-        info = self._column(cell, place, place.metric.removeprefix(MEAN))
+        if place.metric.startswith(MEAN):
+            return self._means(cell, place)
+        info = self._column(cell, place, place.metric)
         row = self.table.costs.get((cell.group, cell.environment.name, info.key))
-        logs = mean_logs(row.rounds, row.means_s if means else row.values_s) if row is not None else {}
-        return logs, f"mean of {info.label}" if means else info.label
+        return mean_logs(row.rounds, row.values_s) if row is not None else {}, info.label
 
     def _column(self, cell: Cell, place: Place, pattern: str) -> MetricInfo:
         """Return the one column of a cell whose name has a pattern; raise `ResultsError` unless there is one."""
@@ -136,15 +136,21 @@ class Measured:
         parts = stats.jackknifed_log_deviation([logs[number] for number in sorted(logs)])
         return dict(zip(sorted(logs), parts, strict=False)), f"variation of {label}"
 
+    def _means(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
+        """Return the mean logarithm by round of the mean iteration, of that of the typical turn if there are turns."""
+        info = self._column(cell, place, place.metric.removeprefix(MEAN))
+        mean = partial(_log_of, key=info.key, cost=lambda metric: metric.turn_mean_s or metric.value)
+        return self._by_round(cell, mean), f"mean of {info.label}"
+
     def _spreads(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
-        """Return the mean logarithm of p99 less median by round, in the launches where it is above zero."""
+        """Return the mean logarithm of p99 less median by round, in the launches where it is above zero.
+
+        It is that of the typical turn if there are turns.
+        """
         info = self._column(cell, place, place.metric.removeprefix(SPREAD))
-
-        def spread(trial: Trial) -> float | None:
-            metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
-            widths = [metric.p99_s - metric.median_s for metric in metrics if metric.key == info.key]
-            return math.log(widths[0]) if widths and widths[0] > 0 else None
-
+        spread = partial(
+            _log_of, key=info.key, cost=lambda metric: metric.turn_spread_s or metric.p99_s - metric.median_s
+        )
         return self._by_round(cell, spread), f"spread of {info.label}"
 
     def _modes(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
@@ -190,6 +196,13 @@ class Measured:
     def of_cell(self, cell: Cell) -> list[Trial]:
         """Return the trials of a cell."""
         return [trial for trial in self.trials if trial.key.cell == cell.key]
+
+
+def _log_of(trial: Trial, *, key: str, cost: Callable[[Metric], float]) -> float | None:
+    """Return the logarithm of a cost of a metric in a launch; None unless it is above zero."""
+    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
+    costs = [cost(metric) for metric in metrics if metric.key == key]
+    return math.log(costs[0]) if costs and costs[0] > 0 else None
 
 
 def _figure(trial: Trial, label: str) -> float | None:

@@ -19,8 +19,6 @@ Floats = NDArray[np.float64]
 
 COLUMNS: Final = ("max_s", "mean_s")
 """The columns of samples that a metric is of: the maximum over ranks, or the mean where operations are back to back."""
-LEAST: Final = 20
-"""Iterations of a part below which nothing is said of its modes."""
 
 
 def _dip(logs: Floats) -> float | None:
@@ -56,8 +54,8 @@ def number_of(trial: Trial, samples: Mapping[str, Floats], key: str, kind: str) 
     """Return a number of `NUMBERS` or `CENTRES` of a metric in a launch; None without enough samples above zero."""
     columns = (samples.get(f"{key}/{column}") for column in COLUMNS)
     values = next((each for each in columns if each is not None), np.empty(0))
-    parts = np.array_split(values, max(1, round(trial.counters.get("turns", 1))))
-    if min(part.size for part in parts) < LEAST or values.min() <= 0:
+    parts = stats.shares_of_turns(values, max(1, round(trial.counters.get("turns", 1))))
+    if min(part.size for part in parts) < stats.LEAST_IN_A_TURN or values.min() <= 0:
         return None
     read = {**NUMBERS, **CENTRES}[kind]
     found = [read(np.log(part)) for part in parts]

@@ -41,6 +41,8 @@ COLUMNS: Final = (
     number("p99_s", "s", "99th percentile of the iterations"),
     number("rank_average_s", "s", "mean over iterations, average over ranks, as OSU reports it"),
     number("loop_s", "s", "mean of back-to-back operations, as in IMB"),
+    number("turn_mean_s", "s", "mean of the iterations in the typical turn, of launches that took turns"),
+    number("turn_spread_s", "s", "99th percentile less median of the iterations in the typical turn"),
     number("rate", "`rate_unit`", "rate that belongs to `cost_s`, if the metric is a rate"),
     text("rate_unit", "unit of `rate`"),
     count("message_bytes", "bytes per rank and operation", "B"),
@@ -100,6 +102,8 @@ def _metric_values(metric: Metric) -> Row:
         metric.p99_s,
         metric.rank_average_s,
         metric.loop_s,
+        metric.turn_mean_s,
+        metric.turn_spread_s,
         metric.done_per_sample / metric.value if is_rate else None,
         metric.rate_unit if is_rate else None,
         metric.message_bytes,
@@ -109,7 +113,7 @@ def _metric_values(metric: Metric) -> Row:
     )
 
 
-_NO_METRIC: Final = (None,) * 15
+_NO_METRIC: Final = (None,) * 17
 
 TABLE: Final = Table(
     name="trials",

@@ -17,7 +17,10 @@ class Metric:
     `done_per_sample` converts the cost back to a rate for display (0: the metric has no rate): the amount, in the
     numerator of `rate_unit`, that one sample processes, as bytes for `B/s`. With `added_first` the added time is shown
     first, regardless of the baseline's time: a step that bare hardly has makes any ratio large. `loop_s` is the mean of
-    back-to-back operations, as in IMB, if the kernel measures it. A metric that is not `judged` gets no verdict.
+    back-to-back operations, as in IMB, if the kernel measures it. `turn_mean_s` and `turn_spread_s` are the mean of the
+    iterations, and their 99th percentile less the median, in the typical turn of a launch that took turns with others
+    (`tare.run.trial`), without the seconds in which the machine was taken from it; None if there are too few
+    iterations. A metric that is not `judged` gets no verdict.
     `noise` is the machine's state during the metric, if it is known more precisely than for the whole trial.
     """
 
@@ -36,6 +39,8 @@ class Metric:
     message_bytes: int | None = None
     added_first: bool = False
     loop_s: float | None = None
+    turn_mean_s: float | None = None
+    turn_spread_s: float | None = None
     judged: bool = True
     noise: Mapping[str, float] = field(default_factory=dict)
 

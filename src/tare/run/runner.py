@@ -215,7 +215,7 @@ class Run:
                 self._stored(_failed(key, position, started, lost.message), None)
             return
         judged = [self._judged(one, watched) for (one, _), watched in zip(launches, ended, strict=True)]
-        together = zip(standing, launches, in_the_same_passes(judged), strict=True)
+        together = zip(standing, launches, in_the_same_passes(judged, turns), strict=True)
         for position, (key, (one, padding), launched) in enumerate(together):
             counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
             trial = trial_of(key, position, started, one, replace(launched, counters=counters))

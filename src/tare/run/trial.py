@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 
@@ -54,31 +55,46 @@ class Launched:
     lacking: str = ""
 
 
-def in_the_same_passes(launches: Sequence[Launched]) -> list[Launched]:
+def in_the_same_passes(launches: Sequence[Launched], turns: int) -> list[Launched]:
     """Return launches that took turns, each with its typical cost against the others' turns of the same passes.
 
     What a launch costs by itself is that of its median turn. The machine's speed drifts by 20 % and more within a
     block, so that the median turns of two launches can be of different states; compared pass by pass they are not.
     """
-    logs = {number: log for number, one in enumerate(launches) if (log := _log_by_turn(one)) is not None}
-    if len(logs) < LEAST_TOGETHER or len({log.size for log in logs.values()}) > 1:
-        return list(launches)
     made = list(launches)
-    for number, typical in zip(logs, stats.typical_turns(list(logs.values())).tolist(), strict=True):
-        outcome, own = made[number].outcome, float(np.median(logs[number]))
-        if isinstance(outcome, Completed):
-            times = math.exp(typical - own)
-            metrics = tuple(replace(each, median_s=each.median_s * times) for each in outcome.metrics)
-            made[number] = replace(made[number], outcome=replace(outcome, metrics=metrics))
+    found = [_by_turn(launched, turns) for launched in launches]
+    for key, what in dict.fromkeys(chain.from_iterable(found)):
+        logs = {number: each[key, what] for number, each in enumerate(found) if (key, what) in each}
+        if len(logs) >= LEAST_TOGETHER and len({log.size for log in logs.values()}) == 1:
+            for number, typical in zip(logs, stats.typical_turns(list(logs.values())).tolist(), strict=True):
+                made[number] = _with_cost(made[number], key, what, math.exp(typical))
     return made
 
 
-def _log_by_turn(launched: Launched) -> stats.FloatArray | None:
-    """Return the logarithms of what a part of a completed launch took in each turn; None if it does not tell."""
-    if not isinstance(launched.outcome, Completed) or launched.parsed is None or len(launched.outcome.metrics) != 1:
-        return None
-    column = launched.parsed.samples.get(f"{launched.outcome.metrics[0].key}/{BY_TURN}")
-    return None if column is None else np.log(column)
+def _by_turn(launched: Launched, turns: int) -> dict[tuple[str, str], stats.FloatArray]:
+    """Return the logarithms of a completed launch's costs in each turn, by metric and by field of `Metric`."""
+    found: dict[tuple[str, str], stats.FloatArray] = {}
+    if not isinstance(launched.outcome, Completed) or launched.parsed is None:
+        return found
+    for metric in launched.outcome.metrics:
+        parts = launched.parsed.samples.get(f"{metric.key}/{BY_TURN}")
+        iterations = launched.parsed.iterations.get(metric.key)
+        if parts is not None and len(launched.outcome.metrics) == 1:
+            logs = np.log(parts)
+            found[metric.key, "median_s"] = logs - float(np.median(logs)) + math.log(metric.median_s)
+        elif iterations is not None and (told := stats.turn_logs(iterations, turns)) is not None:
+            logs_of = {"median_s": told.medians, "turn_mean_s": told.means, "turn_spread_s": told.spreads}
+            found |= {(metric.key, what): logs for what, logs in logs_of.items() if logs is not None}
+    return found
+
+
+def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launched:
+    """Return a completed launch with another value of a field of one of its metrics."""
+    outcome = launched.outcome
+    assert isinstance(outcome, Completed)
+    changed: dict[str, Any] = {what: seconds}
+    metrics = tuple(replace(each, **changed) if each.key == key else each for each in outcome.metrics)
+    return replace(launched, outcome=replace(outcome, metrics=metrics))
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter, lt
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tare.stats.arrays import FloatArray, Moments, moments_of, positive, vector
 
+LEAST_IN_A_TURN: Final = 20
+"""Iterations of a turn below which nothing is said of its mean or modes: the typical one has none of their tail."""
+LEAST_FOR_TAIL: Final = 100
+"""Iterations of a turn below which its 99th percentile is its maximum."""
 Block = tuple[int, int]
 """(round, block) of a trial."""
 
@@ -45,6 +50,43 @@ def p99_minus_median(gaps_s: ArrayLike) -> float:
     """
     statistics = launch_statistics(gaps_s)
     return statistics.p99_s - statistics.median_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLogs:
+    """Logarithms of what the iterations of a launch took in each of its turns; arrays of shape (turns,).
+
+    `spreads` are of the 99th percentile less the median; None if it is zero in a turn. `means` and `spreads` are None
+    if a turn has too few iterations.
+    """
+
+    medians: FloatArray
+    means: FloatArray | None
+    spreads: FloatArray | None
+
+
+def shares_of_turns(samples: FloatArray, turns: int) -> list[FloatArray]:
+    """Return the iterations of each turn, as the kernels divide them; `samples` has shape (iterations,)."""
+    return np.split(samples, [samples.size * turn // turns for turn in range(1, turns)])
+
+
+def turn_logs(samples: ArrayLike, turns: int) -> TurnLogs | None:
+    """Return the logarithms of a launch's turns; None if one has no iteration, or an iteration is not above zero.
+
+    `samples`: shape (iterations,), seconds, in order. Raises ValueError if a sample is not finite.
+    """
+    values = vector(samples)
+    shares = shares_of_turns(values, turns)
+    least = min(share.size for share in shares)
+    if least == 0 or values.min() <= 0:
+        return None
+    medians, p99s = np.array([np.percentile(share, (50, 99)) for share in shares]).T
+    spreads = p99s - medians
+    return TurnLogs(
+        medians=np.log(medians),
+        means=np.log([share.mean() for share in shares]) if least >= LEAST_IN_A_TURN else None,
+        spreads=np.log(spreads) if least >= LEAST_FOR_TAIL and spreads.min() > 0 else None,
+    )
 
 
 def typical_turns(logs: ArrayLike) -> FloatArray:

@@ -21,7 +21,7 @@ Within them no ratio, square or sum in a study comes near the limits of a double
 MOST_DONE: Final = 1e30
 """Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
 
-_TIMES: Final = ("median_s", "p99_s", "rank_average_s", "loop_s")
+_TIMES: Final = ("median_s", "p99_s", "rank_average_s", "loop_s", "turn_mean_s", "turn_spread_s")
 
 
 def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
@@ -38,7 +38,7 @@ def _of_metrics(metrics: tuple[Metric, ...]) -> Iterator[str]:
     for metric in metrics:
         if not LEAST_S <= metric.value <= MOST_S:
             yield f"{metric.label} is {metric.value:g} s, which is impossible"
-        times = metric.median_s, metric.p99_s, metric.rank_average_s, metric.loop_s or 0.0
+        times = tuple(getattr(metric, name) or 0.0 for name in _TIMES)
         if not all(map(is_time, times)):
             what, seconds = next(item for item in zip(_TIMES, times, strict=True) if not is_time(item[1]))
             yield f"{what} of {metric.label} is {seconds:g}, which is impossible"

@@ -27,7 +27,20 @@ MOST_FILLED_BYTES: Final = 8 << 30
 """Largest size of all trials with their parts filled in; 100,000 trials of 1,000 ranks on few nodes are below it."""
 
 VARYING: Final[Mapping[type, frozenset[str]]] = {
-    model.Metric: frozenset({"value", "median_s", "p99_s", "rank_average_s", "samples", "late", "loop_s", "noise"}),
+    model.Metric: frozenset(
+        {
+            "value",
+            "median_s",
+            "p99_s",
+            "rank_average_s",
+            "samples",
+            "late",
+            "loop_s",
+            "turn_mean_s",
+            "turn_spread_s",
+            "noise",
+        }
+    ),
     model.Figure: frozenset({"value"}),
     model.RankPlace: frozenset({"pid", "namespaces", "shm_device"}),
     model.InterfaceTraffic: frozenset({"rx_bytes", "tx_bytes", "rx_packets", "tx_packets"}),

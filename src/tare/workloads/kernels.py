@@ -94,6 +94,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         raise OutputError(f"only {len(kernels)} of {len(workload.kernels)} kernels printed a result")
     metrics: list[Metric] = []
     samples: dict[str, NDArray[np.float64]] = {}
+    iterations: dict[str, NDArray[np.float64]] = {}
     spans: dict[str, tuple[float, float]] = {}
     for spec, record in zip(workload.kernels, kernels, strict=True):
         if record["kernel"] != spec.kernel:
@@ -101,6 +102,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         columns = decode(record["columns"], record["data"])
         made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns)]
         metrics += made
+        if spec.kernel != "spacing":
+            iterations[made[0].key] = columns["mean_s" if made[0].statistic == BACK_TO_BACK else "max_s"]
         begin_s, end_s = map(number, record["span_s"])
         spans.update(dict.fromkeys((metric.key for metric in made), (begin_s, end_s)))
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
@@ -114,6 +117,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,
+        iterations=iterations,
         spans_s=spans,
     )
 

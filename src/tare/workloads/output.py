@@ -57,6 +57,8 @@ class Payload:
 class Parsed:
     """The parsed output of a launch. `samples` are columns keyed `METRIC/COLUMN`, in seconds.
 
+    `iterations` are those from which a metric is computed, by its key, if a turn has a share of them.
+
     `usage` is what each rank used of its cores, in order of rank; empty if the program does not print it.
     `spans_s` gives by metric when its measurement began and ended (CLOCK_MONOTONIC), if the program prints that.
     `refuted` is None if the places of ranks and their traffic prove the treatment; otherwise the launch proves it
@@ -71,6 +73,7 @@ class Parsed:
     measured_s: float
     wrong: tuple[str, ...] = ()
     samples: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    iterations: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     spans_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usage: tuple[Mapping[str, float], ...] = ()

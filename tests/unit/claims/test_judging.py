@@ -184,6 +184,25 @@ def _wider(trial: Trial, factor: float) -> Trial:
     )
 
 
+@pytest.mark.parametrize(("which", "field"), [("mean", "turn_mean_s"), ("spread", "turn_spread_s")])
+def test_of_launches_in_turns_means_and_spreads_are_those_of_the_typical_turn(
+    tmp_path: Path, which: str, field: str
+) -> None:
+    measured = results(tmp_path)
+    trials = tuple(_in_turn(trial, field, 3.0 if "slow" in trial.key.cell else 1.0) for trial in measured.trials)
+    test = f'test: {{study: made-up, metric: "{which}:latency*", cost: {{of: slow, against: plain, above: 190%}}}}'
+    (whole,) = judged(tmp_path, claim(1, test), measured)
+    (in_turns,) = judged(tmp_path, claim(1, test), replace(measured, trials=trials))
+    assert whole.verdict is not Verdict.REPRODUCED
+    assert in_turns.verdict is Verdict.REPRODUCED
+
+
+def _in_turn(trial: Trial, field: str, seconds: float) -> Trial:
+    assert isinstance(trial.outcome, Completed)
+    number = {field: seconds * (1.0 + 0.001 * trial.key.round)}
+    return replace(trial, outcome=Completed(metrics=tuple(replace(each, **number) for each in trial.outcome.metrics)))
+
+
 def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
     same = results(tmp_path, slow=1.0)
     (found,) = judged(tmp_path, claim(1, "test: {study: made-up, cost: {of: slow, against: plain, within: 3%}}"), same)
