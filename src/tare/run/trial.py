@@ -16,6 +16,7 @@ from tare.host.process import Result
 from tare.model import (
     Completed,
     InterfaceTraffic,
+    Metric,
     Outcome,
     RankPlace,
     Trial,
@@ -82,10 +83,16 @@ def _by_turn(launched: Launched, turns: int) -> dict[tuple[str, str], stats.Floa
         if parts is not None and len(launched.outcome.metrics) == 1:
             logs = np.log(parts)
             found[metric.key, "median_s"] = logs - float(np.median(logs)) + math.log(metric.median_s)
-        elif iterations is not None and (told := stats.turn_logs(iterations, turns)) is not None:
+        elif iterations is not None and (told := _told(metric, iterations, turns)) is not None:
             logs_of = {"median_s": told.medians, "turn_mean_s": told.means, "turn_spread_s": told.spreads}
             found |= {(metric.key, what): logs for what, logs in logs_of.items() if logs is not None}
     return found
+
+
+def _told(metric: Metric, iterations: stats.FloatArray, turns: int) -> stats.TurnLogs | None:
+    """Return the logarithms of a kernel's turns; the messages of a window are one iteration."""
+    messages = metric.done_per_sample / metric.message_bytes if metric.done_per_sample and metric.message_bytes else 1.0
+    return stats.turn_logs(iterations, turns, operations=messages)
 
 
 def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launched:

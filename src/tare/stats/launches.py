@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tare.stats.arrays import FloatArray, Moments, moments_of, positive, vector
 
 LEAST_IN_A_TURN: Final = 20
-"""Iterations of a turn below which nothing is said of its mean or modes: the typical one has none of their tail."""
+"""Operations of a turn below which nothing is said of its mean or modes: the typical one has none of their tail."""
 LEAST_FOR_TAIL: Final = 100
 """Iterations of a turn below which its 99th percentile is its maximum."""
 Block = tuple[int, int]
@@ -70,10 +70,11 @@ def shares_of_turns(samples: FloatArray, turns: int) -> list[FloatArray]:
     return np.split(samples, [samples.size * turn // turns for turn in range(1, turns)])
 
 
-def turn_logs(samples: ArrayLike, turns: int) -> TurnLogs | None:
+def turn_logs(samples: ArrayLike, turns: int, *, operations: float = 1.0) -> TurnLogs | None:
     """Return the logarithms of a launch's turns; None if one has no iteration, or an iteration is not above zero.
 
-    `samples`: shape (iterations,), seconds, in order. Raises ValueError if a sample is not finite.
+    `samples`: shape (iterations,), seconds, in order; `operations` are those in an iteration, as the messages of a
+    window. Raises ValueError if a sample is not finite.
     """
     values = vector(samples)
     shares = shares_of_turns(values, turns)
@@ -84,7 +85,7 @@ def turn_logs(samples: ArrayLike, turns: int) -> TurnLogs | None:
     spreads = p99s - medians
     return TurnLogs(
         medians=np.log(medians),
-        means=np.log([share.mean() for share in shares]) if least >= LEAST_IN_A_TURN else None,
+        means=np.log([share.mean() for share in shares]) if least * operations >= LEAST_IN_A_TURN else None,
         spreads=np.log(spreads) if least >= LEAST_FOR_TAIL and spreads.min() > 0 else None,
     )
 

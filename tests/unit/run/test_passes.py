@@ -144,3 +144,13 @@ def test_turns_without_an_iteration_or_with_impossible_ones_are_left_alone() -> 
     few = kernel(rng.uniform(1.0, 2.0, TURNS - 1))
     another = kernel(rng.uniform(1.0, 2.0, TURNS * 5), key="barrier")
     assert in_the_same_passes([one, zero, few, another], TURNS) == [one, zero, few, another]
+
+
+def test_the_messages_of_a_window_count_for_the_mean_of_a_turn() -> None:
+    rng = np.random.default_rng(4)
+    launches = []
+    for _ in range(2):
+        one = kernel(rng.uniform(1.0, 2.0, TURNS * 2))
+        windowed = replace(metric_of(one), done_per_sample=64 * 1024, message_bytes=1024)
+        launches.append(replace(one, outcome=Completed(metrics=(windowed,))))
+    assert all(metric_of(one).turn_mean_s is not None for one in in_the_same_passes(launches, TURNS))
