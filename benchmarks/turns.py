@@ -50,8 +50,8 @@ workloads: {workloads}
 repetition: {{rounds: {rounds}, turns: {turns}}}
 """
 PEARC18 = {
-    "hpcg": "hpcg:nx=40,ny=40,nz=40,seconds=0,pace=official",
-    "minife": "minife:nx=80,ny=80,nz=80,pace=official",
+    "hpcg": "hpcg:nx=32,ny=32,nz=32,seconds=0,pace=official",
+    "minife": "minife:nx=64,ny=64,nz=64,pace=official",
     "kmi": "kmi:reads=4096,queries=20000",
 }
 CLASSES = {"bt": "W", "cg": "A", "ep": "W", "ft": "W", "is": "A", "lu": "W", "sp": "W"}
