@@ -56,6 +56,7 @@ def test_the_page_adds_one_file_and_one_entry_to_each_family() -> None:
     assert len(FILE.findall(PAGE)) == len(ENTRY.findall(PAGE)) == len(NAMES)
 
 
+@pytest.mark.timeout(300)  # three runs of pytest, ten seconds alone, two minutes beside a study that measures
 def test_what_is_added_passes_the_contract_tests_and_a_study_can_name_it(copy: Path) -> None:
     pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *CONTRACT)
     golden = run(copy, *pytest_, "-k", "written_down", TARE_UPDATE_GOLDEN="1")
