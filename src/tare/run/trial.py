@@ -80,7 +80,7 @@ def _by_turn(launched: Launched, turns: int) -> dict[tuple[str, str], stats.Floa
     for metric in launched.outcome.metrics:
         parts = launched.parsed.samples.get(f"{metric.key}/{BY_TURN}")
         iterations = launched.parsed.iterations.get(metric.key)
-        if parts is not None and len(launched.outcome.metrics) == 1:
+        if parts is not None and metric.median_s > 0 and len(launched.outcome.metrics) == 1:
             logs = np.log(parts)
             found[metric.key, "median_s"] = logs - float(np.median(logs)) + math.log(metric.median_s)
         elif iterations is not None and (told := _told(metric, iterations, turns)) is not None:
