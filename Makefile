@@ -20,10 +20,10 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/p
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
-# The files whose tests say that they need a Kubernetes.
-KUBERNETES_TESTS = $(shell grep -l '"kubernetes"' tests/integration/test_*.py)
+# The tests that are often run; the marks are explained in pyproject.toml.
+OFTEN := not long and not measures and not kubernetes and not faults
 
-.PHONY: help setup demo test test-long test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-live test-long test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -44,11 +44,16 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
 	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
 
-# Three processes keep two cores busy: live tests wait, the others calculate. Those of a file share what they set up.
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) --jobs 2 --output-sync=target types lint docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder \
+	  -m "$(OFTEN) and (not live or smoke)" $(PYTEST_ARGS)
+
+test-live: ## the other live tests, without Kubernetes and those that take a minute or more
+	@tools/bootstrap live
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
+	  -m "$(OFTEN) and live and not smoke" $(PYTEST_ARGS)
 
 test-long: ## the tests that take minutes, as the mini-applications in class A and those in an emulated machine
 	@tools/bootstrap long
@@ -63,7 +68,7 @@ test-faults: ## play each fault three times on real clusters and print the table
 test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a skipped test fails
 	@tools/bootstrap test
 	@tools/networks etcd flannel kubernetes mpi-operator cilium
-	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m "not faults" $(KUBERNETES_TESTS) $(PYTEST_ARGS)
+	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m "kubernetes" tests/integration $(PYTEST_ARGS)
 
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
 	@tools/bootstrap test
@@ -74,7 +79,7 @@ papers-%: ## run the studies of a paper, such as papers-003, and judge its claim
 	@$(ROOT_ENV) $(BIN)/python tools/papers.py $*
 
 test-fast: ## the tests that need neither root nor daemons
-	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long and not faults" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "$(OFTEN) and not live and not integration and not slow and not root" $(PYTEST_ARGS)
 
 fuzz: ## every fuzzer for ten minutes (FUZZ_SECONDS=600), two at a time; `make test` runs each for some seconds
 	@TARE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest tests/fuzz -n 2 --dist worksteal -rP \

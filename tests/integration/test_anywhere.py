@@ -21,7 +21,7 @@ from tare.summary.allocations import rounds_of
 pytestmark = [
     pytest.mark.timeout(1500),  # the first one counts
     *live("sshd", "slurm", "apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
-    pytest.mark.quiet,
+    pytest.mark.measures,
     pytest.mark.long,  # eight minutes in which nothing else may run; the thin version of the study is in make test
 ]
 STUDY = "repository/studies/anywhere.yaml"

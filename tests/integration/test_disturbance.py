@@ -15,7 +15,7 @@ from integration.live import live, tare, write_study
 from tare.store.writer import read_only
 from tare.summary.disturbance import is_disturbed, wants_repeat
 
-pytestmark = [*live(), pytest.mark.quiet]
+pytestmark = [*live(), pytest.mark.measures]
 
 
 @pytest.fixture

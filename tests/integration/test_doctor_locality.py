@@ -9,7 +9,7 @@ import pytest
 from integration.live import live, tare
 from tare.host import wheels
 
-pytestmark = [*live("mpich", "openmpi5", "mpich5"), pytest.mark.quiet]
+pytestmark = [*live("mpich", "openmpi5", "mpich5"), pytest.mark.measures]
 OWN_SHM = ("sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"')
 MPICH = ("mpirun.mpich", "-n", "2")
 OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "-n", "2")

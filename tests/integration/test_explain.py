@@ -11,7 +11,7 @@ from integration.live import live, tare
 from tare.cli.session import summary_of
 from tare.store.writer import read_only
 
-pytestmark = [pytest.mark.timeout(600), *live("bpftrace"), pytest.mark.quiet]
+pytestmark = [pytest.mark.timeout(600), *live("bpftrace"), pytest.mark.measures]
 STUDY = """
 baseline: plain
 environments:

@@ -27,7 +27,7 @@ from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
 from tare.node_service.order import Files
 
-pytestmark = [*live(), pytest.mark.quiet]
+pytestmark = [*live(), pytest.mark.measures]
 MIB_8 = 8 << 20
 LITTLE = 64 << 10  # of 128 KiB that neighbours on a node exchange
 

@@ -19,7 +19,7 @@ from tare.store.writer import read_only
 pytestmark = [
     pytest.mark.timeout(1800),  # the first one counts
     *live("sshd", "docker", "mmdebstrap"),
-    pytest.mark.quiet,
+    pytest.mark.measures,
 ]
 NICS = 9
 KEPT = "test-quickstart"

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.quiet,
+    pytest.mark.measures,
     pytest.mark.root,
     pytest.mark.requires("root", "cmake", "openmpi"),
 ]

@@ -88,7 +88,7 @@ def processor_s(*arguments: str) -> float:
     return min(times)
 
 
-@pytest.mark.quiet
+@pytest.mark.measures
 def test_help_answers_within_300_ms() -> None:
     # It waits for nothing, so its time is the processor's. Where the host lets this machine be slow, so is the library
     # of the command line, which takes a third of it.
