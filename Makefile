@@ -23,7 +23,7 @@ TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Mak
 # The tests that are often run; the marks are explained in pyproject.toml.
 OFTEN := not long and not measures and not kubernetes and not faults
 
-.PHONY: help setup demo test test-live test-long test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-live test-long test-measures test-all test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -53,11 +53,18 @@ test: ## set up, then lint, types and every test
 test-live: ## the other live tests, without Kubernetes and those that take a minute or more
 	@tools/bootstrap live
 	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
-	  -m "$(OFTEN) and live and not smoke" $(PYTEST_ARGS)
+	  -m "$(OFTEN) and live and not smoke" --second-run $(PYTEST_ARGS)
 
-test-long: ## the tests that take minutes, as the mini-applications in class A and those in an emulated machine
-	@tools/bootstrap long
-	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+test-long: ## live tests that take minutes, as all studies in their thin versions and those in an emulated machine
+	@tools/bootstrap all
+	@$(ROOT_ENV) $(BIN)/python -m pytest -m "long and not measures and not kubernetes and not faults" --second-run $(PYTEST_ARGS)
+
+test-measures: ## the tests that compare times, one at a time, on a machine that has nothing else to do
+	@tools/bootstrap all
+	@$(ROOT_ENV) $(BIN)/python -m pytest -m "measures and not kubernetes" --second-run $(PYTEST_ARGS)
+
+test-all: ## every target of tests; resumes where it was stopped; table in results/test-all.md (TEST_ALL=--faults for all)
+	@$(ROOT_ENV) python3 tools/test_all.py $(TEST_ALL)
 
 test-faults: ## play each fault three times on real clusters and print the table (two hours); docs/reliability.md has it
 	@tools/bootstrap test
@@ -68,11 +75,11 @@ test-faults: ## play each fault three times on real clusters and print the table
 test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a skipped test fails
 	@tools/bootstrap test
 	@tools/networks etcd flannel kubernetes mpi-operator cilium
-	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m "kubernetes" tests/integration $(PYTEST_ARGS)
+	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m kubernetes --second-run $(PYTEST_ARGS)
 
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
 	@tools/bootstrap test
-	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check
+	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check $(if $(SEEDS),--seeds $(SEEDS))
 
 papers-%: ## run the studies of a paper, such as papers-003, and judge its claims; goes on where it was stopped
 	@tools/bootstrap test

@@ -41,6 +41,7 @@ settings.load_profile("tare")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 
+pytest_plugins = ("second_run",)
 _skipped: list[str] = []
 
 
