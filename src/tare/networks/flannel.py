@@ -42,7 +42,7 @@ BRIDGE_NETFILTER: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 TUN: Final = Path("/dev/net/tun")
 RESYNC_S: Final = 86_400
 """How often flanneld checks its rules: nothing else writes rules there, and the checks would disturb other runs."""
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 DEVICES: Final[Mapping[str, tuple[str, str]]] = {
     "vxlan": ("flannel.1", "VXLAN of flannel"),
     "udp": ("flannel0", "tun of flannel"),

@@ -14,7 +14,7 @@ from tare.services.docker import run_docker
 from tare.wiring.network import Network
 from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
-REMOVED_S: Final = 10.0
+REMOVED_S: Final = 60.0
 PAUSE_S: Final = 0.02
 FIRST_ADDRESS: Final = 100
 MAX_NODES: Final = 255 - FIRST_ADDRESS

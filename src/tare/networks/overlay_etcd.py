@@ -33,9 +33,9 @@ from tare.services.docker_api import request
 from tare.wiring.plug import answers, interface_in
 
 LAST_WITH_STORE: Final = 20
-SEEN_S: Final = 10.0
+SEEN_S: Final = 60.0
 FIRST_S: Final = 3.0
-REACHED_S: Final = 20.0
+REACHED_S: Final = 60.0
 GATEWAY: Final = "docker_gwbridge"
 """The bridge over which an overlay's containers reach outside networks."""
 

@@ -11,7 +11,7 @@ from tare.node import Node, gpus
 from tare.wiring.link import features
 
 UNKNOWN: Final = "unknown"
-LIMIT_S: Final = 3.0
+LIMIT_S: Final = 20.0
 
 
 def facts_of(node: Node) -> Mapping[str, Any]:

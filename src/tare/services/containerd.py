@@ -27,7 +27,7 @@ PLUG_INS_OF_NODE: Final = "/run/tare-cni"
 """The folder on a node with links to those plug-ins, to which networks add their own."""
 CNI_STATE: Final = Path("/var/lib/cni")
 """Where CNI notes addresses and results of pods: on every node a folder of its own is in its place."""
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 IMPORT_S: Final = 300.0
 SPECIFICATION: Final = "container.json"
 HOOK: Final = "show-boot-id"

@@ -22,7 +22,7 @@ OWN: Final = Path("/opt/tare/mpi-operator/coredns")
 PORT: Final = 53
 ZONE: Final = "cluster.local"
 CONFIGURATION: Final = "Corefile"
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 ANSWER_S: Final = 0.5
 QUERY: Final = (
     b"\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"

@@ -24,7 +24,7 @@ from tare.services.daemons import Daemon, Place, run_daemon
 OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
 PORT: Final = 2379
 PEER_PORT: Final = 2380
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 REQUEST_S: Final = 5.0
 
 

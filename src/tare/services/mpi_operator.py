@@ -26,7 +26,7 @@ JOBS: Final = "/apis/kubeflow.org/v2beta1/mpijobs"
 LOCKS: Final = "kube-system"
 """The namespace of the lock that says which of several operators works."""
 LEADS: Final = "Leading started"
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 PAUSE_S: Final = 0.05
 
 

@@ -42,7 +42,7 @@ START: Final = (
 ).format(programs=" ".join(SSHD), folder=SEPARATION)
 """Starts an sshd: its configuration is the argument. It daemonizes once it listens."""
 
-LISTENS_S: Final = 10.0
+LISTENS_S: Final = 60.0
 NOT_PASSED_ON: Final = frozenset({"HOME", "HOSTNAME", "PWD", "SHLVL", "TERM", "USER", "LOGNAME", "SHELL", "_"})
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

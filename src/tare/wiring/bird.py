@@ -21,7 +21,7 @@ UNPACKED: Final = Path("/opt/tare/bird/usr/sbin/bird")
 CONFIG: Final = "bird.conf"
 AS: Final = 64512
 """The autonomous system of all nodes: Calico's default."""
-ROUTES_S: Final = 15.0
+ROUTES_S: Final = 60.0
 """BIRD waits up to a second before it connects, and another second if the peer was not up yet."""
 REJECTED: Final = 0x200
 HOST_MASK: Final = "FFFFFFFF"

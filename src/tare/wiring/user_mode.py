@@ -38,7 +38,7 @@ MACHINE_NIC: Final = Nic(name="", address="10.0.2.100", prefix=24)
 """What a pod has behind a user-mode network on a machine, as slirp4netns gives it; no address of the machine."""
 ROUTES: Final = Path("/proc/net/route")
 DEFAULT_ROUTE: Final = re.compile(r"^\S+\t0{8}\t", re.MULTILINE)
-START_LIMIT_S: Final = 10.0
+START_LIMIT_S: Final = 60.0
 
 
 def probe(program: str, package: str) -> str | None:

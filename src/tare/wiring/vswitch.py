@@ -24,7 +24,7 @@ UNPACKED: Final = Path("/opt/tare/openvswitch")
 FOLDERS: Final = ("usr/bin", "usr/sbin", "usr/lib/openvswitch-switch")
 SCHEMA: Final = "usr/share/openvswitch/vswitch.ovsschema"
 PROGRAMS: Final = ("ovs-vsctl", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd")
-START_LIMIT_S: Final = 10.0
+START_LIMIT_S: Final = 60.0
 KERNEL: Final = "system"
 """Open vSwitch's name for the kernel's data path; `netdev` is the daemon's own, which tests can use."""
 
