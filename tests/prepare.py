@@ -1,28 +1,23 @@
-"""Make what the tests would make when they first need it: `tools/bootstrap test` runs this as root.
+"""Make what the tests would make when they first need it: `tools/bootstrap` runs this as root.
 
-Tests, studies and this file make things by the same functions, which find them in the caches of root; what is not
-made here is made by the first test that needs it.
+    python tests/prepare.py builds|labs PROFILE
+
+Tests, studies and this file make things by the same functions, which find them in the caches of root.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-T = TypeVar("T")
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
 from integration.live import lab_site  # noqa: E402
 from kernels.builds import BUILDS, cached_build  # noqa: E402
 from miniapps.builds import sanitized_build  # noqa: E402
-from tare.errors import TareError  # noqa: E402
 from tare.images import RECIPES, find_recipe  # noqa: E402
 from tare.images.build import ensure_image, ensure_tar  # noqa: E402
 from tare.images.convert import ensure_file  # noqa: E402
@@ -33,74 +28,41 @@ from tare.mpi import MPIS  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
 from tare.services import docker  # noqa: E402
 
-LABS = 3
-"""The labs with Docker that tests have at the same time: each process of pytest has one, some tests two."""
+OF_WHEELS = frozenset({"openmpi5", "mpich5"})
+"""The builds of kernels with MPIs that `make test` does without."""
+LABS = 2
+"""The labs with Docker that live tests have at the same time."""
 
 
-def main() -> None:
-    """Do all of it, two things at a time; what cannot be had here is told, and its tests say so again."""
-    tasks: list[Callable[[], object]] = [
-        sanitized_build,
-        sif,
-        *(partial(cached_build, name) for name in BUILDS),
-        partial(ensure_kernels, "intelmpi"),
-        site_kernels,
-        *(partial(host_mpi, mpi) for mpi in PROGRAMS),
-        service_image,
-        collect,
-    ]
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        done = pool.map(attempt, tasks)
-        attempt(import_images)
-        list(done)
+def builds(whole: bool) -> None:
+    """Compile the kernels and mini-applications as tests use them, and the tests."""
+    sanitized_build()
+    for name in BUILDS:
+        if whole or name not in OF_WHEELS:
+            cached_build(name)
+    if whole:
+        ensure_kernels("intelmpi")
+        ensure_kernels("site", compiler=MPIS["site"].compiler())
+    argv = (sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--quiet", "-p", "no:cacheprovider")
+    subprocess.run(argv, cwd=TESTS.parent, check=True)
 
 
-def attempt(task: Callable[[], T]) -> T | None:
-    """Do a task; a failure is said."""
-    try:
-        return task()
-    except (TareError, AssertionError, OSError) as error:
-        print(f"  a test will make this, or say why it cannot: {error}", file=sys.stderr)
-        return None
-
-
-def import_images() -> None:
-    """Have the data folders of the lab's Docker daemons know the images."""
-    images = [image for recipe in RECIPES.values() if (image := attempt(partial(ensure_image, recipe())))]
+def labs(whole: bool) -> None:
+    """Have the data folders of the labs' Docker daemons know the images, and pack these for other runtimes."""
+    images = [ensure_image(recipe()) for recipe in RECIPES.values()] if whole else [ensure_image(find_recipe())]
     with ExitStack() as stack:
-        sites = [stack.enter_context(lab_site(docker=True)) for _ in range(LABS)]
+        sites = [stack.enter_context(lab_site(docker=True)) for _ in range(LABS if whole else 1)]
         for image in images:
             tar = ensure_tar(image)
             for site in sites:
                 for node in site.daemon_nodes:
                     docker.import_image(node, tar, f"tare:{image.digest[:16]}")
-
-
-def sif() -> None:
-    """Pack the image as a SIF."""
-    ensure_file(ensure_image(find_recipe()), "sif", apptainer.find_program() or "")
-
-
-def site_kernels() -> None:
-    """Compile the programs with the compiler that the environment gives."""
-    ensure_kernels("site", compiler=MPIS["site"].compiler())
-
-
-def service_image() -> None:
-    """Pack the image of the service in pods of a Kubernetes."""
-    ensure_file(ensure_image(service()), "docker-archive")
-
-
-def host_mpi(mpi: str) -> None:
-    """Collect the MPI of this machine that is shown in containers."""
-    ensure_host_mpi(mpi, ensure_kernels(mpi).program)
-
-
-def collect() -> None:
-    """Have pytest compile the tests."""
-    argv = (sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--quiet", "-p", "no:cacheprovider")
-    subprocess.run(argv, cwd=TESTS.parent, stdout=subprocess.DEVNULL, check=False)
+    if whole:
+        ensure_file(ensure_image(find_recipe()), "sif", apptainer.find_program() or "")
+        ensure_file(ensure_image(service()), "docker-archive")
+        for mpi in PROGRAMS:
+            ensure_host_mpi(mpi, ensure_kernels(mpi).program)
 
 
 if __name__ == "__main__":
-    main()
+    {"builds": builds, "labs": labs}[sys.argv[1]](whole=sys.argv[2] != "test")
