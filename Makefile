@@ -16,7 +16,7 @@ USE_SUDO := $(if $(filter 0,$(shell id -u)),,yes)
 ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" \
 	$(if $(CI),CI=$(CI)) $(if $(XDG_CACHE_HOME),XDG_CACHE_HOME=$(XDG_CACHE_HOME)) $(if $(TARE_CACHE),TARE_CACHE=$(TARE_CACHE)))
 
-SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/podman-hpc tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
+SHELL_FILES := tools/bootstrap tools/lib.sh tools/apptainer tools/mpis tools/networks tools/podman-hpc tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
@@ -67,22 +67,21 @@ test-all: ## every target of tests; resumes where it was stopped; table in resul
 	@$(ROOT_ENV) python3 tools/test_all.py $(TEST_ALL)
 
 test-faults: ## play each fault three times on real clusters and print the table (two hours); docs/reliability.md has it
-	@tools/bootstrap test
+	@tools/bootstrap all
 	@rm -f results/faults.jsonl
 	@status=0; $(ROOT_ENV) $(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS) || status=$$?; \
 	$(BIN)/python tools/reliability_page.py results/faults.jsonl; exit $$status
 
 test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a skipped test fails
-	@tools/bootstrap test
-	@tools/networks etcd flannel kubernetes mpi-operator cilium
+	@tools/bootstrap kubernetes
 	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m kubernetes --second-run $(PYTEST_ARGS)
 
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
-	@tools/bootstrap test
+	@tools/bootstrap all
 	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check $(if $(SEEDS),--seeds $(SEEDS))
 
 papers-%: ## run the studies of a paper, such as papers-003, and judge its claims; goes on where it was stopped
-	@tools/bootstrap test
+	@tools/bootstrap all
 	@$(ROOT_ENV) $(BIN)/python tools/papers.py $*
 
 test-fast: ## the tests that need neither root nor daemons

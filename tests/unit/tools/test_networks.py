@@ -50,6 +50,7 @@ def clone(tmp_path: Path) -> Path:
     assert changed != text
     (tmp_path / "tools/networks").write_text(changed.replace("/usr/local/go/bin/go", "/nowhere/go"))
     (tmp_path / "tools/networks").chmod(0o755)
+    shutil.copy(ROOT / "tools/lib.sh", tmp_path / "tools")
     shutil.copytree(ROOT / "lock/flannel", tmp_path / "lock/flannel")
     return tmp_path
 
