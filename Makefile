@@ -81,7 +81,7 @@ explain-check: ## plant thirteen kinds of causes and see whether `tare explain` 
 	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check $(if $(SEEDS),--seeds $(SEEDS))
 
 papers-%: ## run the studies of a paper, such as papers-003, and judge its claims; goes on where it was stopped
-	@tools/bootstrap all
+	@tools/bootstrap $(if $(filter 004,$*),kubernetes,all)
 	@$(ROOT_ENV) $(BIN)/python tools/papers.py $*
 
 test-fast: ## the tests that need neither root nor daemons

@@ -37,7 +37,7 @@ def _bird() -> bool:
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
-    "axe": (_file(str(AXE)), "tools/bootstrap test"),
+    "axe": (_file(str(AXE)), "tools/bootstrap live"),
     "bird": (_bird, "tools/bootstrap unpacks it"),
     "bpftrace": (_program("bpftrace"), "apt-get install bpftrace"),
     "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
@@ -71,7 +71,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "passt": (_program("pasta"), "apt-get install passt"),
     "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),
     "podman-hpc": (_podman_hpc, "tools/podman-hpc"),
-    "qemu": (_program("qemu-system-x86_64", "mke2fs"), "tools/bootstrap long"),
+    "qemu": (_program("qemu-system-x86_64", "mke2fs"), "tools/bootstrap all"),
     "registry": (_file("/opt/tare/docker-registry/usr/bin/docker-registry"), "tools/bootstrap unpacks it"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "slirp4netns": (_program("slirp4netns"), "apt-get install slirp4netns"),

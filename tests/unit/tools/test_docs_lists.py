@@ -123,18 +123,26 @@ def test_every_key_of_a_study_is_in_the_study_page() -> None:
     assert missing == set()
 
 
-def test_the_installation_page_names_every_package_that_set_up_installs() -> None:
-    arrays = re.findall(r"^\w+_PACKAGES=\((.*?)\)$", page("tools/bootstrap"), re.MULTILINE | re.DOTALL)
-    arrays += re.findall(r"^\w+_PACKAGES=\(([^\n]*)\)$", page("tools/bootstrap"), re.MULTILINE)
-    packages = {word for array in arrays for line in array.splitlines() for word in line.partition("#")[0].split()}
+def set_up(table: str) -> set[str]:
+    """Return the words of a table of tools/bootstrap, those of all profiles."""
+    found = re.search(rf"^declare -Ar {table}=\((.*?)\n?\)", page("tools/bootstrap"), re.MULTILINE | re.DOTALL)
+    assert found
+    return {word for words in re.findall(r'"(.*?)"', found[1], re.DOTALL) for word in words.split()}
+
+
+def test_the_installation_page_names_every_package_that_set_up_brings() -> None:
     text = page("docs/install.md")
+    unpacked = {word for each in set_up("UNPACKED") for word in re.split("[=,]", each)}
+    tools = {word for each in set_up("TOOLS") for word in each.split(":")}
+    packages = set_up("PACKAGES")
     assert len(packages) > 40
-    assert {name for name in packages if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)} == set()
+    names = packages | unpacked | tools
+    assert {name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)} == set()
 
 
-def test_what_set_up_unpacks_is_in_the_installation_page() -> None:
-    unpacked = re.findall(r"\bunpack ([a-z0-9-]+) ", page("tools/bootstrap"))
-    folders = re.findall(r"prefix=(/opt/tare/\w+)", page("tools/bootstrap"))
-    assert len(folders) >= 3
-    for name in (*unpacked, *folders):
-        assert name in page("docs/install.md"), name
+def test_each_target_of_the_makefile_sets_up_a_profile_that_there_is() -> None:
+    named = set(re.findall(r"^\t@tools/bootstrap (\w+)$", page("Makefile"), re.MULTILINE))
+    found = re.search(r"^declare -Ar BASED=\((.*)\)", page("tools/bootstrap"), re.MULTILINE)
+    assert found
+    assert named <= set(re.findall(r"\[(\w+)\]", found[1]))
+    assert {"run", "test", "live", "all", "kubernetes"} <= named

@@ -68,7 +68,7 @@ def go(clone: Path, version: str, total: str = "h1:other") -> None:
 def ran(clone: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{clone}/bin:{os.environ['PATH']}", **variables}
     argv = (clone / "tools/networks", "flannel")
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.requires("root")

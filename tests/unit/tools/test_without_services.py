@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+
+from waiting import wait_until
 
 TOOL = Path(__file__).parents[3] / "tools" / "without-services"
 OWN = "#!/bin/sh\nexit 104\n"
@@ -37,7 +38,7 @@ def argv_and_environment(policy: Path, script: str) -> tuple[tuple[str, ...], di
 
 def ran(policy: Path, script: str) -> subprocess.CompletedProcess[str]:
     argv, environment = argv_and_environment(policy, script)
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_starts_are_denied_while_the_command_runs_and_never_after(policy: Path) -> None:
@@ -59,13 +60,12 @@ def test_a_policy_of_the_machine_is_put_back_whatever_the_command_says(policy: P
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_policy_of_the_machine_is_put_back_after_a_signal(policy: Path, number: signal.Signals) -> None:
     policy.write_text(OWN)
-    argv, environment = argv_and_environment(policy, f"touch {policy.parent}/began; sleep 0.5")
-    running = subprocess.Popen(argv, env=environment)
-    until = time.monotonic() + 20
-    while not (policy.parent / "began").exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    running.send_signal(number)
-    assert running.wait(timeout=20) != 0
+    began = policy.parent / "began"
+    argv, environment = argv_and_environment(policy, f"touch {began}; read line")
+    with subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE) as running:
+        wait_until(began.exists, "the command runs")
+        running.send_signal(number)  # the tool hears it when its command has ended, which does so with its input
+    assert running.returncode != 0
     assert policy.read_text() == OWN
 
 
