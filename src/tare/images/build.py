@@ -35,8 +35,8 @@ from tare.images.usage import mark_used
 RECORD: Final = "image.json"
 FITS: Final = "fits.json"
 _NEEDED_BYTES: Final = 3_000_000_000
-_DEBIAN_LIMIT_S: Final = 1200.0
-_STEP_LIMIT_S: Final = 300.0
+_DEBIAN_LIMIT_S: Final = 3600.0
+_STEP_LIMIT_S: Final = 3600.0
 _LAST_CHANGE_S: Final = 1_700_000_000
 """Latest timestamp of a file in an image (SOURCE_DATE_EPOCH), so that the image does not depend on when it was built.
 """
