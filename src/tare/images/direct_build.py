@@ -34,7 +34,7 @@ OPTIONAL: Final = (
 NO_MPI: Final = ("-Wl,--as-needed",)
 """What the wrapper adds is then not linked to a program or library that calls no MPI."""
 
-_LIMIT_S: Final = 300.0
+_LIMIT_S: Final = 3600.0
 _COMMAND: Final = re.compile(r"(\w+)\(([^()]*)\)")
 _TOKEN: Final = re.compile(r'"([^"]*)"|(\S+)')
 _FOLDER: Final = re.compile(r"-L *(/\S+)")
