@@ -114,10 +114,9 @@ def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[
 
 
 def test_no_golden_command_is_privileged() -> None:
-    golden = sorted((Path(__file__).parents[1] / "golden" / "argv").glob("*.txt"))
-    assert len(golden) > 30
-    told = [path.name for path in golden if any(word in path.read_text() for word in NOT_OF_DOCKER)]
-    assert told == []
+    texts = {path.name: path.read_text() for path in (Path(__file__).parents[1] / "golden" / "argv").glob("*.txt")}
+    assert sum(text.count("  docker\n") for text in texts.values()) > 10
+    assert [name for name, text in texts.items() if any(word in text for word in NOT_OF_DOCKER)] == []
 
 
 @pytest.mark.parametrize("name", ["docker", "podman", "podman-rootless", "podman-hpc"])
