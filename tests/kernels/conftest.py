@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernels.builds import SOURCE, cached_build, check, compile_to
+from kernels.builds import cached_build, check, compile_to
 from kernels.launching import APPS, Run, argv_of, execute
 
 WALL = "libtare_wall.so"
@@ -77,8 +77,3 @@ def launch_app(build: Callable[[str], Path], launch: Callable[..., Run]) -> Call
         return launch(*given, program=compiled(mpi, app), variant=mpi, env=libraries, **more)
 
     return run
-
-
-@pytest.fixture(scope="session")
-def sources() -> Path:
-    return SOURCE

@@ -48,6 +48,10 @@ def ticking(**variables: str) -> Mapping[str, str]:
     return {"LD_PRELOAD": str(library), **variables}
 
 
+def _no_number(constant: str) -> None:
+    raise AssertionError(f"{constant} in a record")
+
+
 @dataclass(frozen=True)
 class Run:
     """What one launch left."""
@@ -58,7 +62,8 @@ class Run:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line[6:]) for line in with_whole_records(self.stdout) if line.startswith("@tare ")]
+        texts = (line[6:] for line in with_whole_records(self.stdout) if line.startswith("@tare "))
+        return [json.loads(text, parse_constant=_no_number) for text in texts]
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["type"] == kind]

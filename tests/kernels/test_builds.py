@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from kernels.builds import check
+from kernels.builds import SOURCE, check
 from kernels.launching import SANITIZERS
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake")]
@@ -53,14 +53,10 @@ def needing(mpi, *values):
         needing("mpich5", "MPICH Version: 5."),
     ],
 )
-def test_every_kernel_runs_under_every_mpi(launch, mpi, library):
+def test_every_kernel_runs_and_bad_arguments_are_refused_under_every_mpi(launch, mpi, library):
     run = launch(*SPECS, variant=mpi)
     expect_all_verified(run)
     assert " ".join(run.lines[0]["mpi_library"].split()).startswith(library)
-
-
-@pytest.mark.parametrize("mpi", [needing("mpich"), needing("openmpi5"), needing("mpich5")])
-def test_bad_arguments_are_refused_under_every_mpi(launch, mpi):
     run = launch("latncy", variant=mpi)
     assert run.code == 2
     assert len(run.complaints) == 1
@@ -113,13 +109,13 @@ def test_the_library_shows_nothing_but_the_wrapped_names_and_needs_no_mpi(build)
 
 
 @pytest.mark.requires("openmpi")
-def test_nothing_of_the_builder_is_in_the_program(build, sources):
+def test_nothing_of_the_builder_is_in_the_program(build):
     program = (build("openmpi") / "tare-kernels").read_bytes()
     assert b"common/locality.c\0" in program
-    assert f"{sources}/common".encode() not in program
+    assert f"{SOURCE}/common".encode() not in program
 
 
 @pytest.mark.requires("clang-format")
-def test_the_sources_are_formatted(sources):
-    files = [*sources.rglob("*.[ch]"), *(sources.parent / "tests" / "kernels").rglob("*.[ch]")]
+def test_the_sources_are_formatted():
+    files = [*SOURCE.rglob("*.[ch]"), *(SOURCE.parent / "tests" / "kernels").rglob("*.[ch]")]
     check("clang-format", "--dry-run", "-Werror", *(file for file in files if "build" not in file.parts))

@@ -85,9 +85,3 @@ def test_without_its_folder_it_says_what_is_needed_and_starts_no_mpi(build):
     assert run.code == 2
     assert "the folder of the small files" in run.stderr
     assert run.stdout == ""
-
-
-def test_the_documentation_names_every_field(start, sources):
-    text = (sources.parent / "docs" / "kernels.md").read_text()
-    for field in start(ranks=1).of_type("startup")[0]:
-        assert f"`{field}`" in text, field
