@@ -70,6 +70,7 @@ def test_the_smallest_size_is_right_under_mpich(program_mpich: Path, spec: str) 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("spec", "ranks"), [*runs("W", 1, 2, 4), *runs("A", 1, 2, 4)])
 def test_larger_classes_are_right(program: Path, spec: str, ranks: int) -> None:
     verify(program, spec, ranks)
