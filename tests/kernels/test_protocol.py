@@ -236,7 +236,7 @@ def test_no_samples_leaves_out_the_data_and_nothing_else(launch):
 
 
 def test_a_line_of_megabytes_arrives_whole(launch):
-    assert len(samples(launch("barrier:sync=barrier,iterations=150000", ranks=1).kernel)["max_s"]) == 150000
+    assert len(samples(launch("latency:iterations=150000").kernel)["max_s"]) == 150000
 
 
 def test_start_windows_work_warm_up_enough_to_know_their_length_and_count_late_starts(launch):

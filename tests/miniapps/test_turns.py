@@ -68,7 +68,7 @@ def test_in_turns_an_application_does_all_of_its_work(
     if name == "graph500":  # its searches are timed one by one, and its rate is a harmonic mean
         assert "shares" not in record
     else:
-        assert record["operations"] == alone["operations"]
+        assert record["operations"] == pytest.approx(alone["operations"], rel=1e-12)  # another build rounds otherwise
         assert 1 <= len(record["shares"]["parts"]) <= turns  # miniFE of this size is done in the first ones
         assert min(record["shares"]["parts"]) >= 1
 
