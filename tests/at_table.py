@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Generic, TypeVar
 
 from tare.run.turns import Table, Waited
 
-LIMIT_S = 60.0
+R = TypeVar("R")
+LIMIT_S = 3600.0
+"""The only bound is pytest's."""
 
 
 @contextmanager
@@ -24,29 +27,34 @@ def opened() -> Iterator[Table]:
         table.close()
 
 
-class Seated:
-    """A launch of so many ranks at a table; who runs it calls `end` when it has ended.
+class Seated(Generic[R]):
+    """A launch of so many ranks at a table, in a thread of its own; `launch` gets the option that names the seat."""
 
-    `in_turns_s` is how long its turns took together. What it measures takes less, on a busy machine too.
-    """
-
-    def __init__(self, table: Table, ranks: int, turns: int) -> None:
-        ours, self._theirs = socket.socketpair()
+    def __init__(self, table: Table, launch: Callable[[str], R], ranks: int, turns: int) -> None:
+        ours, theirs = socket.socketpair()
         self.table = table
-        self.in_turns_s = 0.0
         self.seat = table.seat(ranks, ours)
-        self.option = table.option(self.seat, turns)
 
-    def end(self) -> None:
-        with self._theirs:
-            self._theirs.send(b"e")
+        def run() -> R:
+            with theirs:
+                try:
+                    return launch(table.option(self.seat, turns))
+                finally:
+                    with suppress(OSError):  # the table may have gone
+                        theirs.send(b"e")
+
+        self.run = ThreadPoolExecutor(1).submit(run)
 
     def wait(self) -> Waited:
         return self.table.wait(self.seat, LIMIT_S)
 
     def turn(self) -> Waited:
-        began = time.monotonic()
         self.table.give(self.seat)
-        waited = self.wait()
-        self.in_turns_s += time.monotonic() - began
-        return waited
+        return self.wait()
+
+    def take(self, turns: int) -> R:
+        """Take all turns, one after the other, and return what the launch left."""
+        assert self.wait() is Waited.READY
+        assert [self.turn() for _ in range(turns)] == [Waited.READY] * turns
+        assert self.turn() is Waited.ENDED
+        return self.run.result()

@@ -80,60 +80,46 @@ sys.exit(status)
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Way:
-    """One way of launching: how daemons and ranks get to their place, and what a rank `passes` on its way."""
+    """One way of launching: how daemons and ranks get to their place."""
 
     name: str
     agent: Callable[[str], Entry] | None
     enter: Callable[[str, int], Entry] | None = None
-    passes: Callable[[str, int], list[tuple[str, ...]]]
     launcher: str = "mpirun"
+
+    def passes(self, host: str, local: int) -> list[tuple[str, ...]]:
+        """Return what a rank passes on its way."""
+        entries = (self.agent and self.agent(host), self.enter and self.enter(host, local))
+        return [entry.argv for entry in entries if entry]
 
 
 def _nsenter(host: str) -> Entry:
     return Entry(argv=("nsenter", "-t", host[1:], "--all", "--"))
 
 
+def _carried(*argv: str, shell: bool = True) -> Entry:
+    return Entry(argv=argv, shell=shell, carry=True)
+
+
+def _in_apptainer(_host: str, _local: int) -> Entry:
+    return Entry(argv=("apptainer", "exec", "image.sif"))
+
+
 WAYS = (
+    Way("bare: the daemon is put into the pod's namespaces", _nsenter),
+    Way("docker: the daemon is started in the pod's container", lambda host: _carried("docker", "exec", f"c-{host}")),
     Way(
-        name="bare: the daemon is put into the pod's namespaces",
-        agent=_nsenter,
-        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--")],
+        "sshd in containers, on a port of its own",
+        lambda host: _carried("ssh", "-p", "9100", f"{host}.tare", shell=False),
     ),
+    Way("hybrid: the daemon on the node, each rank in a container", _nsenter, _in_apptainer),
+    Way("one container a rank", _nsenter, lambda _, local: _carried("docker", "exec", f"c{local}")),
+    Way("srun: the scheduler starts the ranks", None, _in_apptainer, "srun"),
     Way(
-        name="docker: the daemon is started in the pod's container",
-        agent=lambda host: Entry(argv=("docker", "exec", f"c-{host}"), carry=True),
-        passes=lambda host, local: [("docker", "exec", f"c-{host}")],
-    ),
-    Way(
-        name="sshd in containers, on a port of its own",
-        agent=lambda host: Entry(argv=("ssh", "-p", "9100", f"{host}.tare"), shell=False, carry=True),
-        passes=lambda host, local: [("ssh", "-p", "9100", f"{host}.tare")],
-    ),
-    Way(
-        name="hybrid: the daemon on the node, each rank in a container",
-        agent=_nsenter,
-        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
-        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("apptainer", "exec", "image.sif")],
-    ),
-    Way(
-        name="one container a rank",
-        agent=_nsenter,
-        enter=lambda host, local: Entry(argv=("docker", "exec", f"c{local}"), carry=True),
-        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("docker", "exec", f"c{local}")],
-    ),
-    Way(
-        name="srun: the scheduler starts the ranks",
-        agent=None,
-        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
-        passes=lambda host, local: [("apptainer", "exec", "image.sif")],
-        launcher="srun",
-    ),
-    Way(
-        name="Kubernetes: the daemon is started in the pod",
-        agent=lambda host: Entry(argv=("kubectl", "exec", f"pod-{host}", "--"), carry=True),
-        passes=lambda host, local: [("kubectl", "exec", f"pod-{host}", "--")],
+        "Kubernetes: the daemon is started in the pod",
+        lambda host: _carried("kubectl", "exec", f"pod-{host}", "--"),
     ),
 )
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.split(":")[0])
@@ -151,15 +137,10 @@ def hosts_of(way: Way, ranks: int = RANKS_PER_NODE) -> tuple[Host, ...]:
     )
 
 
-def launch_of(way: Way, hosts: tuple[Host, ...] | None = None, program: tuple[str, ...] = PROGRAM) -> Launch:
+def launch_of(way: Way, hosts: tuple[Host, ...] | None = None) -> Launch:
     hosts = hosts_of(way) if hosts is None else hosts
-    options = (",".join(f"{host.name}={host.ranks}" for host in hosts),)
-    return Launch(
-        head=("nsenter", "-n4711", "--"),
-        launcher=(way.launcher,),
-        hosts=hosts,
-        contexts=(Context(hosts=hosts, program=program, options=options),),
-    )
+    context = Context(hosts=hosts, program=PROGRAM, options=(",".join(f"{each.name}={each.ranks}" for each in hosts),))
+    return Launch(head=("nsenter", "-n4711", "--"), launcher=(way.launcher,), hosts=hosts, contexts=(context,))
 
 
 class Bench:
@@ -198,7 +179,7 @@ class Bench:
             "LAUNCHER_ONLY": "must not reach a daemon",
             **(environment or {}),
         }
-        return subprocess.run(argv, env=given, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, env=given, capture_output=True, text=True, check=False)
 
     def records(self, tool: str = "") -> list[dict[str, Any]]:
         lines = self.record.read_text().splitlines() if self.record.exists() else []

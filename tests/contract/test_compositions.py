@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -36,54 +38,37 @@ def test_the_pairs_are_those_that_were_written_down() -> None:
     assert GOLDEN.read_text() == table
 
 
-@pytest.mark.parametrize(("runtime", "network"), PAIRS)
+def refusals(pairs: Iterable[tuple[str, str]], placement: Placement, **more: Any) -> dict[tuple[str, str], bool]:
+    """Return whether each pair is refused; a reason is a sentence."""
+    reasons = {pair: composition.refuse(composed(*pair, **more), placement) for pair in pairs}
+    assert [reason for reason in reasons.values() if reason is not None and not is_sentence(reason)] == []
+    return {pair: reason is not None for pair, reason in reasons.items()}
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_pair_is_supported_or_refused_with_a_reason(runtime: str, network: str, nodes: int) -> None:
-    reason = composition.refuse(composed(runtime, network), Placement(nodes=nodes))
-    if nodes in ON_NODES[runtime, network]:
-        assert reason is None
-    else:
-        assert reason is not None
-        assert is_sentence(reason)
+def test_a_pair_is_supported_or_refused_with_a_reason(nodes: int) -> None:
+    assert refusals(PAIRS, Placement(nodes=nodes)) == {pair: nodes not in ON_NODES[pair] for pair in PAIRS}
 
 
-@pytest.mark.parametrize(("runtime", "network"), PAIRS)
 @pytest.mark.parametrize("sides", [Sides.SENDER, Sides.RECEIVER])
-def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, network: str, sides: Sides) -> None:
-    wanted = composed(runtime, network, sides=sides)
-    reason = composition.refuse(wanted, Placement())
-    if (runtime, network) in SUPPORTED and NETWORKS[network].reaches_outside:
-        assert reason is None
-    else:
-        assert reason is not None
-        assert is_sentence(reason)
+def test_one_side_only_needs_a_network_that_reaches_outside_and_has_one_container_a_node(sides: Sides) -> None:
+    able = {pair for pair in SUPPORTED if NETWORKS[pair[1]].reaches_outside}
+    assert refusals(PAIRS, Placement(), sides=sides) == {pair: pair not in able for pair in PAIRS}
+    several = Placement(ranks_per_node=2, containers_per_node=2)
+    assert refusals([("docker", "bridge")], several, sides=sides) == {("docker", "bridge"): True}
 
 
-@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
-def test_several_containers_share_a_pod_on_every_network(runtime: str, network: str) -> None:
-    placement = Placement(ranks_per_node=2, containers_per_node=2)
-    reason = composition.refuse(composed(runtime, network), placement)
-    assert (reason is None) == (not RUNTIMES[runtime].one_container)
-    assert reason is None or is_sentence(reason)
+def test_several_containers_share_a_pod_on_every_network() -> None:
+    refused = refusals(SUPPORTED, Placement(ranks_per_node=2, containers_per_node=2))
+    assert refused == {pair: RUNTIMES[pair[0]].one_container for pair in SUPPORTED}
 
 
-@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
-def test_a_pod_each_needs_a_network_that_has_an_address_for_each(runtime: str, network: str) -> None:
-    placement = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
-    reason = composition.refuse(composed(runtime, network), placement)
-    plugin = RUNTIMES[runtime]
-    if not plugin.makes_containers or (NETWORKS[network].pods_share_nic and plugin.pods_are_hosts):
-        assert reason is None
-    else:
-        assert reason is not None
-        assert is_sentence(reason)
-
-
-def test_one_side_only_has_one_container_a_node() -> None:
-    wanted = composed("docker", "bridge", sides=Sides.SENDER)
-    reason = composition.refuse(wanted, Placement(ranks_per_node=2, containers_per_node=2))
-    assert reason is not None
-    assert is_sentence(reason)
+def test_a_pod_each_needs_a_network_that_has_an_address_for_each() -> None:
+    refused = refusals(SUPPORTED, Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE))
+    for (runtime, network), it_is in refused.items():
+        plugin = RUNTIMES[runtime]
+        allowed = not plugin.makes_containers or (NETWORKS[network].pods_share_nic and plugin.pods_are_hosts)
+        assert it_is != allowed, (runtime, network)
 
 
 def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_needs() -> None:
@@ -112,12 +97,10 @@ def test_a_fake_part_is_refused_beside_a_real_one() -> None:
         assert composition.refuse(wanted, Placement())
 
 
-@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
-def test_a_supported_pair_has_a_kind_of_wiring_that_its_runtime_can_make(runtime: str, network: str) -> None:
-    if NETWORKS[network].wiring is Wiring.DOCKER:
-        assert RUNTIMES[runtime].needs_daemon
-    else:
-        assert NETWORKS[network].wiring in {Wiring.NODE, Wiring.OWN}
+def test_a_supported_pair_has_a_kind_of_wiring_that_its_runtime_can_make() -> None:
+    for runtime, network in SUPPORTED:
+        wiring = NETWORKS[network].wiring
+        assert wiring in {Wiring.NODE, Wiring.OWN} or (wiring is Wiring.DOCKER and RUNTIMES[runtime].needs_daemon)
 
 
 def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first() -> None:

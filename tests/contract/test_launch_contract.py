@@ -38,7 +38,7 @@ from tare.model import Placement
 
 
 @every_way
-def test_the_map_holds_all_that_the_launch_says(way: Way, bench: Bench) -> None:
+def test_the_map_holds_all_that_the_launch_says_and_gives_entries_back_as_they_were(way: Way, bench: Bench) -> None:
     launch = launch_of(way)
     stored = json.loads(bench.map(launch).read_text())["hosts"]
     assert list(stored) == ["n0", "n1"]
@@ -46,28 +46,30 @@ def test_the_map_holds_all_that_the_launch_says(way: Way, bench: Bench) -> None:
         agent = launch.agent(host.name)
         assert stored[host.name]["agent"] == (None if agent is None else agent.as_json())
         assert stored[host.name]["ranks"] == [launch.enter(host.name, i).as_json() for i in range(host.ranks)]
-
-
-@every_way
-def test_an_entry_comes_back_from_the_map_as_it_was(way: Way, bench: Bench) -> None:
-    launch = launch_of(way)
-    stored = json.loads(bench.map(launch).read_text())["hosts"]
-    for host in launch.hosts:
         for entry, data in zip(host.enter, stored[host.name]["ranks"], strict=False):
             assert Entry(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}) == entry
 
 
 @every_way
-def test_every_rank_of_a_job_arrives_at_its_place_with_its_arguments_whole(way: Way, bench: Bench) -> None:
+def test_every_rank_of_a_job_arrives_at_its_place_with_its_arguments_whole_and_knows_its_host(
+    way: Way, bench: Bench
+) -> None:
     launch = launch_of(way)
     bench.map(launch)
-    result = bench.run(*launch.argv(str(bench.agent)))
+    argv = launch.argv(str(bench.agent))
+    assert argv[: len(launch.head)] == launch.head
+    assert argv[-len(PROGRAM) :] == PROGRAM
+    assert launch.wraps_ranks == ("--rank" in argv) == (way.enter is not None), "only where they enter something"
+    result = bench.run(*argv)
     assert (result.returncode, result.stderr) == (0, "")
     head, *rest = bench.records()
     assert (head["tool"], head["argv"][0]) == ("nsenter", "-n4711")
     apps = [record for record in rest if record["tool"] == "app"]
     assert [record["argv"] for record in apps] == [list(PROGRAM[1:])] * launch.ranks
-    assert [record["environment"]["PMIX_RANK"] for record in apps] == ["0", "1"] * 2
+    environments = [record["environment"] for record in apps]
+    assert [environment["PMIX_RANK"] for environment in environments] == ["0", "1"] * 2
+    assert [environment["TARE_HOST"] for environment in environments] == ["n0", "n0", "n1", "n1"]
+    assert {environment["TARE_LAUNCH_MAP"] for environment in environments} == {str(bench.folder / "map.json")}
     passed = [(record["tool"], *record["argv"]) for record in rest if record["tool"] != "app"]
     wanted: list[tuple[str, ...]] = []
     for host in launch.hosts:
@@ -78,44 +80,19 @@ def test_every_rank_of_a_job_arrives_at_its_place_with_its_arguments_whole(way: 
 
 
 @every_way
-def test_a_rank_that_has_arrived_knows_its_host_and_its_map(way: Way, bench: Bench) -> None:
-    launch = launch_of(way)
-    bench.map(launch)
-    bench.run(*launch.argv(str(bench.agent)))
-    apps = bench.records("app")
-    assert [record["environment"]["TARE_HOST"] for record in apps] == ["n0", "n0", "n1", "n1"]
-    assert {record["environment"]["TARE_LAUNCH_MAP"] for record in apps} == {str(bench.folder / "map.json")}
-
-
-@every_way
-def test_ranks_are_wrapped_only_where_they_have_to_enter_something(way: Way) -> None:
-    launch = launch_of(way)
-    assert launch.wraps_ranks == (way.enter is not None)
-    argv = launch.argv("/run/tare-agent")
-    assert argv[: len(launch.head)] == launch.head
-    assert ("--rank" in argv) == (way.enter is not None)
-    assert argv[-len(PROGRAM) :] == PROGRAM
-
-
-@pytest.mark.parametrize("way", [way for way in WAYS if way.agent], ids=lambda way: way.name.split(":")[0])
-def test_a_daemon_does_not_get_what_is_meant_for_the_launcher_alone(way: Way, bench: Bench) -> None:
+def test_a_daemon_does_not_get_what_is_meant_for_the_launcher_alone_and_a_host_without_an_agent_has_none(
+    way: Way, bench: Bench
+) -> None:
     bench.map(launch_of(way))
     result = bench.run(str(bench.agent), "n0", "daemon", environment={"OMPI_MCA_plm_rsh_agent": "/x", "HOME": "/h"})
-    assert result.returncode == 0, result.stderr
-    for record in bench.records():
-        assert "OMPI_MCA_plm_rsh_agent" not in record["environment"]
-        assert "LAUNCHER_ONLY" not in record["environment"]
-
-
-@every_way
-def test_a_host_without_an_agent_says_who_starts_its_ranks(way: Way, bench: Bench) -> None:
-    bench.map(launch_of(way))
-    result = bench.run(str(bench.agent), "n0", "daemon")
     if way.agent is None:
         assert sentence(result) == "host n0 has no agent: its ranks are started by the scheduler"
         assert bench.records() == []
-    else:
-        assert len(bench.records("daemon")) == 1
+        return
+    assert result.returncode == 0, result.stderr
+    assert len(bench.records("daemon")) == 1
+    for record in bench.records():
+        assert not {"OMPI_MCA_plm_rsh_agent", "LAUNCHER_ONLY"} & set(record["environment"])
 
 
 # --- what an entry does -------------------------------------------------------------------------------------------
@@ -136,38 +113,36 @@ def test_the_process_itself_joins_every_cgroup_before_it_becomes_the_daemon(benc
     assert [(folder / "cgroup.procs").read_text() for folder in folders] == [str(entered["pid"])] * 2
 
 
-def test_the_daemon_and_what_it_starts_run_on_the_cores_of_the_entry(bench: Bench) -> None:
-    bench.map(one_host(cpus=(CORE,)))
-    assert bench.run(str(bench.agent), "n0", "daemon").returncode == 0
-    assert [record["cpus"] for record in bench.records("daemon")] == [[CORE]]
+@pytest.mark.parametrize(
+    ("entry", "words", "argv"),
+    [
+        ({"cpus": (CORE,)}, ("daemon",), []),
+        # One line for the shell of its place, unless the place has one of its own, which gets the words as they are.
+        ({"argv": ("nsenter", "--")}, ("X=1;", "export", "X;", "daemon", "$X"), ["1"]),
+        ({"argv": ("ssh", "-p", "9100", "n0"), "shell": False}, ("daemon", shlex.quote("a b")), ["a b"]),
+    ],
+)
+def test_a_daemon_runs_on_the_cores_of_its_entry_and_gets_its_words_through_one_shell(
+    entry: dict[str, Any], words: tuple[str, ...], argv: list[str], bench: Bench
+) -> None:
+    bench.map(one_host(**entry))
+    assert bench.run(str(bench.agent), "n0", *words).returncode == 0
+    (record,) = bench.records("daemon")
+    assert record["argv"] == argv
+    assert "cpus" not in entry or record["cpus"] == [CORE]
 
 
-def test_a_daemon_command_of_many_words_is_one_line_for_the_shell_of_its_place(bench: Bench) -> None:
-    bench.map(one_host(argv=("nsenter", "--")))
-    assert bench.run(str(bench.agent), "n0", "X=1;", "export", "X;", "daemon", "$X").returncode == 0
-    assert [record["argv"] for record in bench.records("daemon")] == [["1"]]
-
-
-def test_where_the_place_has_a_shell_of_its_own_the_words_are_handed_on_as_they_are(bench: Bench) -> None:
-    bench.map(one_host(argv=("ssh", "-p", "9100", "n0"), shell=False))
-    assert bench.run(str(bench.agent), "n0", "daemon", shlex.quote("a b")).returncode == 0
-    assert [record["argv"] for record in bench.records("daemon")] == [["a b"]]
-
-
-def test_a_rank_keeps_the_whole_environment_that_its_daemon_gave_it(bench: Bench) -> None:
-    bench.map(one_host(argv=("nsenter", "--")))
-    given = {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0", "MINE": "kept"}
-    assert bench.run(str(bench.agent), "--rank", "app", environment=given).returncode == 0
-    assert bench.records("app")[0]["environment"]["MINE"] == "kept"
-
-
-def test_only_the_variables_of_the_launch_and_the_mpi_are_carried_into_a_place_that_forgets(bench: Bench) -> None:
-    bench.map(one_host(argv=("docker", "exec", "c0"), carry=True))
-    given = {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0", "PMIX_NAMESPACE": "a b", "MINE": "not meant for it"}
+@pytest.mark.parametrize(
+    ("argv", "carry", "kept"), [(("nsenter", "--"), False, "kept"), (("docker", "exec", "c0"), True, None)]
+)
+def test_a_rank_keeps_its_environment_but_only_variables_of_the_launch_and_the_mpi_go_into_a_place_that_forgets(
+    argv: tuple[str, ...], carry: bool, kept: str | None, bench: Bench
+) -> None:
+    bench.map(one_host(argv=argv, carry=carry))
+    given = {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0", "PMIX_NAMESPACE": "a b", "MINE": "kept"}
     assert bench.run(str(bench.agent), "--rank", "app", environment=given).returncode == 0
     found = bench.records("app")[0]["environment"]
-    assert (found["PMIX_NAMESPACE"], found["PMI_LOCAL_RANK"]) == ("a b", "0")
-    assert "MINE" not in found
+    assert (found["PMIX_NAMESPACE"], found["PMI_LOCAL_RANK"], found.get("MINE")) == ("a b", "0", kept)
 
 
 @pytest.mark.parametrize("variable", LOCAL_RANK)
@@ -297,9 +272,20 @@ def test_a_damaged_launch_map_is_one_sentence(text: str, bench: Bench) -> None:
     sentence(bench.run(str(bench.agent), "--rank", "app", environment={"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}))
 
 
-def test_a_missing_launch_map_is_named(bench: Bench) -> None:
-    result = bench.run(str(bench.agent), "n0", "daemon", environment={"TARE_LAUNCH_MAP": "/nowhere/map.json"})
-    assert "/nowhere/map.json" in sentence(result)
+@pytest.mark.parametrize(
+    ("entry", "variables", "words"),
+    [
+        ({}, {"TARE_LAUNCH_MAP": "/nowhere/map.json"}, "/nowhere/map.json"),
+        ({"cgroups": ("/nowhere/tare/n0",)}, {}, "cannot join /nowhere/tare/n0"),
+        ({"cpus": (4095,)}, {}, "4095"),
+    ],
+)
+def test_a_map_a_cgroup_or_cores_that_are_not_there_are_named_and_no_daemon_runs(
+    entry: dict[str, Any], variables: dict[str, str], words: str, bench: Bench
+) -> None:
+    bench.map(one_host(**entry))
+    assert words in sentence(bench.run(str(bench.agent), "n0", "daemon", environment=variables))
+    assert bench.records() == []
 
 
 def test_an_agent_outside_a_launch_says_who_starts_it(bench: Bench) -> None:
@@ -309,15 +295,3 @@ def test_an_agent_outside_a_launch_says_who_starts_it(bench: Bench) -> None:
     )  # fmt: skip
     assert "TARE_LAUNCH_MAP" in sentence(result)
     assert "started by tare's launcher" in result.stderr
-
-
-def test_a_cgroup_that_is_gone_is_named_and_the_daemon_does_not_run_outside_of_it(bench: Bench) -> None:
-    bench.map(one_host(cgroups=("/nowhere/tare/n0",)))
-    assert "cannot join /nowhere/tare/n0" in sentence(bench.run(str(bench.agent), "n0", "daemon"))
-    assert bench.records() == []
-
-
-def test_cores_that_the_machine_does_not_have_are_named(bench: Bench) -> None:
-    bench.map(one_host(cpus=(4095,)))
-    assert "4095" in sentence(bench.run(str(bench.agent), "n0", "daemon"))
-    assert bench.records() == []

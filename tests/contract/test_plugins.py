@@ -47,13 +47,11 @@ def member(family: str, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("family", "name"), MEMBERS)
-def test_a_member_is_registered_under_its_own_name(family: str, name: str) -> None:
+def test_a_member_has_its_own_name_and_all_that_its_protocol_lists_with_the_same_arguments(
+    family: str, name: str
+) -> None:
     assert member(family, name).name == name
     assert re.fullmatch(r"[a-z][a-z0-9-]*", name)
-
-
-@pytest.mark.parametrize(("family", "name"), MEMBERS)
-def test_a_member_has_all_that_its_protocol_lists_and_takes_the_same_arguments(family: str, name: str) -> None:
     protocol = FAMILIES[family][1]
     plugin = member(family, name)
     listed = {key: value for key, value in vars(protocol).items() if not key.startswith("_")}
@@ -87,11 +85,9 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
 ) -> None:
     monkeypatch.setattr("tare.host.process.shutil.which", lambda *_, **__: None)
     monkeypatch.setattr("tare.wiring.plug.CNI_FOLDERS", ())
-    monkeypatch.setattr("tare.services.etcd.OWN", Path("/nowhere"))
-    monkeypatch.setattr("tare.networks.flannel.OWN", Path("/nowhere"))
-    monkeypatch.setattr("tare.wiring.vswitch.UNPACKED", Path("/nowhere"))
+    for place in ("services.etcd.OWN", "networks.flannel.OWN", "wiring.vswitch.UNPACKED", "wiring.bird.UNPACKED"):
+        monkeypatch.setattr(f"tare.{place}", Path("/nowhere"))
     monkeypatch.setattr("tare.host.wheels.FOLDER", Path("/nowhere"))
-    monkeypatch.setattr("tare.wiring.bird.UNPACKED", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()
@@ -111,13 +107,9 @@ def test_a_runtime_without_docker_s_daemon_refuses_its_networks_before_anything_
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_says_what_of_it_is_the_product_itself_and_what_is_rebuilt(name: str) -> None:
+def test_a_network_says_what_of_it_is_rebuilt_and_is_found_as_an_object_of_its_environment_s_own(name: str) -> None:
     assert is_sentence(NETWORKS[name].product)
     assert re.search(r"\b(itself|rebuilt)\b", NETWORKS[name].product)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_found_as_an_object_of_its_environment_s_own(name: str) -> None:
     first, second = find(name), find(name)
     assert type(first) is type(NETWORKS[name])
     assert first.name == name
@@ -150,9 +142,8 @@ def test_a_cluster_gives_every_node_cores_without_making_any(name: str, nodes: i
     assert all(len(own.cores) == 1 for own in topology.nodes)
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_a_cluster_says_whether_it_is_emulated(name: str) -> None:
-    assert CLUSTERS[name].emulated is (name == "lab")  # nothing else pretends to be several machines
+def test_only_the_lab_is_emulated() -> None:
+    assert [name for name in CLUSTERS if CLUSTERS[name].emulated] == ["lab"]  # nothing else pretends to be machines
 
 
 # --- MPIs ---------------------------------------------------------------------------------------------------------
@@ -161,37 +152,25 @@ def test_a_cluster_says_whether_it_is_emulated(name: str) -> None:
 HOSTS = tuple(Host(name=f"n{i}", ranks=2, agent=Entry(argv=("nsenter", "-t", str(i), "--all", "--"))) for i in range(2))
 
 
-def launched(name: str, hosts: tuple[Host, ...] = HOSTS, placement: Placement | None = None) -> Any:
-    job = job_of(
-        hosts,
-        placement or Placement(ranks_per_node=2),
-        head=("nsenter", "--net=/x", "--"),
-        programs=(("app", "a b"),),
-        environments=({"X": "1"},),
-    )
-    return MPIS[name].launch(job)
+def launched(name: str) -> Any:
+    programs, environments = (("app", "a b"),), ({"X": "1"},)
+    placement = Placement(ranks_per_node=2)
+    head = ("nsenter", "--net=/x", "--")
+    return MPIS[name].launch(job_of(HOSTS, placement, head=head, programs=programs, environments=environments))
 
 
 @pytest.mark.parametrize("name", MPIS)
-def test_a_launch_starts_at_the_head_and_ends_with_the_program(name: str) -> None:
-    argv = launched(name).argv("/agent")
+def test_a_launch_starts_at_the_head_ends_with_the_program_and_has_every_host_and_rank_once(name: str) -> None:
+    launch = launched(name)
+    argv = launch.argv("/agent")
     assert argv[:3] == ("nsenter", "--net=/x", "--")
     assert argv[-2:] == ("app", "a b")
     assert all(isinstance(token, str) and token for token in argv)
-
-
-@pytest.mark.parametrize("name", MPIS)
-def test_a_launch_has_every_host_and_rank_once(name: str) -> None:
-    launch = launched(name)
     assert launch.ranks == 4
     assert [host.name for part in launch.contexts for host in part.hosts] == ["n0", "n1"]
-
-
-@pytest.mark.parametrize("name", MPIS)
-def test_making_a_launch_twice_gives_the_same_and_it_cannot_be_changed(name: str) -> None:
-    assert launched(name) == launched(name)
+    assert launched(name) == launch
     with pytest.raises(AttributeError):
-        launched(name).head = ()
+        launch.head = ()
 
 
 @pytest.mark.parametrize("name", MPIS)

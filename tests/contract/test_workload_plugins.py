@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import is_sentence
-from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, NodeCommand, Placement, Workload
+from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, NodeCommand, Placement, Study, Workload
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.workloads import WORKLOADS, plugin_of
@@ -39,37 +39,25 @@ def example_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tare.workloads.program.PROGRAMS", {"example": ExampleAdapter()})
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_a_workload_declares_its_timer_its_synchronisation_and_its_reduction(name: str) -> None:
-    for declared in ("timer", "synchronisation", "reduction"):
-        text = getattr(WORKLOADS[name], declared)
-        assert isinstance(text, str)
-        assert text.strip()
-
-
 def test_every_workload_plugin_has_an_example_here() -> None:
     assert set(EXAMPLES) == set(WORKLOADS)
     assert {name: plugin_of(workload).name for name, workload in EXAMPLES.items()} == {n: n for n in EXAMPLES}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_the_metrics_of_a_workload_are_known_before_it_runs_and_distinct(name: str) -> None:
-    infos = WORKLOADS[name].metrics(EXAMPLES[name], Placement())
+def test_a_workload_says_before_it_runs_what_it_measures_and_needs_and_how_long_it_takes(name: str) -> None:
+    plugin, workload = WORKLOADS[name], EXAMPLES[name]
+    assert all(text.strip() for text in (plugin.timer, plugin.synchronisation, plugin.reduction))
+    infos = plugin.metrics(workload, Placement())
     assert infos
     assert len({info.key for info in infos}) == len(infos)
     for info in infos:
         assert info.label
         assert info.statistic
-        assert info.group == EXAMPLES[name].name
+        assert info.group == workload.name
         assert (info.done_per_sample > 0) == (info.kind is MetricKind.RATE)
-
-
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_a_workload_says_before_it_runs_what_it_needs_and_how_long_it_takes(name: str) -> None:
-    plugin, workload = WORKLOADS[name], EXAMPLES[name]
-    for placement in (Placement(), Placement(nodes=3)):
-        reason = plugin.refuse(workload, placement)
-        assert reason is None or is_sentence(reason)
+    reason = plugin.refuse(workload, Placement(nodes=3))
+    assert reason is None or is_sentence(reason)
     assert plugin.refuse(workload, Placement()) is None
     assert plugin.memory_bytes(workload, Placement()) >= 0
     assert plugin.expected_s(workload, Placement()) >= 0
@@ -108,20 +96,12 @@ def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str
 
 
 def test_a_cell_that_cannot_run_stays_in_the_plan_with_its_reason() -> None:
-    study_environments = tuple(
-        Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in [("bare", "host"), ("bare", "overlay")]
-    )
-    from tare.model import Study
-
+    pairs = (("bare", "host"), ("bare", "overlay"))
+    environments = tuple(Environment(name="+".join(pair), runtime=pair[0], network=pair[1]) for pair in pairs)
     study = Study(
-        name="s",
-        cluster="lab",
-        lab=LabSpec(),
-        baseline="bare+host",
-        environments=study_environments,
-        placements=(Placement(),),
-        workloads=(MICRO,),
-    )
+        name="s", cluster="lab", lab=LabSpec(), baseline="bare+host",
+        environments=environments, placements=(Placement(),), workloads=(MICRO,),
+    )  # fmt: skip
     plan = expand(study, composition.refuse)
     (key,) = plan.unavailable
     assert key.endswith("bare+overlay")

@@ -7,6 +7,9 @@ import subprocess
 
 import pytest
 
+from kernels.builds import SOURCE, check
+from kernels.launching import SANITIZERS
+
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake")]
 
 SPECS = (
@@ -50,56 +53,36 @@ def needing(mpi, *values):
         needing("mpich5", "MPICH Version: 5."),
     ],
 )
-def test_every_kernel_runs_under_every_mpi(launch, mpi, library):
+def test_every_kernel_runs_and_bad_arguments_are_refused_under_every_mpi(launch, mpi, library):
     run = launch(*SPECS, variant=mpi)
     expect_all_verified(run)
     assert " ".join(run.lines[0]["mpi_library"].split()).startswith(library)
-
-
-@pytest.mark.parametrize("mpi", [needing("mpich"), needing("openmpi5"), needing("mpich5")])
-def test_bad_arguments_are_refused_under_every_mpi(launch, mpi):
     run = launch("latncy", variant=mpi)
     assert run.code == 2
     assert len(run.complaints) == 1
 
 
-@pytest.mark.requires("openmpi", "clang")
-def test_clang_compiles_it_without_a_warning(launch):
-    expect_all_verified(launch(*SPECS, variant="openmpi-clang"))
-
-
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variant", "ranks"),
+    [pytest.param("clang", 2, marks=pytest.mark.requires("clang")), ("sanitized", 3)],  # of three, one sleeps
+)
 @pytest.mark.requires("openmpi")
-def test_the_sanitizers_find_nothing_under_open_mpi(launch):
-    expect_all_verified(launch(*SPECS, variant="openmpi-sanitized", env={"ASAN_OPTIONS": "detect_leaks=0"}))
+def test_clang_and_the_sanitizers_find_nothing(launch, variant, ranks):
+    expect_all_verified(launch(*SPECS, ranks=ranks, variant=f"openmpi-{variant}", env=SANITIZERS))
 
 
-@pytest.mark.slow
-@pytest.mark.requires("openmpi")
-def test_the_sanitizers_find_nothing_with_ranks_that_sleep(launch):
-    run = launch(
-        "latency:iterations=3",
-        "alltoallv:iterations=3",
-        ranks=3,
-        variant="openmpi-sanitized",
-        env={"ASAN_OPTIONS": "detect_leaks=0"},
-    )
-    assert run.code == 0, run.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.requires("mpich")
 @pytest.mark.parametrize("arguments", [SPECS, ("latency:iterations=3", "latncy")], ids=["all kernels", "bad argument"])
 def test_no_memory_of_ours_is_lost(launch, arguments):
-    run = launch(*arguments, variant="mpich-sanitized", env=LEAK_REPORT, timeout_s=100)
+    run = launch(*arguments, variant="mpich-sanitized", env=LEAK_REPORT)
     assert run.code == (2 if "latncy" in arguments else 0), run.stderr
     assert "runtime error" not in run.stderr
     assert ASKED_BY_US.findall(run.stderr) == []
 
 
 @pytest.mark.requires("openmpi")
-def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_share(build, tool, tmp_path):
-    tool("cmake", "--install", build("openmpi"), "--prefix", tmp_path)
+def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_share(build, tmp_path):
+    check("cmake", "--install", build("openmpi"), "--prefix", tmp_path)
     installed = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     modules = [path for path in installed if path.startswith("share/tare/modules/package")]
     assert len(modules) == 1000
@@ -117,22 +100,22 @@ def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_s
 
 
 @pytest.mark.requires("openmpi")
-def test_the_library_shows_nothing_but_the_wrapped_names_and_needs_no_mpi(build, tool):
+def test_the_library_shows_nothing_but_the_wrapped_names_and_needs_no_mpi(build):
     library = build("openmpi") / "libtare_wall.so"
-    symbols = tool("nm", "--dynamic", "--defined-only", library).split()[2::3]
+    symbols = check("nm", "--dynamic", "--defined-only", library).split()[2::3]
     assert {name.removeprefix("P") for name in symbols} == {"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}
     assert len(symbols) == 6
-    assert "libmpi" not in tool("readelf", "--dynamic", library)
+    assert "libmpi" not in check("readelf", "--dynamic", library)
 
 
 @pytest.mark.requires("openmpi")
-def test_nothing_of_the_builder_is_in_the_program(build, sources):
+def test_nothing_of_the_builder_is_in_the_program(build):
     program = (build("openmpi") / "tare-kernels").read_bytes()
     assert b"common/locality.c\0" in program
-    assert f"{sources}/common".encode() not in program
+    assert f"{SOURCE}/common".encode() not in program
 
 
 @pytest.mark.requires("clang-format")
-def test_the_sources_are_formatted(tool, sources):
-    files = [*sources.rglob("*.[ch]"), *(sources.parent / "tests" / "kernels").rglob("*.[ch]")]
-    tool("clang-format", "--dry-run", "-Werror", *(file for file in files if "build" not in file.parts))
+def test_the_sources_are_formatted():
+    files = [*SOURCE.rglob("*.[ch]"), *(SOURCE.parent / "tests" / "kernels").rglob("*.[ch]")]
+    check("clang-format", "--dry-run", "-Werror", *(file for file in files if "build" not in file.parts))

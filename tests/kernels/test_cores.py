@@ -7,17 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.measures,
-    pytest.mark.root,
-    pytest.mark.requires("root", "cmake", "openmpi"),
-]
+from kernels.launching import execute, ticking
+from waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.requires("root", "cmake", "openmpi")]
+
 CORES = sorted(os.sched_getaffinity(0))[:2]
+FIRST_S, PATIENCE_S = 0.02, 3e-4
+TICK_S = 1e-9
 
 
 @pytest.fixture
@@ -25,56 +29,75 @@ def program(build) -> Path:
     return Path(build("openmpi")) / "tare-cores"
 
 
-def test_samples_come_at_the_interval_and_are_hand_overs_of_this_machine(program: Path) -> None:
-    for _ in range(5):  # on a busy host a core is late for whole seconds
-        before = time.monotonic()
-        watcher = subprocess.Popen([program, "20", *map(str, CORES)], stdout=subprocess.PIPE, text=True)
-        time.sleep(1)
-        watcher.send_signal(signal.SIGTERM)
-        said, _ = watcher.communicate(timeout=5)
-        samples = [tuple(map(float, line.split())) for line in said.splitlines()]
-        if len(samples) >= 20:
-            break
-    assert 20 <= len(samples) <= 50, "one every 20 ms, those left out that somebody was late for"
-    moments, hand_overs_ns, countings_ns = zip(*samples, strict=True)
-    assert before < moments[0] < moments[-1] < time.monotonic()
-    assert list(moments) == sorted(moments)
-    assert all(3 < each < 3000 for each in hand_overs_ns)
-    assert all(100 < each < 20000 for each in countings_ns)
+@pytest.fixture
+def watch(program: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Return a function that starts it on the clock of ticks: an interval is over at once, and nobody is late."""
+
+    def start(milliseconds: int, stdout: Any = subprocess.PIPE) -> subprocess.Popen[str]:
+        env = {**os.environ, **ticking(TARE_TICK_NS=f"{TICK_S * 1e9:.0f}")}
+        argv = (program, str(milliseconds), *map(str, CORES))
+        return subprocess.Popen(argv, stdout=stdout, text=True, env=env)
+
+    return start
 
 
-def test_it_takes_little_of_the_cores(program: Path) -> None:
-    watcher = subprocess.Popen([program, "10", *map(str, CORES)], stdout=subprocess.DEVNULL)
-    time.sleep(2)
-    watcher.send_signal(signal.SIGTERM)
-    _, _, used = os.wait4(watcher.pid, 0)
-    watcher.returncode = 0
-    assert used.ru_utime + used.ru_stime < 0.02 * 2 * len(CORES)
+def read(lines: list[str]) -> list[tuple[float, ...]]:
+    """Return the moment, the hand-over and the counting of each sample."""
+    return [tuple(map(float, line.split())) for line in lines]
+
+
+def test_samples_come_at_the_interval_and_have_a_time_of_a_hand_over_and_of_counting(watch) -> None:
+    with watch(20) as watcher:
+        assert watcher.stdout is not None
+        samples = read(list(islice(watcher.stdout, 20)))
+        watcher.kill()
+    for before, after in pairwise([FIRST_S, *(moment for moment, _, _ in samples)]):
+        intervals = round((after - before) / 0.02)  # one that somebody was late for is left out
+        assert intervals >= (before != FIRST_S)
+    for moment, hand_over_ns, counting_ns in samples:
+        assert (moment - FIRST_S + 1e-4) % 0.02 < 2e-4 + PATIENCE_S
+        assert hand_over_ns > 0
+        assert counting_ns >= TICK_S * 1e9
 
 
 def test_it_ends_with_who_started_it(program: Path) -> None:
-    script = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{script}; import time; sys.stdout.flush(); time.sleep(.3)", program, "50", "0", "0"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    time.sleep(0.2)
-    assert not Path(f"/proc/{int(done.stdout)}/exe").exists()
+    script = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.read()"
+    argv = (sys.executable, "-c", script, program, "5", *map(str, CORES))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdin is not None
+        assert starter.stdout is not None
+        assert len(read([starter.stdout.readline()])) == 1
+        starter.stdin.close()
+        starter.stdout.read()  # to the end: nobody has it open any longer
+
+
+def test_it_ends_when_its_output_is_removed(watch, tmp_path: Path) -> None:
+    log = tmp_path / "cores.log"
+    with log.open("w") as file, watch(10, file) as watcher:
+        wait_until(lambda: log.stat().st_size, "a sample")
+        assert watcher.poll() is None
+        log.unlink()
+        assert watcher.wait() == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("50", "0"), ("0", "0", "1"), ("50", "0", "x"), ("50", "0", "999999")])
 def test_a_bad_argument_is_refused(program: Path, arguments: tuple[str, ...]) -> None:
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=5, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("tare-cores: ")
+    run = execute(program, *arguments)
+    assert run.code == 2
+    assert run.stderr.startswith("tare-cores: ")
 
 
-def test_it_ends_when_its_output_is_removed(program: Path, tmp_path: Path) -> None:
-    log = tmp_path / "cores.log"
-    with log.open("w") as file, subprocess.Popen([program, "10", *map(str, CORES)], stdout=file) as watcher:
-        time.sleep(0.3)
-        assert watcher.poll() is None
-        log.unlink()
-        assert watcher.wait(timeout=5) == 0
+@pytest.mark.measures
+def test_samples_are_hand_overs_of_this_machine_and_take_little_of_the_cores(program: Path) -> None:
+    before = time.monotonic()
+    with subprocess.Popen([program, "20", *map(str, CORES)], stdout=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdout is not None
+        samples = read(list(islice(watcher.stdout, 50)))
+        took_s = time.monotonic() - before
+        watcher.send_signal(signal.SIGTERM)
+        _, _, used = os.wait4(watcher.pid, 0)
+        watcher.returncode = 0
+    assert took_s < 2, "one every 20 ms, and few that somebody was late for"
+    assert before < samples[0][0] < samples[-1][0] < before + took_s
+    assert all(3 < hand_over_ns < 3000 and 100 < counting_ns < 20000 for _, hand_over_ns, counting_ns in samples)
+    assert used.ru_utime + used.ru_stime < 0.02 * took_s * len(CORES)

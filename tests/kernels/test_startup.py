@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 
 import pytest
 
+from kernels.launching import SANITIZERS, execute
 from tare.workloads.declared.files import IMAGE_KIB
 from tare.workloads.startup import MODULES
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.fixture
+def start(launch, build):
+    """Return a function that runs it on the files of its build, or of another folder."""
+
+    def run(folder=None, variant="openmpi", **more):
+        given = folder or build(variant) / "modules"
+        return launch(str(given), program="tare-startup", variant=variant, **more)
+
+    return run
+
+
 @pytest.mark.parametrize(
-    "mpi", [pytest.param(mpi, marks=pytest.mark.requires(mpi)) for mpi in ("openmpi", "openmpi5", "mpich", "mpich5")]
+    ("mpi", "ranks"),
+    [
+        ("openmpi", 1),
+        ("openmpi", 3),
+        ("openmpi-sanitized", 2),
+        *(pytest.param(mpi, 2, marks=pytest.mark.requires(mpi)) for mpi in ("openmpi5", "mpich", "mpich5")),
+        pytest.param("mpich-sanitized", 1, marks=pytest.mark.requires("mpich")),
+    ],
 )
-def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch_startup, mpi, ranks):
+def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(start, mpi, ranks):
     before = time.monotonic()
-    run = launch_startup(ranks=ranks, variant=mpi)
+    run = start(ranks=ranks, variant=mpi, env=SANITIZERS)
     after = time.monotonic()
     assert run.code == 0, run.stderr
-    assert [line["type"] for line in run.lines] == ["start", *["rank"] * ranks, "startup", "usage", "end"]
+    assert run.types == ["start", *["rank"] * ranks, "startup", "usage", "end"]
     (told,) = run.of_type("startup")
+    assert (told["modules"], told["wrong_modules"], told["verified"]) == (MODULES, 0, True)
     for name in ("main", "init", "ready", "modules"):
         assert len(told[f"rank_{name}_s"]) == ranks
     assert run.lines[0]["init_s"] == max(told["rank_init_s"]) > 0
@@ -34,11 +52,6 @@ def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch
         assert before < main_s < main_s + init_s <= ready_s < after
     # none leaves the barrier before the last has come to it
     assert min(told["rank_ready_s"]) > max(told["rank_main_s"])
-
-
-def test_all_files_are_read_and_right(launch_startup):
-    (told,) = launch_startup().of_type("startup")
-    assert (told["modules"], told["wrong_modules"], told["verified"]) == (MODULES, 0, True)
 
 
 def test_the_build_makes_small_files_in_packages(build):
@@ -51,45 +64,24 @@ def test_the_build_makes_small_files_in_packages(build):
 
 
 @pytest.mark.parametrize("damage", ["changed", "longer", "shorter", "removed"])
-def test_a_file_that_is_not_as_it_should_be_is_wrong_data(launch_startup, build, tmp_path, damage):
+def test_a_file_that_is_not_as_it_should_be_is_wrong_data(start, build, tmp_path, damage):
     folder = tmp_path / "modules"
     shutil.copytree(build("openmpi") / "modules", folder)
     file = folder / "package03" / "module080"
     data = file.read_bytes()
-    changed = {"changed": b"X" + data[1:], "longer": data + b"\n", "shorter": data[:-1]}
     if damage == "removed":
         file.unlink()
     else:
-        file.write_bytes(changed[damage])
-    run = launch_startup(folder=folder)
+        file.write_bytes({"changed": b"X" + data[1:], "longer": data + b"\n", "shorter": data[:-1]}[damage])
+    run = start(folder)
     assert run.code == 3
     told = run.of_type("startup")[0]
     assert (told["wrong_modules"], told["verified"]) == (2, False)  # each of two ranks saw it
     assert run.lines[-1]["exit"] == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("variant", "options"),
-    [
-        ("openmpi-sanitized", {"ASAN_OPTIONS": "detect_leaks=0"}),
-        pytest.param("mpich-sanitized", {"ASAN_OPTIONS": "detect_leaks=0"}, marks=pytest.mark.requires("mpich")),
-    ],
-)
-def test_the_sanitizers_find_nothing(launch_startup, variant, options):
-    run = launch_startup(variant=variant, env=options)
-    assert run.code == 0, run.stderr
-    assert "runtime error" not in run.stderr
-
-
 def test_without_its_folder_it_says_what_is_needed_and_starts_no_mpi(build):
-    done = subprocess.run([build("openmpi") / "tare-startup"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "the folder of the small files" in done.stderr
-    assert done.stdout == ""
-
-
-def test_the_documentation_names_every_field(launch_startup, sources):
-    text = (sources.parent / "docs" / "kernels.md").read_text()
-    for field in launch_startup().of_type("startup")[0]:
-        assert f"`{field}`" in text, field
+    run = execute(build("openmpi") / "tare-startup")
+    assert run.code == 2
+    assert "the folder of the small files" in run.stderr
+    assert run.stdout == ""

@@ -2,87 +2,74 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Not bound: other tests may run at the same time, and Open MPI would put every job on the first cores.
-LAUNCHERS = {
-    "openmpi": (
-        *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
-        # The second: mpirun would wait two seconds for ranks to end after one has failed.
-        *("--mca", "mpi_yield_when_idle", "1", "--mca", "odls_base_sigkill_timeout", "0"),
-    ),
-    "mpich": ("mpirun.mpich",),
-}
+from kernels.builds import check
+from kernels.launching import Run, argv_of, execute
 
-SANITIZERS = {
-    "ASAN_OPTIONS": "detect_leaks=0",  # the MPI libraries keep memory until the end
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-}
-
-
-def argv_of(program: Path, spec: str, ranks: int, *, mpi: str = "openmpi", limit_s: int = 100) -> tuple[str, ...]:
-    return ("timeout", str(limit_s), *LAUNCHERS[mpi], "-n", str(ranks), str(program), spec)
+Record = Mapping[str, Any]
 
 
 def ran(
-    program: Path,
-    spec: str,
-    ranks: int,
-    *,
-    mpi: str = "openmpi",
-    env: Mapping[str, str] | None = None,
-    limit_s: int = 100,
-    cached: bool = True,
+    program: Path, spec: str, ranks: int, *, mpi: str = "openmpi", env: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, Any], str]:
-    """Run an application; return its status, its record and what it wrote to stderr.
+    """Run an application; return its status, its record and what it wrote to stderr."""
+    run = execute(*argv_of(mpi, ranks, env or {}, program, spec))
+    return run.code, record_of(run), run.stderr
 
-    Tests check the same runs for different things, so a run is made once and cached; `cached=False` makes a new one.
+
+def record_of(run: Run) -> dict[str, Any]:
+    return next(iter(run.of_type("miniapp")), {})
+
+
+def right(program: Path, spec: str, ranks: int, **more: Any) -> dict[str, Any]:
+    """Run an application, which must find its own result right, and return its record."""
+    status, record, stderr = ran(program, spec, ranks, **more)
+    assert status == 0, stderr
+    assert record["verified"]
+    assert record["checks"]
+    assert all(each["passed"] for each in record["checks"])
+    assert record["ranks"] == ranks
+    assert record["rate"] > 0
+    return record
+
+
+known = cache(right)
+"""The same for tests of a file that look at different things in one run."""
+
+
+def failed(program: Path, spec: str, ranks: int, **variables: str) -> set[str]:
+    """Run an application that must find its own result wrong, and return the checks that say so.
+
+    Unless variables are given, the fault is `corrupt`.
     """
-    argv = argv_of(program, spec, ranks, mpi=mpi, limit_s=limit_s)
-    run = _ended if cached else _ended.__wrapped__
-    status, stdout, stderr = run(argv, tuple(sorted((env or {}).items())))
-    return status, next((each for each in told(stdout) if each["type"] == "miniapp"), {}), stderr
-
-
-@cache
-def _ended(argv: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> tuple[int, str, str]:
-    with tempfile.TemporaryDirectory(prefix="mpi") as own:  # two mpirun that make Open MPI's at once may both fail
-        environment = {**os.environ, "TMPDIR": own, **dict(env)}
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
-    return done.returncode, done.stdout, done.stderr
-
-
-def told(stdout: str) -> list[dict[str, Any]]:
-    """Return the records of an output."""
-    return [json.loads(line[6:]) for line in stdout.splitlines() if line.startswith("@tare ")]
+    env = variables or {"TARE_FAULT": f"corrupt:{spec.partition(':')[0]}"}
+    status, record, stderr = ran(program, spec, ranks, env=env)
+    assert (status, record["verified"]) == (3, False), stderr
+    return {each["name"] for each in record["checks"] if not each["passed"]}
 
 
 def asked(program: Path, *arguments: str) -> dict[str, Any]:
     """Return the one record that the program writes without MPI (`--list`, `--ask`)."""
-    done = subprocess.run((str(program), *arguments), capture_output=True, text=True, check=True)
-    (record,) = told(done.stdout)
+    (record,) = Run(0, check(program, *arguments), "").lines
     return record
 
 
-def figures(record: Mapping[str, Any]) -> dict[str, float]:
+def figures(record: Record) -> dict[str, float]:
     return {figure["name"]: figure["value"] for figure in record["figures"]}
 
 
-def failed(record: Mapping[str, Any]) -> set[str]:
-    return {check["name"] for check in record["checks"] if not check["passed"]}
+def checks(record: Record) -> dict[str, float]:
+    return {each["name"]: each["value"] for each in record["checks"]}
 
 
-def counts(record: Mapping[str, Any], kind: str) -> dict[int, int]:
+def counts(record: Record, kind: str) -> dict[int, int]:
     """Return how many messages of a kind there were of each size."""
     return {entry["bytes"]: entry["count"] for entry in record["messages"] if entry["kind"] == kind}
 
 
-def series(record: Mapping[str, Any]) -> dict[str, list[float]]:
+def series(record: Record) -> dict[str, list[float]]:
     return {each["name"]: each["values"] for each in record["series"]}

@@ -1,6 +1,6 @@
 """A launch by srun: its argv for each MPI, and how its ranks find their place.
 
-`TARE_UPDATE_GOLDEN=1 pytest tests/unit/launch/test_srun.py` rewrites tests/golden/srun/; review the difference.
+`TARE_UPDATE_GOLDEN=1 pytest tests/unit/launch/test_srun.py` rewrites tests/golden/srun.txt; review the difference.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from factory_job import WIRING, job_of
+from golden_texts import check_golden
 from tare.host.namespaces import plain_python
 from tare.launch import BIND, Entry, Host, Launch, bound, write_agent, write_map
 from tare.launch import agent as tare_agent
@@ -21,8 +22,7 @@ from tare.launch.srun import UNSET, entered_by_ranks, launch_by_srun
 from tare.model import Binding, Placement, RankOrder
 from tare.mpi import MPIS
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "srun"
-UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
+GOLDEN = Path(__file__).parents[2] / "golden" / "srun.txt"
 BY_SRUN = ("mpich", "mpich5", "openmpi", "openmpi5")
 """Those whose launches do not depend on what is installed here."""
 CONTAINER = ("apptainer", "exec", "image.sif")
@@ -51,17 +51,14 @@ def test_ranks_go_to_the_nodes_in_turn_if_the_placement_says_so() -> None:
     assert launch.as_map() == launch_of("openmpi", ()).as_map()
 
 
-@pytest.mark.parametrize("place", ["bare", "container"])
-@pytest.mark.parametrize("name", BY_SRUN)
-def test_the_argv_and_the_map_of_a_launch_are_as_they_were(name: str, place: str) -> None:
-    launch = launch_of(name, CONTAINER if place == "container" else ())
-    words = [word for word in launch.argv(AGENT) if word not in {*UNSET, "-u"}]
-    text = "\n".join([*words, json.dumps(launch.as_map(), indent=1), ""])
-    golden = GOLDEN / f"{name}-{place}.txt"
-    if UPDATE:
-        GOLDEN.mkdir(exist_ok=True)
-        golden.write_text(text)
-    assert text == golden.read_text()
+def test_the_argv_and_the_map_of_a_launch_are_as_they_were() -> None:
+    texts = {}
+    for name in BY_SRUN:
+        for place in ("bare", "container"):
+            launch = launch_of(name, CONTAINER if place == "container" else ())
+            words = [word for word in launch.argv(AGENT) if word not in {*UNSET, "-u"}]
+            texts[f"{name}-{place}"] = "\n".join([*words, json.dumps(launch.as_map(), indent=1), ""])
+    check_golden(GOLDEN, texts)
 
 
 def test_every_variable_of_a_jobs_options_that_srun_would_read_is_unset() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
 from nodes import make_node
 from tare.containers import held
@@ -38,8 +39,6 @@ from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import run_options
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "argv"
-INDEX = GOLDEN / "index.txt"
-UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
 FILES = Files(
     host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:0123", shown=("/home/u",)
@@ -259,38 +258,13 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- golden -------------------------------------------------------------------------------------------------------
 
 
-def stem(name: str) -> str:
-    return name.replace(", ", "--").replace(" ", "-")
+@pytest.mark.parametrize("mpi", sorted({case.environment.mpi for case in CASES}))
+def test_the_argv_of_every_environment_is_as_it_was(mpi: str) -> None:
+    check_golden(GOLDEN / f"{mpi}.txt", {case.name: written(case) for case in CASES if case.environment.mpi == mpi})
 
 
-def update() -> None:
-    """Write a file for each argv, named after its first environment, and an index of those that several share."""
-    shutil.rmtree(GOLDEN, ignore_errors=True)
-    GOLDEN.mkdir(parents=True)
-    by_text: dict[str, list[str]] = {}
-    for case in CASES:
-        by_text.setdefault(written(case), []).append(case.name)
-    for text, names in by_text.items():
-        (GOLDEN / f"{stem(names[0])}.txt").write_text(text, encoding="utf-8")
-    lines = sorted(f"{names[0]}: {' '.join(sorted(names[1:]))}" for names in by_text.values() if names[1:])
-    INDEX.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def index() -> dict[str, str]:
-    """Return which file has the argv of each environment: its own, where the index does not say another's."""
-    lines = (line.split(": ") for line in INDEX.read_text(encoding="utf-8").splitlines())
-    shared = {name: first for first, names in lines for name in names.split()}
-    assert set(shared) <= {case.name for case in CASES}, "TARE_UPDATE_GOLDEN=1 writes the index"
-    return {case.name: stem(shared.get(case.name, case.name)) for case in CASES}
-
-
-def test_the_argv_of_every_environment_is_as_it_was() -> None:
-    if UPDATE:
-        update()
-    files = index()
-    for case in CASES:
-        assert written(case) == (GOLDEN / f"{files[case.name]}.txt").read_text(encoding="utf-8"), case.name
-    assert {file.stem for file in GOLDEN.iterdir()} == {"index", *files.values()}
+def test_every_golden_file_of_argv_is_one_of_an_mpi() -> None:
+    assert {file.stem for file in GOLDEN.iterdir()} == {case.environment.mpi for case in CASES}
 
 
 # --- what must hold of every mpirun line --------------------------------------------------------------------------
