@@ -39,8 +39,6 @@ ALSO = (
     "unittest.mock",
 )
 """What tare loads where it is used."""
-KEPT_S = 5.0
-"""How long after a command's end its outputs may be open: its own processes end with it."""
 NOT = ("tare.workloads.declared", "tare.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""
 
@@ -124,15 +122,13 @@ class Command:
 
     def _take_rest(self, stream: IO[str]) -> None:
         """Read an output of a command that ended; who else has it open makes `tare run | tee` hang, and is named."""
-        os.set_blocking(stream.fileno(), False)
-        until = time.monotonic() + KEPT_S
-        while True:
-            try:
-                if not self._take(stream.fileno()):
-                    return stream.close()
-            except BlockingIOError:
-                assert time.monotonic() < until, f"{self.args} ended and left its output to {_holders(stream)}"
-                time.sleep(0.05)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(stream, selectors.EVENT_READ)
+            if not waiting.select(0):
+                print(f"{self.args} ended and left its output to {_holders(stream)}", file=sys.stderr)
+        while self._take(stream.fileno()):
+            pass
+        stream.close()
 
 
 def _holders(stream: IO[str]) -> list[str]:
