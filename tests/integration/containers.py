@@ -45,6 +45,7 @@ def studied(folder: Path, cases: Mapping[str, Case], env: Mapping[str, str] | No
     environments = ", ".join(f'"{name}": {{{case.stated}}}' for name, case in cases.items())
     study = write_study(folder, "cases", f"{{{environments}}}", **{"workloads": LATENCY, **keys})
     result, watch = watched(study, env=env)
+    assert result.status in (0, 3, 4), result.stderr
     return result, watch, by_environment(folder / "results" / "cases")
 
 

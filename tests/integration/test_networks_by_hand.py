@@ -148,13 +148,13 @@ def test_a_network_is_what_the_same_network_is_by_hand(network: str) -> None:
         node = site.nodes[0]
         with deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/"))) as up:
             side = up.sides[0]
-            wait_for(lambda: settled(node.pid) and settled(side.pod.pid), "carriers", 5)
+            wait_for(lambda: settled(node.pid) and settled(side.pod.pid), "carriers")
             ours = seen(node.pid), seen(side.pod.pid)
             address = f"{side.endpoint.address}/{side.endpoint.prefix}"
     with lab_site(nics=2) as site, pod_by_hand(site, 0) as pod:
         node = site.nodes[0]
         BY_HAND[network](node.pid, pod, address)
-        wait_for(lambda: settled(node.pid) and settled(pod), "carriers", 5)
+        wait_for(lambda: settled(node.pid) and settled(pod), "carriers")
         theirs = seen(node.pid), seen(pod)
     for where, one, other in zip(("node", "pod"), ours, theirs, strict=True):
         for what, value in flat(one).items():

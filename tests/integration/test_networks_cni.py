@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from integration.live import (
-    Ended,
-    Watch,
-    by_environment,
-    lab_site,
-    live,
-    outcome,
-    tare,
-    write_study,
-)  # fmt: skip
+from integration.live import Ended, Watch, by_environment, lab_site, live, outcome, tare, write_study
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
 from integration.studies import roles, watched
 from tare.cluster.lab_site import LabSite
@@ -65,7 +56,7 @@ FILES: dict[str, dict[str, Any]] = {
         "ipam": {"type": "static", "addresses": [{"address": "${cidr}"}]},
     },
 }  # fmt: skip
-KERNELS = "{micro: {time_limit: 30s, kernels: [{latency: {message_bytes: 65536, iterations: 40}}]}}"
+KERNELS = "{micro: {time_limit: 300s, kernels: [{latency: {message_bytes: 65536, iterations: 40}}]}}"
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +122,7 @@ def study(folder: Path) -> tuple[Ended, Watch, Path]:
          "routed again: {runtime: bare, image: true, network: {cni: routed.conflist}}"]
     )  # fmt: skip
     path = write_study(folder, "cni", f"{{{environments.replace('bare,', 'bare: ,', 1)}}}", workloads=KERNELS)
-    result, watch = watched(path, 110)
+    result, watch = watched(path)
     return result, watch, folder / "results" / "cni"
 
 

@@ -23,7 +23,7 @@ ENVIRONMENTS: Final = {
     "openmpi5": "runtime: bare, mpi: openmpi5",
     "mpich5": "runtime: bare, mpi: mpich5",
 }
-ALL_TO_ALL: Final = "{micro: {time_limit: 60s, kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}"
+ALL_TO_ALL: Final = "{micro: {time_limit: 300s, kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}"
 Found = Mapping[str, Any]
 
 
@@ -40,7 +40,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
         placements="[{nodes: 2, ranks_per_node: 2, oversubscribe: true, rank_order: cyclic}]",
         workloads=ALL_TO_ALL,
     )
-    result, watch = watched(study, 200)
+    result, watch = watched(study)
     found = {name: each[0] for name, each in by_environment(folder / "results" / "ranks").items()}
     return found, result.stderr, watch.left(result.lab)
 
@@ -62,13 +62,13 @@ def test_nothing_is_left(ran: tuple[Found, str, list[str]]) -> None:
 
 
 def test_one_command_for_all_hosts_binds_each_rank_to_its_own_core(tmp_path: Path) -> None:
-    names = ("openmpi", "openmpi in docker", "mpich", "mpich in docker", "openmpi5", "mpich5")
+    names = ("openmpi", "mpich in docker", "openmpi5", "mpich5")
     listed = ", ".join(f'"{name}": {{{ENVIRONMENTS[name]}}}' for name in names)
     study = write_study(
         tmp_path, "bound", f"{{{listed}}}", cluster="{lab: {nodes: 1}}", workloads=ALL_TO_ALL,
         placements="[{nodes: 1, ranks_per_node: 2, rank_order: cyclic}]",
     )  # fmt: skip
-    result, _ = watched(study, 200)
+    result, _ = watched(study)
     found = by_environment(tmp_path / "results" / "bound")
     assert {name: outcome(trial) for name, (trial,) in found.items()} == dict.fromkeys(names, "Completed"), (
         result.stderr

@@ -63,7 +63,7 @@ BOTH = {
     "bare": Case("runtime: bare", ""),
     "bare+image": Case("runtime: bare, image: true", "mnt"),
     "bare+bridge": Case("runtime: bare, network: bridge", "mnt net", VETH),
-    "bare+dockerd": Case("runtime: bare, daemon: dockerd", "", hosts=DAEMON),
+    "bare+dockerd": Case("runtime: bare, daemon: docker", "", hosts=DAEMON),
     "docker+bridge": Case("runtime: docker, network: bridge", DOCKER_OWN, VETH, hosts=DAEMON),
     "docker+macvlan": Case("runtime: docker, network: macvlan", DOCKER_OWN, MACVLAN, hosts=DAEMON),
     "podman+direct": Case("runtime: podman, network: direct", DOCKER_OWN, DIRECT),
@@ -83,12 +83,12 @@ SIDES = {
 }
 SHM = "transport: shm"
 OF_ONE_NODE = {
-    "bare": Case("runtime: bare, transport: tcp", "", "", hosts=ONE, carries=False),
-    "docker": Case(f"runtime: docker, {SHM}", "ipc mnt pid uts", "", hosts=DAEMON_ONE, carries=False),
-    "podman": Case(f"runtime: podman, network: bridge, {SHM}", DOCKER_OWN, "", hosts=ONE, carries=False),
-    "apptainer": Case(f"runtime: apptainer, {SHM}", "mnt", "", hosts=ONE, carries=False),
-    "apptainer-sif": Case(f"runtime: apptainer-sif, network: bridge, {SHM}", "mnt net", "", hosts=ONE, carries=False),
-    "charliecloud": Case("runtime: charliecloud, transport: tcp", "mnt user", "", hosts=ONE, carries=False),
+    "bare": Case("runtime: bare, transport: tcp", "", hosts=ONE, carries=False),
+    "docker": Case(f"runtime: docker, {SHM}", "ipc mnt pid uts", hosts=DAEMON_ONE, carries=False),
+    "podman": Case(f"runtime: podman, network: bridge, {SHM}", DOCKER_OWN, VETH, hosts=ONE, carries=False),
+    "apptainer": Case(f"runtime: apptainer, {SHM}", "mnt", hosts=ONE, carries=False),
+    "apptainer-sif": Case(f"runtime: apptainer-sif, network: bridge, {SHM}", "mnt net", VETH, hosts=ONE, carries=False),
+    "charliecloud": Case("runtime: charliecloud, transport: tcp", "mnt user", hosts=ONE, carries=False),
     "podman-rootless": Case(
         "runtime: podman-rootless, network: slirp4netns", ROOTLESS_OWN, "tap of the pod", hosts=ONE, carries=False
     ),
@@ -143,12 +143,12 @@ def test_ranks_tell_what_of_their_node_they_can_open_and_write(two_nodes: Studie
     for name in ("docker+bridge", "docker+macvlan"):
         assert words[name][0] == "the usual"
         assert words[name][1].startswith("own: /; the node's: /etc/hostname")
-    rootless = rights.pop("podman-rootless+bridge")
+    rootless = rights["podman-rootless+bridge"]
     assert (rootless["uid_map"], rootless["capabilities"]) == (f"0 1 {USER}", "0000000000000000")
     assert rootless["setuid"] == "newuidmap, newgidmap"
     assert words["podman-rootless+bridge"][0] == "the usual"
     assert "memory_bytes=536870912" in rootless["limits"].split()
-    assert {told["setuid"] for told in rights.values()} == {"none"}
+    assert {rights[name]["setuid"] for name in rights if name.startswith(("bare", "docker"))} == {"none"}
 
 
 def test_bare_beside_a_daemon_has_the_rules_of_the_daemon_and_bare_has_none(two_nodes: Studied) -> None:
