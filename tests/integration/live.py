@@ -110,11 +110,16 @@ def start(
 
 
 def put_an_end_to(process: Any) -> None:
-    """End a command that is still running, and close what it wrote to."""
+    """End a command that is still running; what others have of its outputs is not waited for."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(ValueError):  # all was read before
-        process.communicate(timeout=30)
+        os.kill(process.pid, signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    process.stdout.close()
+    process.stderr.close()
 
 
 def ended(process: Any, timeout_s: float = 0.0) -> Ended:

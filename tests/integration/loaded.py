@@ -13,13 +13,13 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import selectors
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -54,19 +54,17 @@ class Command:
         self.returncode: int | None = None
         ours, theirs = socket.socketpair()
         out, err = os.pipe(), os.pipe()
-        nice = os.getpriority(os.PRIO_PROCESS, 0)
-        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "nice": nice}
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
         with theirs:
             socket.send_fds(_channel(), [json.dumps(request).encode()], [out[1], err[1], theirs.fileno()])
         for descriptor in (out[1], err[1]):
             os.close(descriptor)
-        self.stdout: IO[str] = os.fdopen(out[0])
-        self.stderr: IO[str] = os.fdopen(err[0])
+        self.stdout: IO[str] = os.fdopen(out[0], errors="replace")
+        self.stderr: IO[str] = os.fdopen(err[0], errors="replace")
         self._told = ours
         told = ours.recv(64)
         assert told, "the process that has loaded tare is gone: what it said is above"
         self.pid = int(told)
-        self._read: dict[int, list[bytes]] = {out[0]: [], err[0]: []}
 
     def poll(self) -> int | None:
         """Return how the command ended, or None while it runs."""
@@ -78,73 +76,18 @@ class Command:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the command; return its status, or the negative number of the signal that ended it."""
         if self.returncode is None:
-            with selectors.DefaultSelector() as waiting:
-                waiting.register(self._told, selectors.EVENT_READ)
-                if not waiting.select(timeout):
-                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             self.returncode = int(self._told.recv(64))
             self._told.close()
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read what the command writes until it ends; what was read is kept where time is over."""
-        until = None if timeout is None else time.monotonic() + timeout
-        streams = [stream for stream in (self.stdout, self.stderr) if not stream.closed]
-        if not streams:
-            raise ValueError("all was read before")
-        said = list(self._read.values())
-        with selectors.DefaultSelector() as waiting:
-            for each in (*streams, *(() if self._told.fileno() < 0 else (self._told,))):
-                waiting.register(each, selectors.EVENT_READ)
-            while any(not stream.closed for stream in streams) and self._told.fileno() >= 0:
-                ready = waiting.select(_left(until))
-                if not ready:
-                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-                for key, _ in ready:
-                    if key.fileobj is self._told:
-                        waiting.unregister(self._told)
-                        self.wait()
-                    elif not self._take(key.fd):
-                        waiting.unregister(key.fileobj)
-                        key.fileobj.close()  # type: ignore[union-attr]
-        self.wait(_left(until))
-        for stream in streams:
-            if not stream.closed:
-                self._take_rest(stream)
-        stdout, stderr = (b"".join(pieces).decode(errors="replace") for pieces in said)
+        """Read what the command writes until nobody has its outputs open, and wait for it; no time bounds that."""
+        with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
+            stdout, stderr = pool.map(lambda stream: stream.read(), (self.stdout, self.stderr))
+        self.wait()
         return stdout, stderr
-
-    def _take(self, descriptor: int) -> bool:
-        """Read from an output; return whether more may follow."""
-        piece = os.read(descriptor, MOST)
-        self._read[descriptor].append(piece)
-        return bool(piece)
-
-    def _take_rest(self, stream: IO[str]) -> None:
-        """Read an output of a command that ended; who else has it open makes `tare run | tee` hang, and is named."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(stream, selectors.EVENT_READ)
-            if not waiting.select(0):
-                print(f"{self.args} ended and left its output to {_holders(stream)}", file=sys.stderr)
-        while self._take(stream.fileno()):
-            pass
-        stream.close()
-
-
-def _holders(stream: IO[str]) -> list[str]:
-    """Return the other processes that have a pipe open, each with its command line."""
-    pipe = os.readlink(f"/proc/self/fd/{stream.fileno()}")
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            opened = [os.readlink(each) for each in (process / "fd").iterdir()]
-            if pipe in opened and process.name != str(os.getpid()):
-                found.append(f"{process.name}: {(process / 'cmdline').read_bytes()!r}")
-    return found or [f"nobody: {pipe}"]
-
-
-def _left(until: float | None) -> float | None:
-    return None if until is None else max(until - time.monotonic(), 0.0)
 
 
 @cache
@@ -227,7 +170,6 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    os.setpriority(os.PRIO_PROCESS, 0, request["nice"])
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])

@@ -27,16 +27,13 @@ def launched(app: Path, *arguments: str) -> Ended:
     ("options", "hosts"),
     [
         (("-n", "2"), ["n0", "n0"]),
-        pytest.param(  # test_placements.py runs studies so
-            ("--runtime", "docker", "--containers-per-node", "2", "-n", "2"), ["d0", "d0"], marks=pytest.mark.long
-        ),
         (
             ("--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share", "none", "-n", "2"),
             ["d0c0", "d0c1"],
         ),
         (("--runtime", "docker", "--network", "macvlan", "--nodes", "2", "-n", "2"), ["d0", "d1"]),
     ],
-    ids=["bare", "a container each", "a pod each", "two nodes"],
+    ids=["bare", "a pod each", "two nodes"],
 )
 def test_an_application_runs_where_it_was_asked_to_and_its_status_is_passed_on(
     app: Path, options: tuple[str, ...], hosts: list[str]

@@ -72,7 +72,7 @@ def test_daemons_rules_and_routes_are_in_a_stack_of_their_own_and_everything_is_
         assert during["links"].keys() == before[0]["links"].keys() - {"data1"}, "the node's own stack was touched"
         assert "data1" in shown(stack, "ip", "link")
         assert {"flanneld", "etcd"} <= programs(site.name)
-        subnet = f"{second.endpoint.address.rsplit('.', 1)[0]}.0/24"
+        subnet = f"{second.endpoint.address.rsplit('.', 1)[0]}.0/24" if network != "flannel-udp" else one.subnet
         wait_for(lambda: subnet in shown(stack, "ip", "route"), "route to the other node's pods")
         if network == "canal":
             rules = shown(stack, "nft", "list", "ruleset")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from integration.live import by_environment, live, outcome, selected, tare, write_study
+from integration.live import by_environment, live, outcome, selected, write_study
 from integration.studies import watched
 
 pytestmark = live("mpich", "openmpi5", "mpich5", "docker", "cni", "mmdebstrap")
@@ -75,12 +75,3 @@ def test_one_command_for_all_hosts_binds_each_rank_to_its_own_core(tmp_path: Pat
     )
     for name, (trial,) in found.items():
         assert [rank["cpus"] for rank in trial["ranks"]] == [[0], [1]], name
-
-
-def test_an_mpi_that_cannot_do_it_is_unavailable_with_the_reason(tmp_path: Path) -> None:
-    study = write_study(
-        tmp_path, "ranks", "{bare: {runtime: bare}, other: {runtime: bare, mpi: intelmpi}}",
-        placements="[{nodes: 2, ranks_per_node: 1, rank_order: cyclic}]",
-    )  # fmt: skip
-    done = tare("plan", study, cwd=tmp_path)
-    assert "Intel MPI cannot be told rank_order: cyclic" in " ".join(done.stdout.split())
