@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -85,48 +84,33 @@ def groups() -> list[list[Environment]]:
     return [part for part in ([e for e in usable if (e.name in apart) is other] for other in (False, True)) if part]
 
 
-def group_of(network: str) -> int:
-    """Return the number of the group that a network is in."""
-    return next(number for number, part in enumerate(groups()) if WANTED[network] in part)
-
-
 # --- by hand: pings, MTU, counters, what is left ------------------------------------------------------------------
 
-
-@dataclass(frozen=True, kw_only=True)
-class Up:
-    """A lab with all that the networks of a group need, for one after the other of them."""
-
-    site: LabSite
-    files: StudyFiles
+Up = tuple[LabSite, StudyFiles]
+"""A lab with all that the networks of a group need, for one after the other of them."""
 
 
 @pytest.fixture(scope="module")
-def labs() -> Iterator[Callable[[int], Up]]:
-    """Lend the lab of a group, made when it is first asked for."""
+def labs() -> Iterator[Callable[[str], Up]]:
+    """Lend the lab of a network's group, made when it is first asked for."""
     watch = Watch()
-    names: list[str] = []
     made: dict[int, Up] = {}
     with ExitStack() as stack:
 
-        def lab(group: int) -> Up:
+        def lab(network: str) -> Up:
+            group = next(number for number, part in enumerate(groups()) if WANTED[network] in part)
             if group not in made:
-                names.append(f"nc{os.getpid()}x{group}")
-                made[group] = _made(stack, names[-1], groups()[group])
-                watch.look(names[-1])
+                plan = plan_of(groups()[group])
+                files = study_files.make_files(plan, print, measured=False)
+                lab = LabCluster().open(f"nc{os.getpid()}x{group}", plan.study.lab, needs(plan, files.seen_by_nodes))
+                made[group] = stack.enter_context(lab), files
+                study_files.import_images(made[group][0], files.every)
+                watch.look(made[group][0].name)
             return made[group]
 
         yield lab
-    for name in names:
-        assert watch.left(name) == []
-
-
-def _made(stack: ExitStack, name: str, wanted: list[Environment]) -> Up:
-    plan = plan_of(wanted)
-    files = study_files.make_files(plan, print, measured=False)
-    site = stack.enter_context(LabCluster().open(name, plan.study.lab, needs(plan, files.seen_by_nodes)))
-    study_files.import_images(site, files.every)
-    return Up(site=site, files=files)
+    for site, _ in made.values():
+        assert watch.left(site.name) == []
 
 
 def plan_of(wanted: list[Environment]) -> Plan:
@@ -143,17 +127,17 @@ def plan_of(wanted: list[Environment]) -> Plan:
     return expand(stated, lambda *_: None)
 
 
-def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str, labs: Callable[[int], Up]) -> None:
-    wanted, lab = WANTED[network], labs(group_of(network))
+def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str, labs: Callable[[str], Up]) -> None:
+    wanted, (site, files) = WANTED[network], labs(network)
     owns = find(network).owns_nic
-    on = lab.site.daemon_nodes if wanted.runtime == "docker" else lab.site.nodes
+    on = site.daemon_nodes if wanted.runtime == "docker" else site.nodes
     before = [state_of(node) for node in on]
     if NETWORKS[network].wiring is Wiring.DOCKER:  # with its first overlay a daemon makes docker_gwbridge, and keeps it
-        with deployed(lab.site, wanted, TWO, slot=0, nic=0, files=lab.files.of(wanted)):
+        with deployed(site, wanted, TWO, slot=0, nic=0, files=files.of(wanted)):
             pass
         wait_for(lambda: all(map(has_settled, on, before)), "daemons that have tidied up")
         before = [state_of(node) for node in on]
-    with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files.of(wanted)) as up:
+    with deployed(site, wanted, TWO, slot=0, nic=1 if owns else 0, files=files.of(wanted)) as up:
         up.wait_for_carriers()
         during = [state_of(node) for node in on]
         reach_each_other(up)
