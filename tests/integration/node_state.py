@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tare.deploy.hosts import Deployed
+from tare.host.namespaces import inside_network
 from tare.host.ping import ping
 from tare.node import Node
 from waiting import wait_until
@@ -114,3 +117,18 @@ def reach_each_other(up: Deployed) -> None:
         full = ping(pid, there.address, count=2, packet_bytes=here.mtu, timeout_s=LONG_S, source=here.address)
         assert full, "a full packet is lost"
         assert not ping(pid, there.address, count=1, packet_bytes=here.mtu + 4, timeout_s=0.2, source=here.address)
+
+
+def send(sender: int, receiver: int, address: str, count: int) -> None:
+    """Send bytes by TCP from one network namespace to an address of another one."""
+    with inside_network(receiver):
+        server = socket.create_server((address, 0))
+    with inside_network(sender):
+        client = socket.socket()
+    with server, client, ThreadPoolExecutor(1) as other:
+        client.connect(server.getsockname())
+        with server.accept()[0] as sink:
+            sent = other.submit(client.sendall, bytes(count))
+            while count > 0:
+                count -= len(sink.recv(1 << 20))
+            sent.result()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from integration.live import live, outcome, trials, write_study
+from integration.node_state import send
 from integration.studies import watched
 from nodes import make_node
 from tare.counters import monitor
 from tare.counters.monitor import HostWatch, Reader
-from tare.host.namespaces import inside_network
 from tare.node import Watch
 
 pytestmark = live("cni", "ethtool", "docker")
@@ -119,26 +117,6 @@ def two_namespaces() -> Iterator[tuple[int, int]]:
             process.communicate()
 
 
-def send(sender: int, receiver: int) -> None:
-    """Send `SENT_BYTES` by TCP from one namespace to the other."""
-    with inside_network(receiver):
-        listener = socket.create_server(("10.99.0.2", 5001))
-    with inside_network(sender):
-        source = socket.socket()
-    with listener, source:
-        thread = Thread(target=source.connect, args=(("10.99.0.2", 5001),))
-        thread.start()
-        sink = listener.accept()[0]
-        thread.join()
-        writer = Thread(target=source.sendall, args=(bytes(SENT_BYTES),))
-        writer.start()
-        got = 0
-        with sink:
-            while got < SENT_BYTES:
-                got += len(sink.recv(1 << 20))
-        writer.join()
-
-
 def test_packets_that_a_queue_loses_are_counted_where_it_is() -> None:
     with two_namespaces() as (sender, receiver):
         host = HostWatch(
@@ -148,12 +126,12 @@ def test_packets_that_a_queue_loses_are_counted_where_it_is() -> None:
         reader = Reader([host])
         try:
             start = reader.read()
-            send(sender, receiver)
+            send(sender, receiver, "10.99.0.2", SENT_BYTES)
             clean = reader.read()
             at = f"nsenter --net=/proc/{sender}/ns/net tc qdisc add dev pod0 root {SHORT_QUEUE}"
             subprocess.run(at.split(), check=True)
             planted = reader.read()
-            send(sender, receiver)
+            send(sender, receiver, "10.99.0.2", SENT_BYTES)
             end = reader.read()
         finally:
             reader.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from integration.live import by_environment, lab_site, live, outcome, write_study
+from integration.node_state import send
 from integration.studies import watched
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
@@ -127,24 +127,11 @@ def test_all_that_is_set_is_taken_back_also_after_an_error() -> None:
         assert state(node) == before
 
 
-def talk(first: Node, second: Node) -> None:
-    """Let two nodes exchange some bytes over TCP."""
-    with inside_network(second.pid):
-        server = socket.create_server((second.nics[0].address, 7777))
-    with inside_network(first.pid):
-        client = socket.socket()
-    with server, client:
-        client.connect((second.nics[0].address, 7777))
-        accepted, _ = server.accept()
-        with accepted:
-            client.sendall(b"x" * 1000)
-            assert accepted.recv(1000)
-
-
 @pytest.mark.parametrize(("tracking", "entries"), [(Tracking.TRACK, 1), (Tracking.NOTRACK, 0)])
 def test_connections_are_tracked_or_not(tracking: Tracking, entries: int) -> None:
     with lab_site() as site, all_set(site.nodes[0], Link(conntrack=tracking)):
-        talk(*site.nodes)
+        first, second = site.nodes
+        send(first.pid, second.pid, second.nics[0].address, 1000)
         with inside_network(site.nodes[0].pid):
             assert (
                 int(Path("/proc/thread-self/net/stat/nf_conntrack").read_text().split("\n")[1].split()[0], 16)

@@ -151,7 +151,7 @@ def test_a_launch_of_mpich_ends_every_time_and_so_does_a_command_of_the_user_s(t
     assert [outcome(trial) for its in found.values() for trial in its] == ["Completed"] * 16, result.stderr
 
 
-@pytest.mark.parametrize("mpi", ["openmpi5", "mpich5"])
+@pytest.mark.parametrize("mpi", ["openmpi5", pytest.param("mpich5", marks=pytest.mark.long)])
 def test_a_launched_application_passes_its_status_on_and_says_whose_a_line_is(mpi: str, tmp_path: Path) -> None:
     program = compiled("where", tmp_path, mpi=mpi)
     result = tare("launch", "--mpi", mpi, "-n", "2", "--by-rank", "--", program, "7", cwd=tmp_path)
@@ -161,7 +161,7 @@ def test_a_launched_application_passes_its_status_on_and_says_whose_a_line_is(mp
     assert not any(line.startswith("rank ") for line in lines)
 
 
-@pytest.mark.parametrize("mpi", ["openmpi5", "mpich5"])
+@pytest.mark.parametrize("mpi", ["mpich5", pytest.param("openmpi5", marks=pytest.mark.long)])
 def test_a_signal_ends_a_job_whose_launcher_is_in_a_container(mpi: str, tmp_path: Path) -> None:
     program = compiled("where", tmp_path, mpi=mpi)
     words = ("--mpi", mpi, "--runtime", "docker", "--network", "bridge", "-n", "1", "--launch", "ssh")

@@ -23,6 +23,7 @@ ENVIRONMENTS: Final = {
     "openmpi5": "runtime: bare, mpi: openmpi5",
     "mpich5": "runtime: bare, mpi: mpich5",
 }
+OFTEN: Final = ("openmpi", "openmpi, two containers", "mpich in docker", "mpich5")
 ALL_TO_ALL: Final = "{micro: {time_limit: 300s, kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}"
 Found = Mapping[str, Any]
 
@@ -45,7 +46,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
     return found, result.stderr, watch.left(result.lab)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long]) for name in ENVIRONMENTS]
+)
 def test_ranks_go_to_the_nodes_in_turn(name: str, ran: tuple[Found, str, list[str]]) -> None:
     trial = ran[0][name]
     assert outcome(trial) == "Completed", (trial["outcome"], ran[1])
