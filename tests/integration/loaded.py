@@ -14,12 +14,13 @@ import json
 import os
 import pkgutil
 import select
-import selectors
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -52,7 +53,7 @@ class Command:
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         self.args = ("tare", *arguments)
         self.returncode: int | None = None
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # number and end are told apart
         out, err = os.pipe(), os.pipe()
         request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
         with theirs:
@@ -128,39 +129,30 @@ def load() -> None:
 
 
 def serve(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Fork for each request, and tell of each child its number and how it ended; return in each child its request."""
-    children: dict[int, tuple[int, int]] = {}
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(channel, selectors.EVENT_READ)
-        while True:
-            for key, _ in waiting.select():
-                if key.fd in children:
-                    waiting.unregister(key.fd)
-                    pid, told = children.pop(key.fd)
-                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    _tell(told, status)
-                    os.close(told)
-                    os.close(key.fd)
-                    continue
-                data, descriptors, _, _ = socket.recv_fds(channel, MOST, 3)
-                if not data:
-                    return None
-                pid = os.fork()
-                if pid == 0:
-                    return json.loads(data), descriptors
-                out, err, told = descriptors
-                os.close(out)
-                os.close(err)
-                _tell(told, pid)
-                children[watch := os.pidfd_open(pid)] = (pid, told)
-                waiting.register(watch, selectors.EVENT_READ)
+    """Fork for each request a process that waits for the command, and that one the command, which returns from here."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(channel, MOST, 3)
+        if not data:
+            return None
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            pid = os.fork()
+            if pid == 0:
+                return json.loads(data), descriptors
+            out, err, told = descriptors
+            os.close(out)
+            os.close(err)
+            _tell(told, pid)
+            _tell(told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _tell(descriptor: int, number: int) -> None:
-    try:
+    with suppress(BrokenPipeError):  # nobody waits for it any more
         os.write(descriptor, str(number).encode())
-    except BrokenPipeError:
-        return  # nobody waits for it any more
 
 
 def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
