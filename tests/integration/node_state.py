@@ -65,9 +65,15 @@ def state_of(node: Node) -> dict[str, Any]:
 
 
 def has_settled(node: Node, before: dict[str, Any]) -> bool:
-    """Return whether a node differs by Docker's gateway bridge alone: dockerd tidies up after it has answered."""
+    """Return whether an overlay is gone but for what a daemon keeps: its gateway bridge, with Swarm's ingress at it.
+
+    dockerd tidies up after it has answered.
+    """
     now = state_of(node)
-    return now["processes"] == before["processes"] and now["links"].keys() - before["links"].keys() <= {GATEWAY}
+    links = now["links"].keys() - before["links"].keys() - {GATEWAY}
+    sandboxes = {path.name for path in Path(f"/proc/{node.pid}/root/run/docker/netns").glob("*")}
+    has_ingress = "ingress_sbox" in sandboxes
+    return now["processes"] == before["processes"] and len(links) <= has_ingress and len(sandboxes) <= 2 * has_ingress
 
 
 def rules_of(pid: int) -> list[str]:
