@@ -117,7 +117,7 @@ def test_a_fraction_of_a_cpu_is_a_limit_on_time_in_whatever_way_ranks_are_starte
             "spin",
             f"{{{', '.join(listed)}}}",
             placements="[{nodes: 1, ranks_per_node: 1, cpus_per_container: 0.3}]",
-            workloads="{compute: {time_limit: 300s, kernels: [{barrier: {iterations: 20}}]}}",
+            workloads="{compute: {time_limit: 300s, kernels: [{halo: {message_bytes: 8KiB, iterations: 20}}]}}",
         )
     )
     found = by_environment(tmp_path / "results" / "spin")

@@ -27,7 +27,10 @@ from tare.services import docker_api as api
 from tare.wiring.plug import Wiring
 
 TRIES: Final = 5
-ATTACHED_TOO_LATE: Final = "attaching to network failed, make sure your network options are correct and check manager"
+ATTACHED_TOO_LATE: Final = (
+    "attaching to network failed, make sure",
+    "Could not attach to network",
+)
 """What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
 
 
@@ -102,7 +105,7 @@ def _start(request: PodRequest) -> None:
             daemon.run_docker(request.node, *run_options(request), timeout_s=60)
             return
         except InfrastructureError as error:
-            if last or ATTACHED_TOO_LATE not in error.message:
+            if last or not any(words in error.message for words in ATTACHED_TOO_LATE):
                 raise
             _remove(request.node, request.name)
 

@@ -46,8 +46,9 @@ def started(monkeypatch: pytest.MonkeyPatch, *messages: str) -> tuple[Daemon, st
     return daemon, error.value.message
 
 
-def test_a_container_that_was_attached_too_late_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    daemon, message = started(monkeypatch, LATE)
+@pytest.mark.parametrize("late", [LATE, "docker: Could not attach to network x: context deadline exceeded"])
+def test_a_container_that_was_attached_too_late_is_started_again(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon, message = started(monkeypatch, late)
     assert message == "it runs"
     assert daemon.did == ["run", "remove tare-s-n0", "run", "remove tare-s-n0"]
 
