@@ -1,172 +1,74 @@
-"""What the tests of runtimes without a daemon share: they run the same environments and are held to the same."""
+"""What an environment must show in a trial, in smoke tests and in those of runtimes and MPIs alike."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from integration.live import Ended, Watch, by_environment, outcome, write_study
+from integration.studies import PAYLOAD, SILENT, prove, roles, watched
 
-from integration.live import (
-    Ended,
-    Watch,
-    by_environment,
-    compiled,
-    ended,
-    outcome,
-    pids_of,
-    selected,
-    start,
-    tare,
-    trials,
-    wait_for,
-    write_study,
-)
-from integration.studies import PAYLOAD, SILENT, prove, ran, roles
-from tare.deploy.hosts import Deployed
-from tare.host.process import Result, run
-from tare.model import Placement
-
-CARRIERS = {
-    "host": {"data NIC"},
-    "bridge": {"veth of the pod", "data NIC"},
-    "direct": {"data NIC in the pod"},
-    "macvlan": {"macvlan", "data NIC"},
+LATENCY = "{micro: {time_limit: 300s, kernels: [{latency: {message_bytes: 65536, iterations: 60, warmup: 5}}]}}"
+ON_ONE_NODE = {
+    "cluster": "{lab: {nodes: 1, cores_per_node: 2}}",
+    "placements": "[{nodes: 1, ranks_per_node: 2}]",
 }
-NETWORKS = [  # of each runtime; what is wired is the same for all, and test_networks_contract.py has it
-    pytest.param(network, marks=[pytest.mark.long] if network in ("direct", "macvlan") else []) for network in CARRIERS
-]
-TWO_ROUNDS = "{rounds: 2, max_rounds: 2}"
-ENOUGH = "{rounds: 40, max_rounds: 40}"
-INTERRUPTS = (
-    pytest.param(signal.SIGINT, id="SIGINT"),
-    pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.long),  # the same handler; test_leftovers has both
-)
+DAEMON, ONE, DAEMON_ONE = ("d0", "d1"), ("n0", "n0"), ("d0", "d0")
+DOCKER_OWN = "ipc mnt net pid uts"
+"""The namespaces of a container of Docker's or Podman's with a network of its own."""
+ROOTLESS_OWN = "ipc mnt net pid user uts"
+VETH = "data NIC, veth of the pod"
 
 
-def ran_everywhere(runtime: str, folder: Path, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
-    """Run bare and a runtime on the networks that tests ask for, and on one side only."""
-    names = ["bare", *(f"{runtime}+{network}" for network in CARRIERS if network in selected(request, "network"))]
-    sides = [f"{runtime} {side}: {{runtime: {runtime}, network: bridge, sides: {side}}}" for side in SIDES]
-    return ran(folder, f"{{{', '.join([*names, *sides])}}}")
+@dataclass(frozen=True)
+class Case:
+    """How an environment is stated, and what a trial of it must show."""
+
+    stated: str
+    own: str
+    """The namespaces that ranks have for themselves; all others are their node's."""
+    roles: str = "data NIC"
+    """What carries the traffic, by the interfaces' roles."""
+    mpi: str = "Open MPI v4"
+    hosts: tuple[str, str] = ("n0", "n1")
+    carries: bool = True
+    """Whether messages take the network, and not the memory of the ranks' node."""
 
 
-SIDES = ("sender", "receiver")
+Studied = tuple[Ended, Watch, Mapping[str, list[dict[str, Any]]]]
 
 
-def check_network(name: str, network: str, everywhere: tuple[Ended, Watch, Path]) -> None:
-    """Hold a trial to what its network must have carried, on nodes and cores of their own."""
-    result, _, results = everywhere
-    (trial,) = by_environment(results)[name]
+def studied(folder: Path, cases: Mapping[str, Case], env: Mapping[str, str] | None = None, **keys: str) -> Studied:
+    """Run a study of cases and return how it ended, what was seen, and the trials by environment."""
+    environments = ", ".join(f'"{name}": {{{case.stated}}}' for name, case in cases.items())
+    study = write_study(folder, "cases", f"{{{environments}}}", **{"workloads": LATENCY, **keys})
+    result, watch = watched(study, env=env)
+    assert result.status in (0, 3, 4), result.stderr
+    return result, watch, by_environment(folder / "results" / "cases")
+
+
+def check(case: Case, trial: Mapping[str, Any], result: Ended) -> None:
+    """Hold a trial to what its environment claims: its containers, hosts, cores, MPI, and the way of its messages."""
     assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-    prove(trial)
-    assert roles(trial) == CARRIERS[network]
+    for rank in trial["ranks"]:
+        assert sorted(rank["namespaces"].keys() - {*rank["node_namespaces"]} - {"time"}) == case.own.split()
     first, second = trial["ranks"]
-    assert (first["hostname"], second["hostname"]) == ("n0", "n1")
-    assert first["host"] != second["host"]
-    assert not set(first["cpus"]) & set(second["cpus"])
-
-
-def check_one_node(runtime: str, folder: Path) -> None:
-    """Run two ranks on one node, over TCP and over shared memory: in one container, and in one each of one pod."""
-    result, watch, results = ran(
-        folder,
-        f"{{tcp: {{runtime: {runtime}, network: host, transport: tcp}}, "
-        f"shm: {{runtime: {runtime}, network: bridge, transport: shm}}}}",
-        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
-        placements="[{nodes: 1, ranks_per_node: 2}, {nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
-    )
-    found = by_environment(results)
-    assert set(found) == {"tcp", "shm"}
-    for name, its in found.items():
-        assert len(its) == 2, (name, result.stderr)
-        for trial in its:
-            assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-            first, second = trial["ranks"]
-            assert first["host"] == second["host"]
-            assert not set(first["cpus"]) & set(second["cpus"])
-            assert first["shared_memory_ranks"] == [0, 1]
-            assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != SILENT) < PAYLOAD, name
-            if "2c" in trial["key"]["cell"]:
-                assert first["namespaces"]["mnt"] != second["namespaces"]["mnt"], "both ranks are in one container"
-            for kind in ("net", "ipc", "pid"):
-                assert first["namespaces"][kind] == second["namespaces"][kind], kind
-    assert watch.left(result.lab) == []
-
-
-def check_several(runtime: str, folder: Path) -> None:
-    """Give each of a node's two ranks a container of its own in one pod."""
-    result, watch, results = ran(
-        folder,
-        [f"{runtime}+host", f"{runtime}+bridge"],
-        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
-        placements="[{nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
-    )
-    found = by_environment(results)
-    assert len(found) == 2
-    for name, (trial,) in found.items():
-        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-        first, second = trial["ranks"]
-        assert first["namespaces"]["mnt"] != second["namespaces"]["mnt"], "both ranks are in one container"
+    assert (first["hostname"], second["hostname"]) == case.hosts
+    assert not set(first["cpus"]) & set(second["cpus"]), "both ranks are on one core"
+    assert " ".join(trial["mpi_library"].split()).startswith(case.mpi)
+    assert ", ".join(sorted(roles(trial))) == case.roles
+    if case.carries:
+        prove(trial)
+        assert (first["shared_memory_ranks"], second["shared_memory_ranks"]) == ([0], [1])
+        assert (first["host"] == second["host"]) is (case.hosts[0] == case.hosts[1])
+    else:
+        assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
+        assert sum(item["tx_bytes"] for item in trial["traffic"] if item["role"] != SILENT) < PAYLOAD / 10
         for kind in ("net", "ipc", "pid"):
             assert first["namespaces"][kind] == second["namespaces"][kind], kind
-        assert first["shared_memory_ranks"] == [0, 1]
-        assert not set(first["cpus"]) & set(second["cpus"])
-    assert watch.left(result.lab) == []
-
-
-def check_command(runtime: str, folder: Path, program_folder: Path) -> None:
-    """Run a user's program, which no image has, from its own folder."""
-    program = compiled("misbehave", program_folder)
-    result, watch, results = ran(
-        folder, [f"{runtime}+host", f"{runtime}+bridge"], workloads=f"{{app: {{command: [{program}, well]}}}}"
-    )
-    for name, (trial,) in by_environment(results).items():
-        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-    assert len(by_environment(results)) == 2
-    assert watch.left(result.lab) == []
-
-
-def check_interrupted(runtime: str, folder: Path, number: signal.Signals) -> None:
-    """Interrupt a run in its rounds: it undoes everything and ends with 130."""
-    process, name, watch = _begun(runtime, folder, ENOUGH)
-    os.kill(process.pid, number)
-    result = ended(process, 30)
-    assert result.status == 130, result.stderr
-    assert "Traceback" not in result.stderr
-    assert watch.left(name) == []
-
-
-def check_killed(runtime: str, folder: Path) -> None:
-    """Kill a run: the next one removes all that it left."""
-    process, name, watch = _begun(runtime, folder, TWO_ROUNDS)
-    os.kill(process.pid, signal.SIGKILL)
-    ended(process)
-    assert pids_of(name), "nothing was left: the test proves nothing"
-    result = tare("run", folder / "cut.yaml", cwd=folder)
-    assert result.status in (0, 3), result.stderr
-    kinds = [outcome(trial) for trial in trials(folder / "results" / "cut")]
-    assert kinds.count("Completed") >= 4, result.stderr
-    assert watch.left(result.lab) == []
-    assert watch.left(name) == []
-
-
-def _begun(runtime: str, folder: Path, repetition: str) -> tuple[Any, str, Watch]:
-    study = write_study(folder, "cut", [f"{runtime}+host", f"{runtime}+bridge"], repetition=repetition)
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    name = f"s{process.pid}"
-    wait_for(lambda: trials(folder / "results" / "cut") or process.poll() is not None, "trial", 60)
-    assert process.poll() is None, process.stderr.read()
-    watch.look(name)
-    return process, name, watch
-
-
-def inside(up: Deployed, script: str, *, check: bool = True) -> Result:
-    """Run a shell script in the first container, as the MPI's daemon is started there."""
-    agent = up.hosts(Placement())[0].agent
-    assert agent is not None
-    return run((*agent.argv, "/bin/sh", "-c", script), check=check, timeout_s=20, what=shlex.join(agent.argv))
+        apart = first["namespaces"]["mnt"] != second["namespaces"]["mnt"]
+        assert apart is (
+            "2c" in trial["key"]["cell"] and "mnt" in case.own and not case.stated.startswith("runtime: bare")
+        )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import pickle
+import multiprocessing
 import signal
-import socket
-import struct
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 from tare.errors import TareError
 from tare.node import Node
 from tare.node_service import NodeService
-
-LENGTH = struct.Struct("!Q")
 
 
 class FarNode:
@@ -25,22 +21,17 @@ class FarNode:
         self.node: Node = service.node
         self.calls: list[str] = []
         self._lock = threading.Lock()
-        self._here, there = socket.socketpair()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                self._here.close()
-                _serve(service, there)
-            finally:
-                os._exit(0)
+        self._here, there = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("fork").Process(target=_serve, args=(service, there))
+        self._process.start()
         there.close()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             with self._lock:
                 self.calls.append(name)
-                _send(self._here, (name, arguments))
-                answer, error = _receive(self._here)
+                self._here.send((name, arguments))
+                answer, error = self._here.recv()
             if error is not None:
                 raise error
             return answer
@@ -48,41 +39,17 @@ class FarNode:
         return call
 
     def close(self) -> None:
-        """End the process. Other nodes' processes have inherited our end, so closing it here would not be enough."""
-        self._here.shutdown(socket.SHUT_RDWR)
-        self._here.close()
-        os.waitpid(self.pid, 0)
+        """Ask the process to end: other nodes' processes have inherited our end, so closing it would not be enough."""
+        self._here.send(None)
+        self._process.join()
 
 
-def _serve(service: NodeService, pipe: socket.socket) -> None:
+def _serve(service: NodeService, pipe: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    while True:
+    while (asked := pipe.recv()) is not None:
+        name, arguments = asked
         try:
-            name, arguments = _receive(pipe)
-        except EOFError:
-            return
-        try:
-            _send(pipe, (getattr(service, name)(*arguments), None))
+            pipe.send((getattr(service, name)(*arguments), None))
         except TareError as error:
-            _send(pipe, (None, error))
-
-
-def _send(pipe: socket.socket, value: Any) -> None:
-    data = pickle.dumps(value)
-    pipe.sendall(LENGTH.pack(len(data)) + data)
-
-
-def _receive(pipe: socket.socket) -> Any:
-    (length,) = LENGTH.unpack(_exactly(pipe, LENGTH.size))
-    return pickle.loads(_exactly(pipe, length))  # both ends are this test
-
-
-def _exactly(pipe: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = pipe.recv(count - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return data
+            pipe.send((None, error))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from pyroute2 import IPRoute
@@ -27,11 +27,13 @@ from tare.host import wheels
 from tare.host.namespaces import netlink
 from tare.model import LabSpec
 from tare.store.shared import read_lines
+from waiting import wait_until
 
 TARE = (sys.executable, "-m", "tare.cli.app")
 STARTED: list[subprocess.Popen[str] | Command] = []
 """The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()
+T = TypeVar("T")
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 MICRO = "[{latency: {message_bytes: 8, iterations: 60, warmup: 5}}, {barrier: {iterations: 20, warmup: 5}}]"
 
@@ -39,8 +41,8 @@ MICRO = "[{latency: {message_bytes: 8, iterations: 60, warmup: 5}}, {barrier: {i
 def live(*more: str) -> list[pytest.MarkDecorator]:
     """Return the marks of a test file that runs the real thing; `more` is what it needs beside a lab and an MPI."""
     needs = pytest.mark.requires("root", "openmpi", "iproute2", "cmake", *more)
-    # The first test that needs an image in a format waits until it is packed, a minute or two on a slow machine.
-    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs, pytest.mark.timeout(300)]
+    # A module's study is in the time of its first test, and so is packing an image, on a machine that may be busy.
+    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs, pytest.mark.timeout(1800)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ def write_study(folder: Path, name: str, environments: Sequence[str] | str, **ke
         "cluster": "{lab: {nodes: 2}}",
         "environments": listed,
         "placements": "[{nodes: 2, ranks_per_node: 1}]",
-        "workloads": f"{{micro: {{time_limit: 20s, kernels: {MICRO}}}}}",
+        "workloads": f"{{micro: {{time_limit: 300s, kernels: {MICRO}}}}}",
         "repetition": "{rounds: 1, max_rounds: 1}",
         "a_a": "false",
     }
@@ -108,28 +110,27 @@ def start(
 
 
 def put_an_end_to(process: Any) -> None:
-    """End a command that is still running, and close what it wrote to."""
+    """End a command that is still running; what others have of its outputs is not waited for."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(ValueError):  # all was read before
-        process.communicate(timeout=30)
+        os.kill(process.pid, signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    process.stdout.close()
+    process.stderr.close()
 
 
-def ended(process: Any, timeout_s: float = 90) -> Ended:
-    """Wait for a command that `start` started."""
-    try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=20)
-        raise AssertionError(f"tare did not end within {timeout_s} s: {stdout[-2000:]}{stderr[-2000:]}") from None
+def ended(process: Any, timeout_s: float = 0.0) -> Ended:
+    """Wait for a command that `start` started, as long as pytest lets it run; `timeout_s` bounds nothing."""
+    stdout, stderr = process.communicate()
     return Ended(pid=process.pid, status=process.returncode, stdout=stdout, stderr=stderr)
 
 
-def tare(*arguments: str | Path, cwd: Path, timeout_s: float = 90, **options: Any) -> Ended:
+def tare(*arguments: str | Path, cwd: Path, timeout_s: float = 0.0, **options: Any) -> Ended:
     """Run tare to its end."""
-    return ended(start(*arguments, cwd=cwd, **options), timeout_s)
+    return ended(start(*arguments, cwd=cwd, **options))
 
 
 def trials(results: Path) -> list[dict[str, Any]]:
@@ -164,13 +165,16 @@ def by_environment(results: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:
-    """Wait until a condition holds and return its value."""
-    until = time.monotonic() + limit_s
-    while not (value := condition()):
-        assert time.monotonic() < until, f"no {what} after {limit_s} s"
-        time.sleep(0.02)
-    return value
+def wait_for(condition: Callable[[], T], what: str, limit_s: float = 0.0) -> T:
+    """Wait until a condition holds and return its value; `limit_s` bounds nothing, as pytest bounds the test."""
+    return wait_until(condition, what)
+
+
+def reached(process: Any, find: Callable[[], T], what: str) -> T:
+    """Wait until something is found of a command that runs, and return it; the command must not end before."""
+    found = wait_for(lambda: find() or process.poll() is not None, what)
+    assert process.poll() is None, process.communicate()
+    return found
 
 
 def selected(request: pytest.FixtureRequest, parameter: str) -> set[str]:
@@ -231,23 +235,10 @@ def _namespaces(pid: int) -> list[str]:
     return found
 
 
-def links() -> list[str]:
-    """Return the links of this machine's own network namespace, with state and master."""
-    shown = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, check=True).stdout)
-    return sorted(f"{link['ifname']} {link['flags']} {link.get('master')} {link['mtu']}" for link in shown)
-
-
-def mounts() -> list[str]:
-    """Return the mounts that this process sees."""
-    return Path("/proc/self/mounts").read_text().splitlines()
-
-
 @dataclass(kw_only=True)
 class Watch:
-    """What was there before, and what a lab had while it was up."""
+    """What a lab had while it was up."""
 
-    links: list[str] = field(default_factory=links)
-    mounts: list[str] = field(default_factory=mounts)
     namespaces: set[str] = field(default_factory=set)
     most_processes: int = 0
 
@@ -274,34 +265,30 @@ class Watch:
             thread.join()
 
     def left(self, lab: str, state: Path = Path("/run/tare")) -> list[str]:
-        """Return all that is left of a lab, in words."""
+        """Return all that is left of a lab, in words: what has its name, and what is in its namespaces."""
         found = [f"process {pid}: {_words(pid)}" for pid in sorted(pids_of(lab))]
         found += [f"cgroup {folder}" for folder in cgroup_folders(lab)]
         found += [f"folder {folder}" for folder in state.glob(f"{lab}-*")]
-        found += [f"link {link}" for link in links() if link not in self.links]
-        found += [f"lost link {link}" for link in self.links if link not in links()]
-        new = [mount for mount in mounts() if mount not in self.mounts]
-        found += [f"mount {mount}" for mount in new if "/mmdebstrap." not in mount]  # an image that another test builds
         of = {pid: (set(_namespaces(pid)), "/tare/" in _text(entry / "cgroup")) for pid, entry in processes()}
         # Numbers of namespaces are used again: those that labs of others have now are no longer this one's.
-        theirs = {namespace for its, in_lab in of.values() if in_lab for namespace in its}
+        ours = self.namespaces - {namespace for its, in_lab in of.values() if in_lab for namespace in its}
+        for mount in Path("/proc/self/mountinfo").read_text().splitlines():
+            if re.search(rf"\b{lab}[-/ ]", mount) or ours & set(mount.split()):
+                found.append(f"mount {mount}")
         for pid, (its, in_lab) in of.items():
             dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init
-            if not dead and not in_lab and (self.namespaces - theirs) & its and not _of_another_worker(pid):
+            if not dead and not in_lab and ours & its and not _of_another_session(pid):
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
 
 
-def _of_another_worker(pid: int) -> bool:
-    """Tell whether a process was started by another of the processes that run tests."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return False
-    while pid > 1:
+def _of_another_session(pid: int) -> bool:
+    """Tell whether a process was started by other tests that run now, in this session or in another one."""
+    while pid > 1 and pid != os.getpid():
+        if "pytest" in _words(pid):
+            return True
         after_name = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-        parent = int(after_name[1]) if after_name else 0
-        if parent == os.getppid():
-            return pid != os.getpid()
-        pid = parent
+        pid = int(after_name[1]) if after_name else 0
     return False
 
 

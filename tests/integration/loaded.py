@@ -13,12 +13,13 @@ import importlib
 import json
 import os
 import pkgutil
-import selectors
+import select
+import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -39,8 +40,6 @@ ALSO = (
     "unittest.mock",
 )
 """What tare loads where it is used."""
-KEPT_S = 5.0
-"""How long after a command's end its outputs may be open: its own processes end with it."""
 NOT = ("tare.workloads.declared", "tare.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""
 
@@ -54,21 +53,19 @@ class Command:
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         self.args = ("tare", *arguments)
         self.returncode: int | None = None
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # number and end are told apart
         out, err = os.pipe(), os.pipe()
-        nice = os.getpriority(os.PRIO_PROCESS, 0)
-        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "nice": nice}
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
         with theirs:
             socket.send_fds(_channel(), [json.dumps(request).encode()], [out[1], err[1], theirs.fileno()])
         for descriptor in (out[1], err[1]):
             os.close(descriptor)
-        self.stdout: IO[str] = os.fdopen(out[0])
-        self.stderr: IO[str] = os.fdopen(err[0])
+        self.stdout: IO[str] = os.fdopen(out[0], errors="replace")
+        self.stderr: IO[str] = os.fdopen(err[0], errors="replace")
         self._told = ours
         told = ours.recv(64)
         assert told, "the process that has loaded tare is gone: what it said is above"
         self.pid = int(told)
-        self._read: dict[int, list[bytes]] = {out[0]: [], err[0]: []}
 
     def poll(self) -> int | None:
         """Return how the command ended, or None while it runs."""
@@ -80,75 +77,18 @@ class Command:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the command; return its status, or the negative number of the signal that ended it."""
         if self.returncode is None:
-            with selectors.DefaultSelector() as waiting:
-                waiting.register(self._told, selectors.EVENT_READ)
-                if not waiting.select(timeout):
-                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             self.returncode = int(self._told.recv(64))
             self._told.close()
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read what the command writes until it ends; what was read is kept where time is over."""
-        until = None if timeout is None else time.monotonic() + timeout
-        streams = [stream for stream in (self.stdout, self.stderr) if not stream.closed]
-        if not streams:
-            raise ValueError("all was read before")
-        said = list(self._read.values())
-        with selectors.DefaultSelector() as waiting:
-            for each in (*streams, *(() if self._told.fileno() < 0 else (self._told,))):
-                waiting.register(each, selectors.EVENT_READ)
-            while any(not stream.closed for stream in streams) and self._told.fileno() >= 0:
-                ready = waiting.select(_left(until))
-                if not ready:
-                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-                for key, _ in ready:
-                    if key.fileobj is self._told:
-                        waiting.unregister(self._told)
-                        self.wait()
-                    elif not self._take(key.fd):
-                        waiting.unregister(key.fileobj)
-                        key.fileobj.close()  # type: ignore[union-attr]
-        self.wait(_left(until))
-        for stream in streams:
-            if not stream.closed:
-                self._take_rest(stream)
-        stdout, stderr = (b"".join(pieces).decode(errors="replace") for pieces in said)
+        """Read what the command writes until nobody has its outputs open, and wait for it; no time bounds that."""
+        with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
+            stdout, stderr = pool.map(lambda stream: stream.read(), (self.stdout, self.stderr))
+        self.wait()
         return stdout, stderr
-
-    def _take(self, descriptor: int) -> bool:
-        """Read from an output; return whether more may follow."""
-        piece = os.read(descriptor, MOST)
-        self._read[descriptor].append(piece)
-        return bool(piece)
-
-    def _take_rest(self, stream: IO[str]) -> None:
-        """Read an output of a command that ended; who else has it open makes `tare run | tee` hang, and is named."""
-        os.set_blocking(stream.fileno(), False)
-        until = time.monotonic() + KEPT_S
-        while True:
-            try:
-                if not self._take(stream.fileno()):
-                    return stream.close()
-            except BlockingIOError:
-                assert time.monotonic() < until, f"{self.args} ended and left its output to {_holders(stream)}"
-                time.sleep(0.05)
-
-
-def _holders(stream: IO[str]) -> list[str]:
-    """Return the other processes that have a pipe open, each with its command line."""
-    pipe = os.readlink(f"/proc/self/fd/{stream.fileno()}")
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            opened = [os.readlink(each) for each in (process / "fd").iterdir()]
-            if pipe in opened and process.name != str(os.getpid()):
-                found.append(f"{process.name}: {(process / 'cmdline').read_bytes()!r}")
-    return found or [f"nobody: {pipe}"]
-
-
-def _left(until: float | None) -> float | None:
-    return None if until is None else max(until - time.monotonic(), 0.0)
 
 
 @cache
@@ -189,39 +129,30 @@ def load() -> None:
 
 
 def serve(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Fork for each request, and tell of each child its number and how it ended; return in each child its request."""
-    children: dict[int, tuple[int, int]] = {}
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(channel, selectors.EVENT_READ)
-        while True:
-            for key, _ in waiting.select():
-                if key.fd in children:
-                    waiting.unregister(key.fd)
-                    pid, told = children.pop(key.fd)
-                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    _tell(told, status)
-                    os.close(told)
-                    os.close(key.fd)
-                    continue
-                data, descriptors, _, _ = socket.recv_fds(channel, MOST, 3)
-                if not data:
-                    return None
-                pid = os.fork()
-                if pid == 0:
-                    return json.loads(data), descriptors
-                out, err, told = descriptors
-                os.close(out)
-                os.close(err)
-                _tell(told, pid)
-                children[watch := os.pidfd_open(pid)] = (pid, told)
-                waiting.register(watch, selectors.EVENT_READ)
+    """Fork for each request a process that waits for the command, and that one the command, which returns from here."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(channel, MOST, 3)
+        if not data:
+            return None
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            pid = os.fork()
+            if pid == 0:
+                return json.loads(data), descriptors
+            out, err, told = descriptors
+            os.close(out)
+            os.close(err)
+            _tell(told, pid)
+            _tell(told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _tell(descriptor: int, number: int) -> None:
-    try:
+    with suppress(BrokenPipeError):  # nobody waits for it any more
         os.write(descriptor, str(number).encode())
-    except BrokenPipeError:
-        return  # nobody waits for it any more
 
 
 def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -231,7 +162,6 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    os.setpriority(os.PRIO_PROCESS, 0, request["nice"])
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import socket
 import subprocess
-import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from integration.live import wait_for
 from tare.deploy.hosts import Deployed
+from tare.host.namespaces import inside_network
 from tare.host.ping import ping
 from tare.node import Node
+from waiting import wait_until
 
+LONG_S = 60.0
+"""How long an echo may take: longer than a busy machine takes."""
+GATEWAY = "docker_gwbridge"
+"""What a daemon makes with its first overlay, and keeps."""
 CARRIER = ("NO-CARRIER", "LOWER_UP")
 """Whether a bridge has anyone at its ports now: docker_gwbridge loses its carrier some time after its last one."""
 
@@ -54,20 +60,20 @@ def state_of(node: Node) -> dict[str, Any]:
         "nft": sorted(rules_of(node.pid)),
         "tc": sorted(shown(node.pid, "tc", "qdisc").splitlines()),
         "forwards": shown(node.pid, "cat", "/proc/sys/net/ipv4/ip_forward"),
-        "processes": sorted(filter(None, map(program, node.group.pids()))),
+        "processes": sorted(filter(None, (argv_of(pid)[0] for pid in node.group.pids()))),
     }
 
 
-def wait_for_steady(nodes: Sequence[Node]) -> None:
-    """Wait until nodes are the same for half a second: daemons tidy up after they have answered."""
-    states: list[list[dict[str, Any]]] = []
+def has_settled(node: Node, before: dict[str, Any]) -> bool:
+    """Return whether an overlay is gone but for what a daemon keeps: its gateway bridge, with Swarm's ingress at it.
 
-    def same() -> bool:
-        time.sleep(0.5 if states else 0.0)
-        states.append([state_of(node) for node in nodes])
-        return len(states) > 1 and states[-1] == states[-2]
-
-    wait_for(same, "steady state")
+    dockerd tidies up after it has answered.
+    """
+    now = state_of(node)
+    links = now["links"].keys() - before["links"].keys() - {GATEWAY}
+    sandboxes = {path.name for path in Path(f"/proc/{node.pid}/root/run/docker/netns").glob("*")}
+    has_ingress = "ingress_sbox" in sandboxes
+    return now["processes"] == before["processes"] and len(links) <= has_ingress and len(sandboxes) <= 2 * has_ingress
 
 
 def rules_of(pid: int) -> list[str]:
@@ -81,20 +87,27 @@ def rules_of(pid: int) -> list[str]:
     return [line for line in lines if not line.endswith("jump DOCKER-USER")]
 
 
-def program(pid: int) -> str:
-    try:
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
-    except OSError:
-        return ""
+def argv_of(pid: int) -> list[str]:
+    """Return the argv of a process, and one empty word of one that is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    return [""]
 
 
-def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]], limit_s: float = 10.0) -> None:
-    """Hold nodes to be soon as they were, or tell what of them is not."""
-    until = time.monotonic() + limit_s
+def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]]) -> None:
+    """Wait until nodes are as they were; the last differences are printed for a test that waits in vain."""
     for node, had in zip(nodes, before, strict=True):
-        while (now := state_of(node)) != had and time.monotonic() < until:
-            time.sleep(0.05)
-        assert {key: (had[key], now[key]) for key in had if had[key] != now[key]} == {}, node.name
+        told: dict[str, Any] = {}
+
+        def same(node: Node = node, had: dict[str, Any] = had, told: dict[str, Any] = told) -> bool:
+            now = state_of(node)
+            if (differs := {key: (had[key], now[key]) for key in had if had[key] != now[key]}) != told:
+                print(f"{node.name}, with what it was before: {differs}")
+                told.clear()
+                told.update(differs)
+            return not differs
+
+        wait_until(same, f"{node.name} as it was")
 
 
 def reach_each_other(up: Deployed) -> None:
@@ -102,10 +115,26 @@ def reach_each_other(up: Deployed) -> None:
     for one, other in (up.sides, up.sides[::-1]):
         pid, here, there = one.pod.pid, one.endpoint, other.endpoint
         assert here.address != there.address
-        assert ping(pid, there.address, count=3, source=here.address), "nobody answers"
+        assert ping(pid, there.address, count=3, timeout_s=LONG_S, source=here.address), "nobody answers"
         told = json.loads(shown(pid, "ip", "-json", "link", "show", here.interface))
         assert told[0]["mtu"] == here.mtu
         nic = one.pod.node.nics[0].mtu
         assert nic - 150 <= here.mtu <= nic, "an MTU is the NIC's, less what its headers take"
-        assert ping(pid, there.address, count=2, packet_bytes=here.mtu, source=here.address), "a full packet is lost"
+        full = ping(pid, there.address, count=2, packet_bytes=here.mtu, timeout_s=LONG_S, source=here.address)
+        assert full, "a full packet is lost"
         assert not ping(pid, there.address, count=1, packet_bytes=here.mtu + 4, timeout_s=0.2, source=here.address)
+
+
+def send(sender: int, receiver: int, address: str, count: int) -> None:
+    """Send bytes by TCP from one network namespace to an address of another one."""
+    with inside_network(receiver):
+        server = socket.create_server((address, 0))
+    with inside_network(sender):
+        client = socket.socket()
+    with server, client, ThreadPoolExecutor(1) as other:
+        client.connect(server.getsockname())
+        with server.accept()[0] as sink:
+            sent = other.submit(client.sendall, bytes(count))
+            while count > 0:
+                count -= len(sink.recv(1 << 20))
+            sent.result()

@@ -53,7 +53,7 @@ def make_root(suite: str, packages: tuple[str, ...], target: Path) -> None:
         *("mmdebstrap", "--variant=minbase", "--format=directory", f"--include={','.join(packages)}"),
         *("--aptopt=APT::Install-Recommends false", *options, suite, str(target), *sources),
     )
-    process.run(argv, timeout_s=1200, what=f"making the root of {suite}")
+    process.run(argv, timeout_s=None, what=f"making the root of {suite}")
 
 
 def entering(root: Path, home: Path) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def entering(root: Path, home: Path) -> tuple[str, ...]:
     return (*apart, "sh", "-c", SCRIPT, "sh", str(root), str(home))
 
 
-def in_root(root: Path, home: Path, *argv: str | Path, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+def in_root(root: Path, home: Path, *argv: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a root file system as an ordinary user whose home is a folder here, without a network.
 
     It is the root directory, not a chroot: in a chroot no user namespace can be made.
@@ -72,6 +72,5 @@ def in_root(root: Path, home: Path, *argv: str | Path, timeout_s: float = 300) -
         (*entering(root, home), *map(str, argv)),
         capture_output=True,
         text=True,
-        timeout=timeout_s,
         check=False,
     )

@@ -35,8 +35,8 @@ pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 
 TWO = Placement(nodes=1, ranks_per_node=2)
 NAMES = tuple(MPIS_SHOWN)
-LIMITS_S = {True: 2.0, False: 20.0}
-"""Hydra waits for ever for a daemon of another MPI: what is to fail is given less time than a busy machine may need."""
+LIMITS_S = {True: 2.0, False: None}
+"""Hydra waits for ever for a daemon of another MPI: only what is to fail is given up, and it has not ended then."""
 SWAP = r"""
 import os, re, sys
 daemon, *argv = sys.argv[1:]
@@ -114,12 +114,14 @@ def seen(site: LabSite, folder: Path, programs: dict[str, Path]) -> Seen:
     return Seen(starts=starts, controls=controls)
 
 
+@pytest.mark.long  # four images, and what hangs
 def test_what_happens_is_what_is_predicted(seen: Seen) -> None:
     expected = predicted()
     assert dict(seen.starts) == dict(expected.starts)
     assert dict(seen.controls) == dict(expected.controls)
 
 
+@pytest.mark.long
 def test_the_table_in_docs_is_what_was_seen(seen: Seen) -> None:
     path = Path(__file__).parents[2] / FILE
     text = written(path.read_text(), seen)

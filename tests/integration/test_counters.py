@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from integration.live import live, outcome, trials, write_study
+from integration.node_state import send
 from integration.studies import watched
 from nodes import make_node
 from tare.counters import monitor
 from tare.counters.monitor import HostWatch, Reader
-from tare.host.namespaces import inside_network, runs
 from tare.node import Watch
 
 pytestmark = live("cni", "ethtool", "docker")
 
-KERNELS = "{micro: {time_limit: 60s, kernels: [{bw: {message_bytes: 1MiB, window: 8, iterations: 3, warmup: 1}}]}}"
+KERNELS = "{micro: {time_limit: 300s, kernels: [{bw: {message_bytes: 1MiB, window: 8, iterations: 3, warmup: 1}}]}}"
 ENVIRONMENTS = (
     "{bare+bridge: , slow: {runtime: bare, network: bridge, link: {rate: 100Mbit}}, "
     "filtered: {runtime: bare, network: bridge, link: {br_netfilter: true}}, docker+bridge: }"
 )
-QUOTA = 0.2
-COMPUTE = "{compute: {time_limit: 60s, kernels: [{halo: {message_bytes: 8KiB, iterations: 2000}}]}}"
+QUOTA = 0.05
+COMPUTE = "{compute: {time_limit: 300s, kernels: [{halo: {message_bytes: 8KiB, iterations: 200}}]}}"
 QUOTAS = f"[{{nodes: 1, ranks_per_node: 1}}, {{nodes: 1, ranks_per_node: 1, cpus_per_container: {QUOTA}}}]"
 Found = dict[tuple[str, str], dict[str, Any]]
 SHORT_QUEUE = "tbf rate 100mbit burst 32kb limit 20kb"
@@ -37,7 +35,7 @@ SENT_BYTES = 4 << 20
 
 def ran(folder: Path, environments: str, **keys: str) -> Found:
     """Run a study; return the trial of each placement and environment."""
-    result, watch = watched(write_study(folder, "counters", environments, **keys), 100)
+    result, watch = watched(write_study(folder, "counters", environments, **keys))
     assert watch.left(result.lab) == []
     found = {}
     for trial in trials(folder / "results" / "counters"):
@@ -99,11 +97,11 @@ def test_a_quota_shows_in_throttled_time_and_in_the_facts(tmp_path: Path) -> Non
 @contextmanager
 def two_namespaces() -> Iterator[tuple[int, int]]:
     """Keep two network namespaces connected by a veth pair, 10.99.0.1 and 10.99.0.2."""
-    held = [subprocess.Popen(["unshare", "--net", "sleep", "60"]) for _ in range(2)]
+    waits = ["unshare", "--net", "sh", "-c", "echo; read end"]
+    held = [subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
     try:
         pids = [process.pid for process in held]
-        subprocess.run(["sh", "-c", "sleep 0.3"], check=True)
-        assert all(map(runs, pids))
+        assert [process.stdout.read(1) for process in held if process.stdout] == [b"\n"] * 2
         first, second = (f"nsenter --net=/proc/{pid}/ns/net" for pid in pids)
         for line in (
             f"{first} ip link add pod0 type veth peer name pod1 netns /proc/{pids[1]}/ns/net",
@@ -112,35 +110,11 @@ def two_namespaces() -> Iterator[tuple[int, int]]:
             f"{first} ip link set pod0 up",
             f"{second} ip link set pod1 up",
         ):
-            subprocess.run(line.split(), check=True, timeout=20)
+            subprocess.run(line.split(), check=True)
         yield pids[0], pids[1]
     finally:
         for process in held:
-            process.kill()
-            process.wait()
-
-
-def send(sender: int, receiver: int) -> None:
-    """Send `SENT_BYTES` by TCP from one namespace to the other."""
-    with inside_network(receiver):
-        listener = socket.create_server(("10.99.0.2", 5001))
-    with inside_network(sender):
-        source = socket.socket()
-    with listener, source:
-        source.settimeout(60)
-        thread = Thread(target=source.connect, args=(("10.99.0.2", 5001),))
-        thread.start()
-        listener.settimeout(60)
-        sink = listener.accept()[0]
-        thread.join()
-        writer = Thread(target=source.sendall, args=(bytes(SENT_BYTES),))
-        writer.start()
-        got = 0
-        with sink:
-            sink.settimeout(60)
-            while got < SENT_BYTES:
-                got += len(sink.recv(1 << 20))
-        writer.join()
+            process.communicate()
 
 
 def test_packets_that_a_queue_loses_are_counted_where_it_is() -> None:
@@ -152,12 +126,12 @@ def test_packets_that_a_queue_loses_are_counted_where_it_is() -> None:
         reader = Reader([host])
         try:
             start = reader.read()
-            send(sender, receiver)
+            send(sender, receiver, "10.99.0.2", SENT_BYTES)
             clean = reader.read()
             at = f"nsenter --net=/proc/{sender}/ns/net tc qdisc add dev pod0 root {SHORT_QUEUE}"
-            subprocess.run(at.split(), check=True, timeout=20)
+            subprocess.run(at.split(), check=True)
             planted = reader.read()
-            send(sender, receiver)
+            send(sender, receiver, "10.99.0.2", SENT_BYTES)
             end = reader.read()
         finally:
             reader.close()

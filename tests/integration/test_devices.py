@@ -36,10 +36,3 @@ def test_a_device_that_is_passed_can_be_opened_in_each_container_and_no_other(ru
 @pytest.mark.parametrize("runtime", ["apptainer", "charliecloud"])
 def test_a_runtime_that_shows_the_node_s_devices_shows_it_too(runtime: str, tmp_path: Path) -> None:
     assert f"opened {TUN}" in opened(runtime, tmp_path, "--device", str(TUN))
-
-
-@pytest.mark.skipif(Path("/dev/infiniband").exists(), reason="this machine cannot: it has InfiniBand")
-def test_infiniband_is_refused_with_the_reason_where_there_is_none(tmp_path: Path) -> None:
-    done = tare("launch", "--runtime", "docker", "--device", "infiniband", "--", "true", cwd=tmp_path)
-    assert done.status == 125
-    assert "this machine has no InfiniBand device (no /dev/infiniband/uverbs0)" in done.stderr

@@ -12,6 +12,7 @@ from integration.live import live, write_study
 from tare import study
 from tare.cli import commands
 from tare.cluster.lab_site import LabSite
+from tare.errors import InfrastructureError
 from tare.model import Completed, Failed
 from tare.node import Node
 from tare.store.writer import read_only
@@ -38,28 +39,18 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FarNode]]:
         node.close()
 
 
-def test_the_head_needs_nothing_of_a_node_but_values(far: dict[str, FarNode], tmp_path: Path) -> None:
-    stated = study.load(write_study(tmp_path, "far", ENVIRONMENTS))
-    commands.run_plan(stated, tmp_path / "r")
-    trials = read_only(tmp_path / "r").trials
+def test_the_head_needs_nothing_of_a_node_but_values_and_its_errors_arrive_with_their_sentence(
+    far: dict[str, FarNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise InfrastructureError("the NIC is gone", remedy="plug it in")
+
+    monkeypatch.setattr("tare.networks.direct.without_address", gone)
+    commands.run_plan(study.load(write_study(tmp_path, "far", (*ENVIRONMENTS, "bare+direct"))), tmp_path / "r")
+    *trials, failed = sorted(read_only(tmp_path / "r").trials, key=lambda trial: "direct" in trial.key.cell)
+    assert isinstance(failed.outcome, Failed)
+    assert failed.outcome.reason == "its pods could not be made: the NIC is gone"
     assert len(trials) == len(ENVIRONMENTS)
     assert [trial.outcome for trial in trials if not isinstance(trial.outcome, Completed)] == []
     assert {name: bool(node.calls) for name, node in far.items()} == dict.fromkeys(("n0", "n1", "d0", "d1"), True)
     assert all(trial.traffic and trial.ranks for trial in trials)
-
-
-def test_an_error_on_a_node_reaches_the_head_with_its_sentence(
-    far: dict[str, FarNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tare.networks.macvlan.without_address", _fail)
-    stated = study.load(write_study(tmp_path, "far", ("bare", "bare+macvlan")))
-    commands.run_plan(stated, tmp_path / "r")
-    (failed,) = [trial for trial in read_only(tmp_path / "r").trials if isinstance(trial.outcome, Failed)]
-    assert isinstance(failed.outcome, Failed)
-    assert failed.outcome.reason == "its pods could not be made: the NIC is gone"
-
-
-def _fail(*_: object) -> None:
-    from tare.errors import InfrastructureError
-
-    raise InfrastructureError("the NIC is gone", remedy="plug it in")

@@ -28,7 +28,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 
 def said(*argv: str | Path) -> str:
-    done = subprocess.run([str(token) for token in argv], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([str(token) for token in argv], capture_output=True, text=True, check=False,
                           env={**os.environ, "USER": "root"})  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

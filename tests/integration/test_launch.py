@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.live import Ended, Watch, compiled, ended, live, start, wait_for
+from integration.live import Ended, Watch, compiled, ended, live, reached, start
 
 pytestmark = live("docker", "podman", "cni", "mmdebstrap")
 
@@ -20,23 +20,20 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def launched(app: Path, *arguments: str) -> Ended:
-    return ended(start("launch", *arguments, cwd=app.parent), 60)
+    return ended(start("launch", *arguments, cwd=app.parent))
 
 
 @pytest.mark.parametrize(
     ("options", "hosts"),
     [
         (("-n", "2"), ["n0", "n0"]),
-        pytest.param(  # test_placements.py runs studies so
-            ("--runtime", "docker", "--containers-per-node", "2", "-n", "2"), ["d0", "d0"], marks=pytest.mark.long
-        ),
         (
             ("--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share", "none", "-n", "2"),
             ["d0c0", "d0c1"],
         ),
         (("--runtime", "docker", "--network", "macvlan", "--nodes", "2", "-n", "2"), ["d0", "d1"]),
     ],
-    ids=["bare", "a container each", "a pod each", "two nodes"],
+    ids=["bare", "a pod each", "two nodes"],
 )
 def test_an_application_runs_where_it_was_asked_to_and_its_status_is_passed_on(
     app: Path, options: tuple[str, ...], hosts: list[str]
@@ -98,24 +95,12 @@ def test_what_neighbours_talk_over_is_told_and_proven_on_request(
 def test_a_signal_ends_the_job_in_its_containers_too_and_nothing_is_left(app: Path, runtime: str) -> None:
     (app.parent / "written").unlink(missing_ok=True)
     watch = Watch()
-    process = start(
-        "launch",
-        "--runtime",
-        runtime,
-        "--containers-per-node",
-        "2",
-        "-n",
-        "2",
-        "--",
-        "./app",
-        "0",
-        "60",
-        cwd=app.parent,
-    )
+    where = ("--runtime", runtime, "--containers-per-node", "2", "-n", "2")
+    process = start("launch", *where, "--", "./app", "0", "stay", cwd=app.parent)
     lab = f"l{process.pid}"
     with watch.looking(lab):
-        wait_for((app.parent / "written").exists, "the application to run in a folder that it can write to", 40)
+        reached(process, (app.parent / "written").exists, "the application to run in a folder that it can write to")
         os.kill(process.pid, signal.SIGTERM)
-        result = ended(process, 20)
+        result = ended(process)
     assert result.status not in {0, 125}, result.stderr
     assert watch.left(lab) == []

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from integration.live import (
-    Ended,
     by_environment,
     compiled,
     ended,
@@ -29,6 +28,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.node_state import argv_of
 from integration.studies import watched
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
@@ -55,42 +55,29 @@ WAYS = {
     "apptainer with the host's MPI": "{runtime: apptainer, launch: host-mpi}",
 }
 CANNOT = "charliecloud over ssh: {runtime: charliecloud, launch: ssh}"
-OFTEN = ("podman+macvlan", "sif over ssh", "podman daemon", "charliecloud", "apptainer with the host's MPI")
-"""Ways that other runtimes have in `make test`, too."""
-IN_CONTAINERS = [
-    pytest.param(name, marks=[pytest.mark.long] if name in OFTEN else [])
-    for name in WAYS
-    if not name.startswith("bare")
-]
+OFTEN = {"podman+macvlan", "sif over ssh", "podman daemon", "charliecloud", "docker with the host's MPI"}
+"""Ways that other runtimes have in `make test-live`, too, or this one in the smoke tests."""
 
 
 @pytest.fixture(scope="module")
-def ran(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> tuple[Ended, dict[str, Any], list[str]]:
+def ran(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
     folder = tmp_path_factory.mktemp("ways")
     wanted = {"bare", "docker", *selected(request, "name")}
     ways = [f"{name}: {way}" for name, way in WAYS.items() if name in wanted]
-    study = write_study(folder, "ways", f"{{{', '.join([*ways, CANNOT])}}}")
-    result, watch = watched(study, 240)
-    return (
-        result,
-        {name: each[0] for name, each in by_environment(folder / "results" / "ways").items()},
-        watch.left(result.lab),
-    )
+    result, watch = watched(write_study(folder, "ways", f"{{{', '.join([*ways, CANNOT])}}}"))
+    found = {name: each[0] for name, each in by_environment(folder / "results" / "ways").items()}
+    return result, found, watch.left(result.lab)
 
 
-@pytest.mark.parametrize("name", ["bare", "bare+image+bridge", *IN_CONTAINERS])
-def test_every_way_runs_and_its_treatment_is_proven(name: str, ran: Any) -> None:
-    result, found, _ = ran
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in OFTEN)) for name in WAYS])
+def test_every_way_runs_and_ranks_are_in_containers_however_they_came_there(name: str, ran: Any) -> None:
+    result, found, left = ran
     assert outcome(found[name]) == "Completed", (found[name]["outcome"], result.stderr)
-
-
-@pytest.mark.parametrize("name", IN_CONTAINERS)
-def test_ranks_are_in_containers_however_they_came_there(name: str, ran: Any) -> None:
-    own = {rank["namespaces"]["mnt"] for rank in ran[1][name]["ranks"]}
-    assert len(own) == 2
-    assert not own & {rank["namespaces"]["mnt"] for rank in ran[1]["bare"]["ranks"]}
+    if not name.startswith("bare"):
+        own = {rank["namespaces"]["mnt"] for rank in found[name]["ranks"]}
+        assert len(own) == 2
+        assert not own & {rank["namespaces"]["mnt"] for rank in found["bare"]["ranks"]}
+    assert left == [], "sshd, key or container"
 
 
 def test_a_launcher_over_ssh_is_started_in_the_first_pod_and_no_other_way(ran: Any) -> None:
@@ -98,16 +85,8 @@ def test_a_launcher_over_ssh_is_started_in_the_first_pod_and_no_other_way(ran: A
     assert argv[1] == "--entry"
     assert "mpirun" in argv
     assert not any("tare-agent" in word for word in argv[argv.index("mpirun") :])
-
-
-def test_a_way_that_cannot_work_is_listed_with_what_can(ran: Any) -> None:
-    assert "charliecloud over ssh: unavailable, a pod of charliecloud lacks the privileges to run sshd" in " ".join(
-        ran[0].stdout.split()
-    )
-
-
-def test_no_sshd_key_or_container_is_left(ran: Any) -> None:
-    assert ran[2] == []
+    told = "charliecloud over ssh: unavailable, a pod of charliecloud lacks the privileges to run sshd"
+    assert told in " ".join(ran[0].stdout.split()), "a way that cannot work is listed with what can"
 
 
 # --- what is up meanwhile -----------------------------------------------------------------------------------------
@@ -121,28 +100,24 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def daemons(lab: str) -> list[int]:
     """Return the sshds of a lab that listen, without those of sessions."""
-    return [pid for pid in pids_of(lab) if b"sshd: " in (line := command(pid)) and b"listener" in line]
+    return [pid for pid in pids_of(lab) if "sshd: " in (line := " ".join(argv_of(pid))) and "listener" in line]
 
 
-def command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+WAITS = ["tail", "-f", "/dev/null"]
 
 
 @pytest.fixture
 def waiting(app: Path) -> Iterator[str]:
     """Run a job over ssh that waits, and return its lab."""
     process = start("launch", "--runtime", "docker", "--network", "overlay", "--nodes", "2", "-n", "2",
-                    "--launch", "ssh", "--control", "data", "--", "sleep", "60", cwd=app.parent)  # fmt: skip
+                    "--launch", "ssh", "--control", "data", "--", *WAITS, cwd=app.parent)  # fmt: skip
     lab = f"l{process.pid}"
     try:
-        wait_for(lambda: sum(b"sleep\x0060" in command(pid) for pid in pids_of(lab)) >= 2, "job that sleeps", 60)
+        wait_for(lambda: sum(argv_of(pid) == WAITS for pid in pids_of(lab)) >= 2, "job that waits")
         yield lab
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        result = ended(process, 60)
+        result = ended(process)
     assert result.status in (143, 137, 1), result.stderr
     assert pids_of(lab) == set()
 
@@ -151,14 +126,14 @@ def test_sshd_listens_inside_pods_alone_and_lets_no_other_key_in(waiting: str, t
     (folder,) = Path("/run/tare").glob(f"{waiting}-*/ssh-0")
     assert stat.S_IMODE((folder / "user").stat().st_mode) == 0o600
     # what a listener has forked for a session is named as itself for a moment
-    found = wait_for(lambda: len(seen := daemons(waiting)) == 2 and seen, "two that listen, and no other", 10)
-    assert not ssh.listens(os.getpid(), 22)
+    found = wait_for(lambda: len(seen := daemons(waiting)) == 2 and seen, "two that listen, and no other")
+    assert os.readlink("/proc/self/ns/net") not in {os.readlink(f"/proc/{pid}/ns/net") for pid in found}
     assert all(ssh.listens(pid, 22) for pid in found)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "other"], check=True)
 
     def to_d1(config: Path, command: str) -> subprocess.CompletedProcess[str]:
         argv = ["nsenter", f"--net=/proc/{found[0]}/ns/net", "--", "ssh", "-F", str(config), "d1", command]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
 
     ours = to_d1(folder / "config", "echo hello; env")
     assert ours.stdout.startswith("hello\n"), ours.stderr
@@ -200,14 +175,13 @@ def test_a_session_of_apptainer_has_the_variables_of_its_container(runtime: str,
 
 def test_a_port_that_is_taken_is_named_with_its_host_and_the_way_out() -> None:
     wanted = Environment(name="e", runtime="bare", network="host", launch=Launching.SSH, ssh_port=9200)
-    listen = (
-        "import socket, time; s = socket.create_server(('10.213.0.1', 9200)); print('up', flush=True); time.sleep(60)"
-    )
+    listen = "import socket; s = socket.create_server(('10.213.0.1', 9200)); print('up', flush=True); input()"
     with lab_site(nodes=1) as site:
         into = ("nsenter", f"--net=/proc/{site.nodes[0].pid}/ns/net", "--")
         files = Files(host_prefix=Path("/nowhere"))
         up = deployed(site, wanted, Placement(nodes=1), slot=0, nic=0, files=files)
-        with subprocess.Popen([*into, sys.executable, "-c", listen], stdout=subprocess.PIPE, text=True) as other:
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*into, sys.executable, "-c", listen], **pipes) as other:
             try:
                 assert other.stdout is not None
                 assert other.stdout.readline() == "up\n"
@@ -232,7 +206,7 @@ def test_the_hosts_mpi_runs_in_an_image_that_has_none_of_it(tmp_path: Path) -> N
         f"{mpi} in docker: {{runtime: docker, network: bridge, mpi: {mpi}, image: {image}, launch: host-mpi}}"
         for mpi, image in images.items()
     ]
-    result = tare("run", write_study(tmp_path, "borrowed", f"{{{', '.join(listed)}}}"), cwd=tmp_path, timeout_s=240)
+    result = tare("run", write_study(tmp_path, "borrowed", f"{{{', '.join(listed)}}}"), cwd=tmp_path)
     found = {name: each[0] for name, each in by_environment(tmp_path / "results" / "borrowed").items()}
     for mpi in images:
         inside = found[f"{mpi} in docker"]

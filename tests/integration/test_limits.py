@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, cell_of, compiled, ended, live, outcome, selected, start, trials, write_study
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    cell_of,
+    compiled,
+    live,
+    outcome,
+    selected,
+    trials,
+    write_study,
+)
+from integration.studies import watched
 
 pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
 
@@ -18,7 +31,7 @@ NAMES = tuple(
     for name in (*RUNTIMES, HYBRID)
 )
 LIMIT_MIB = 96
-SEEN_BY_NODES = Path("/srv/tare-test-limits")
+SEEN_BY_NODES = Path(f"/srv/tare-test-limits-{os.getpid()}")
 PLACEMENTS = (
     f"[{{nodes: 1, ranks_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}, "
     f"{{nodes: 1, ranks_per_node: 2, containers_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}]"
@@ -43,15 +56,12 @@ def ran(
         environments,
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
         placements=PLACEMENTS,
-        workloads=f"{{fits: {{time_limit: 20s, kernels: [{{barrier: {{iterations: 50}}}}]}}, "
-        f"hits: {{time_limit: 20s, command: [{program}, '{3 * LIMIT_MIB}', '1', {once}]}}}}",
+        workloads=f"{{fits: {{time_limit: 300s, kernels: [{{barrier: {{iterations: 50}}}}]}}, "
+        f"hits: {{time_limit: 300s, command: [{program}, '{3 * LIMIT_MIB}', '1', {once}]}}}}",
     )
-    watch = Watch()
-    SEEN_BY_NODES.mkdir(exist_ok=True)
+    SEEN_BY_NODES.mkdir()
     try:
-        process = start("run", study, cwd=folder)
-        with watch.looking(f"s{process.pid}"):
-            result = ended(process, 110)
+        result, watch = watched(study)
     finally:
         SEEN_BY_NODES.rmdir()
     found = {}
@@ -98,14 +108,21 @@ def test_nothing_is_left_of_limited_containers(ran: Any) -> None:
     assert watch.left(result.lab) == []
 
 
-@pytest.mark.parametrize("runtime", ["docker", "apptainer"])
-@pytest.mark.parametrize("way", ["exec", "daemon"])
-def test_a_fraction_of_a_cpu_is_a_limit_on_time(
-    runtime: str, way: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder: Path = tmp_path_factory.mktemp("spin")
-    program = compiled("spin", folder)
-    options = ("--runtime", runtime, "--launch", way, "--cpus", "0.3", "-n", "1")
-    result = ended(start("launch", *options, "--", program, cwd=folder), 60)
-    assert result.status == 0, result.stderr
-    assert 0.05 < float(result.stdout) < 0.6, "a whole CPU was there to be had"
+def test_a_fraction_of_a_cpu_is_a_limit_on_time_in_whatever_way_ranks_are_started(tmp_path: Path) -> None:
+    ways = {f"{runtime} {way}": (runtime, way) for runtime in ("docker", "apptainer") for way in ("exec", "daemon")}
+    listed = [f"{name}: {{runtime: {runtime}, launch: {way}}}" for name, (runtime, way) in ways.items()]
+    result, watch = watched(
+        write_study(
+            tmp_path,
+            "spin",
+            f"{{{', '.join(listed)}}}",
+            placements="[{nodes: 1, ranks_per_node: 1, cpus_per_container: 0.3}]",
+            workloads="{compute: {time_limit: 300s, kernels: [{halo: {message_bytes: 8KiB, iterations: 20}}]}}",
+        )
+    )
+    found = by_environment(tmp_path / "results" / "spin")
+    for name in ways:
+        (trial,) = found[name]
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        assert trial["facts"]["cpu_quota"] == "0.3", "what the kernel says to the rank itself"
+    assert watch.left(result.lab) == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+import os
+import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,113 +32,64 @@ CNI's plug-ins give an interface a queue of length 0 where ip gives it 1000; non
 """
 DRAWN = ("port_id", "port_no", "designated_port", "designated_bridge", "root_id", "bridge_id", "designated_root")
 TIMERS = ("timer", "_time", "_age")
-
-
-def ip(pid: int, command: str) -> None:
-    shown(pid, "ip", *command.split())
-
-
-def bridge_by_hand(node: int, pod: int, address: str) -> None:
-    ip(node, "link add tarebr-data1 type bridge")
-    ip(node, "address flush dev data1")
-    ip(node, "link set data1 master tarebr-data1 up")
-    ip(node, "link set tarebr-data1 up")
-    ip(node, f"link add veth0 type veth peer eth0 netns {pod}")
-    ip(node, "link set veth0 master tarebr-data1 up")
-    ip(pod, f"address add {address} dev eth0")
-    ip(pod, "link set eth0 up")
-
-
-def macvlan_by_hand(node: int, pod: int, address: str) -> None:
-    ip(node, "address flush dev data1")
-    ip(node, f"link add link data1 name eth0 netns {pod} type macvlan mode bridge")
-    ip(pod, f"address add {address} dev eth0")
-    ip(pod, "link set eth0 up")
-
-
-def direct_by_hand(node: int, pod: int, address: str) -> None:
-    ip(node, "address flush dev data1")
-    ip(node, f"link set data1 down netns {pod}")
-    ip(pod, "link set data1 name eth0")
-    ip(pod, f"address add {address} dev eth0")
-    ip(pod, "link set eth0 up")
-
-
-BY_HAND: dict[str, Callable[[int, int, str], None]] = {
-    "bridge": bridge_by_hand,
-    "macvlan": macvlan_by_hand,
-    "direct": direct_by_hand,
+BY_HAND = {
+    "bridge": """
+        node: link add tarebr-data1 type bridge
+        node: address flush dev data1
+        node: link set data1 master tarebr-data1 up
+        node: link set tarebr-data1 up
+        node: link add veth0 type veth peer eth0 netns {pod}
+        node: link set veth0 master tarebr-data1 up""",
+    "macvlan": """
+        node: address flush dev data1
+        node: link add link data1 name eth0 netns {pod} type macvlan mode bridge""",
+    "direct": """
+        node: address flush dev data1
+        node: link set data1 down netns {pod}
+        pod: link set data1 name eth0""",
 }
+ADDRESS = """
+        pod: address add {address} dev eth0
+        pod: link set eth0 up"""
 
 
 def seen(pid: int) -> dict[str, Any]:
     """Return the links, addresses, routes and rules of a network namespace, without what is drawn anew."""
-    links = {}
-    for link in json.loads(shown(pid, "ip", "-json", "-details", "link")):
-        if link["ifname"] in ("lo", "ctl0"):  # the control network is tare's own, beside the path
+    found: dict[str, Any] = {"addresses": []}
+    links = [link for link in json.loads(shown(pid, "ip", "-json", "-details", "address")) if link["ifname"] != "lo"]
+    for link in links:
+        if link["ifname"] == "ctl0":  # the control network is tare's own, beside the path
             continue
-        info = link.get("linkinfo", {})
         name = "veth" if link["ifname"].startswith("veth") else link["ifname"]
-        links[name] = {
-            **{key: link.get(key) for key in KEPT},
-            "flags": sorted(link["flags"]),
-            "master": link.get("master"),
-            "kind": info.get("info_kind"),
-            "data": _steady(info.get("info_data", {})),
-            "port": _steady(info.get("info_slave_data", {})),
-        }
-    return {
-        "links": links,
-        "addresses": sorted(
-            f"{link['ifname']} {address['local']}/{address['prefixlen']} {address['scope']}"
-            for link in json.loads(shown(pid, "ip", "-json", "-4", "address"))
-            if link["ifname"] not in ("lo", "ctl0")
-            for address in link.get("addr_info", ())
-        ),
-        "routes": sorted(
-            " ".join(line.split())
-            for line in shown(pid, "ip", "-4", "route", "show", "table", "all").splitlines()
-            if "ctl0" not in line and "dev lo" not in line
-        ),
-        "rules": shown(pid, "ip", "rule"),
-        "nft": rules_of(pid),
-        "tc": sorted(line.split(" dev ")[0] for line in shown(pid, "tc", "qdisc").splitlines() if "ctl0" not in line),
-        "offloads": offloads(pid),
-    }
-
-
-def offloads(pid: int) -> dict[str, str]:
-    """Return what the pod's interface leaves to its other end, where there is one."""
-    names = {link["ifname"] for link in json.loads(shown(pid, "ip", "-json", "link"))}
-    if "eth0" not in names:
-        return {}
-    lines = [line.partition(":") for line in shown(pid, "ethtool", "--show-features", "eth0").splitlines()[1:]]
-    return {name.strip(): value.strip() for name, _, value in lines}
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of a tree by their paths, so that a difference is told by its name."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+        info = link.get("linkinfo", {})
+        found |= {f"{name}: {key}": link.get(key) for key in (*KEPT, "master")}
+        found |= {f"{name}: flags": sorted(link["flags"]), f"{name}: kind": info.get("info_kind")}
+        for part in ("info_data", "info_slave_data"):
+            steady = {key: value for key, value in info.get(part, {}).items() if key not in DRAWN}
+            found |= {f"{name}: {key}": steady[key] for key in steady if not any(timer in key for timer in TIMERS)}
+        of_4 = [each for each in link["addr_info"] if each["family"] == "inet"]
+        found["addresses"] += [f"{name} {each['local']}/{each['prefixlen']} {each['scope']}" for each in of_4]
+    routes = shown(pid, "ip", "-4", "route", "show", "table", "all").splitlines()
+    found["routes"] = sorted(" ".join(line.split()) for line in routes if "ctl0" not in line and "dev lo" not in line)
+    found["rules"] = shown(pid, "ip", "rule")
+    found["nft"] = rules_of(pid)
+    queues = shown(pid, "tc", "qdisc").splitlines()
+    found["tc"] = sorted(line.split(" dev ")[0] for line in queues if "ctl0" not in line)
+    if any(link["ifname"] == "eth0" for link in links):  # what the interface of a pod leaves to its other end
+        found["offloads"] = shown(pid, "ethtool", "--show-features", "eth0")
     return found
-
-
-def _steady(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in DRAWN and not any(part in key for part in TIMERS)}
 
 
 @contextmanager
 def pod_by_hand(site: LabSite, number: int) -> Iterator[int]:
     """Hold an empty network namespace in the cgroup of a node."""
-    node = site.nodes[number]
-    spec = {"new": ["net"], "cgroups": [str(folder) for folder in node.group.leaf.folders]}
+    spec = {"new": ["net"], "cgroups": [str(folder) for folder in site.nodes[number].group.leaf.folders]}
     pid = hold(f"tare:{site.name}:by-hand", spec)
     try:
-        ip(pid, "link set lo up")
+        shown(pid, "ip", "link", "set", "lo", "up")
         yield pid
     finally:
-        subprocess.run(["kill", "-9", str(pid)], check=True)
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.requires("ethtool")
@@ -148,15 +100,16 @@ def test_a_network_is_what_the_same_network_is_by_hand(network: str) -> None:
         node = site.nodes[0]
         with deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/"))) as up:
             side = up.sides[0]
-            wait_for(lambda: settled(node.pid) and settled(side.pod.pid), "carriers", 5)
+            wait_for(lambda: settled(node.pid) and settled(side.pod.pid), "carriers")
             ours = seen(node.pid), seen(side.pod.pid)
             address = f"{side.endpoint.address}/{side.endpoint.prefix}"
     with lab_site(nics=2) as site, pod_by_hand(site, 0) as pod:
         node = site.nodes[0]
-        BY_HAND[network](node.pid, pod, address)
-        wait_for(lambda: settled(node.pid) and settled(pod), "carriers", 5)
+        for line in (BY_HAND[network] + ADDRESS).strip().splitlines():
+            where, _, command = line.strip().format(pod=pod, address=address).partition(": ")
+            shown(pod if where == "pod" else node.pid, "ip", *command.split())
+        wait_for(lambda: settled(node.pid) and settled(pod), "carriers")
         theirs = seen(node.pid), seen(pod)
     for where, one, other in zip(("node", "pod"), ours, theirs, strict=True):
-        for what, value in flat(one).items():
-            assert value == flat(other).get(what), f"{what} of the {where}"
-        assert set(flat(one)) == set(flat(other)), where
+        differ = {key: (one.get(key), other.get(key)) for key in {*one, *other} if one.get(key) != other.get(key)}
+        assert differ == {}, where

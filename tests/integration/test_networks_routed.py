@@ -9,46 +9,36 @@ import os
 import signal
 import socket
 import struct
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integration.live import (
-    Watch,
-    by_environment,
-    ended,
-    lab_site,
-    live,
-    outcome,
-    pids_of,
-    start,
-    tare,
-    trials,
-    wait_for,
-    write_study,
-)
-from integration.studies import KERNELS, SILENT, prove, watched
+from integration.live import Watch, by_environment, ended, lab_site, live, outcome, pids_of, reached, start, write_study
+from integration.node_state import LONG_S, are_as_before, argv_of, shown, state_of
+from integration.studies import SILENT, prove, roles, watched
+from tare.cluster.lab_site import LabSite
+from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
-from tare.host.namespaces import inside_network
+from tare.host.ping import ping
 from tare.model import Environment, Placement
 from tare.node import Nic
+from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.wiring import bird, bpf, ipip
 
-pytestmark = live("bird")
+pytestmark = live("bird", "nftables")
 
 NIC, VETH, WRAPPED = "data NIC", "veth of the pod", "IP-in-IP"
-
 ACROSS: Mapping[str, set[str]] = {
     "bare": {NIC},
     "bare+flannel": {VETH, "VXLAN of flannel", "data NIC under flannel"},
     "bare+calico-ipip": {VETH, NIC, WRAPPED},
     "bare+calico-ipip-cross": {VETH, NIC, WRAPPED},
 }
+KERNELS = "{micro: {time_limit: 300s, kernels: [{latency: {message_bytes: 65536, iterations: 60, warmup: 5}}]}}"
 
 
 def need_wrapping() -> None:
@@ -67,138 +57,92 @@ def need_programs() -> None:
 def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_refused(tmp_path: Path) -> None:
     need_wrapping()
     names = [*ACROSS, "bare+calico", "bare+bridge"]
-    study = write_study(
-        tmp_path,
-        "two",
-        names,
-        workloads=KERNELS,
-        cluster="{lab: {nodes: 2, subnets: 2}}",
-        repetition="{rounds: 1, max_rounds: 1, turns: 2}",  # each discards some iterations, and the bound is narrow
-    )
+    study = write_study(tmp_path, "two", names, workloads=KERNELS, cluster="{lab: {nodes: 2, subnets: 2}}")
     result, watch = watched(study)
     found = by_environment(tmp_path / "results" / "two")
     assert set(found) == set(ACROSS)
     for name, carriers in ACROSS.items():
         (trial,) = found[name]
         assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-        assert {item["role"] for item in trial["traffic"]} == carriers | {SILENT}
+        assert roles(trial) == carriers
+        assert SILENT in {item["role"] for item in trial["traffic"]}
         prove(trial)
     assert "calico joins nodes of one subnet" in result.stdout
     assert watch.left(result.lab) == []
 
 
 @pytest.mark.long  # as with Flannel's daemons
-@pytest.mark.alone
-def test_bird_and_pods_of_a_killed_run_are_removed_by_the_next(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "dead", ["bare", "bare+calico"], repetition="{rounds: 2, max_rounds: 2}")
+def test_bird_and_pods_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "dead", ["bare", "bare+calico"], repetition="{rounds: 40, max_rounds: 40}")
     watch = Watch()
     process = start("run", study, cwd=tmp_path)
     name = f"s{process.pid}"
-    wait_for(lambda: birds(name) or process.poll() is not None, "BIRD")
+    reached(process, lambda: sum(argv_of(pid)[0] == bird.program() for pid in pids_of(name)) == 2, "BIRD on both nodes")
     watch.look(name)
     os.kill(process.pid, signal.SIGKILL)
     ended(process)
-    assert len(birds(name)) == 2
-    result = tare("run", study, cwd=tmp_path)
-    assert result.status in (0, 3), result.stderr
-    assert [outcome(trial) for trial in trials(tmp_path / "results" / "dead")].count("Completed") >= 4, result.stderr
-    assert watch.left(result.lab) == []
+    clean.remove_lab(name)  # as `tare clean` and the next run do it, sparing the labs of others who test here
     assert watch.left(name) == []
-
-
-def birds(lab: str) -> list[int]:
-    """Return the BIRDs of a lab, once both of its nodes have one that runs."""
-    found = [(pid, argv) for pid in pids_of(lab) if (argv := argv_of(pid))[:1] == [bird.program()]]
-    ready = [pid for pid, argv in found if Path(f"/proc/{pid}/root{argv[argv.index('-P') + 1]}").exists()]
-    return ready if len(ready) == 2 else []
-
-
-def argv_of(pid: int) -> list[str]:
-    """Return the argv of a process, and none of one that is gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return []
 
 
 # --- on a node ----------------------------------------------------------------------------------------------------
 
 
-def node_state(pid: int) -> dict[str, Any]:
-    """Return links, routes, filters and forwarding of a network namespace."""
-    commands = {
-        "links": ("ip", "-o", "link"),
-        "routes": ("ip", "-4", "route", "show", "table", "all"),
-        "filters": ("tc", "qdisc", "show"),
-    }
-    with inside_network(pid):
-        forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text()
-    return {"forwarding": forwarding, **{name: of_node(pid, *argv) for name, argv in commands.items()}}
+@pytest.fixture(scope="module")
+def site() -> Iterator[LabSite]:
+    with lab_site(nics=2) as made:
+        yield made
 
 
-def of_node(pid: int, *argv: str) -> str:
-    """Return what a command says in a network namespace."""
-    done = subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", *argv], capture_output=True, text=True, check=True)
-    return "\n".join(sorted(done.stdout.splitlines()))
+def up(site: LabSite, network: str) -> AbstractContextManager[Deployed]:
+    wanted = Environment(name=network, runtime="bare", network=network)
+    return deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/")))
 
 
 @pytest.mark.parametrize("network", ["calico", "calico-ipip"])
-def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_were(
-    network: str, tmp_path: Path
-) -> None:
+def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_were(network: str, site: LabSite) -> None:
     if network == "calico-ipip":
         need_wrapping()
     by_programs = network == "calico-ipip" and not ipip.kernel_has_tunnels()
     way = "via 10.214.1.2 dev data1" if network == "calico" or by_programs else "dev tareip1-1"
-    environment = Environment(name=network, runtime="bare", network=network)
-    with lab_site(nics=2) as site:
-        pids = [node.pid for node in site.nodes]
-        before = [node_state(pid) for pid in pids]
-        with deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up:
-            first, second = up.sides
-            pod = first.pod.pid
-            (stack,) = {watch.pid for watch in first.endpoint.watches if watch.role == NIC}
-            assert "inet 10.216.1.1/32" in of_node(pod, "ip", "-4", "address", "show", "dev", "eth0")
-            assert "default via 169.254.1.1 dev eth0" in of_node(pod, "ip", "route")
-            assert first.endpoint.mtu == (1500 if network == "calico" else 1480)
-            routes = of_node(stack, "ip", "route")
-            assert "10.216.1.1 dev tarec1-0" in routes
-            assert f"10.216.1.2 {way} proto bird" in routes
-            size = str(first.endpoint.mtu - 28)
-            of_node(pod, "ping", "-c", "2", "-i", "0.2", "-M", "do", "-s", size, second.endpoint.address)
-            assert "ee:ee:ee:ee:ee:ee" in of_node(pod, "ip", "neigh", "show", "169.254.1.1")
-            assert ("clsact" in node_state(stack)["filters"]) == by_programs
-            for pid in pids:
-                assert node_state(pid)["forwarding"] == before[0]["forwarding"], "bare would pay for it"
-        wait_for(lambda: [node_state(pid) for pid in pids] == before, "nodes as they were", 5)
+    before = [state_of(node) for node in site.nodes]
+    with up(site, network) as made:
+        first, second = made.sides
+        pod = first.pod.pid
+        (stack,) = {watch.pid for watch in first.endpoint.watches if watch.role == NIC}
+        assert "inet 10.216.1.1/32" in shown(pod, "ip", "-4", "address", "show", "dev", "eth0")
+        assert "default via 169.254.1.1 dev eth0" in shown(pod, "ip", "route")
+        mtu = first.endpoint.mtu
+        assert mtu == (1500 if network == "calico" else 1480)
+        routes = shown(stack, "ip", "route")
+        assert "10.216.1.1 dev tarec1-0" in routes
+        assert f"10.216.1.2 {way} proto bird" in routes
+        assert ping(pod, second.endpoint.address, count=2, packet_bytes=mtu, timeout_s=LONG_S)
+        assert "ee:ee:ee:ee:ee:ee" in shown(pod, "ip", "neigh", "show", "169.254.1.1")
+        assert ("clsact" in shown(stack, "tc", "qdisc", "show")) == by_programs
+        for node in site.nodes:
+            assert state_of(node)["forwards"] == before[0]["forwards"], "bare would pay for it"
+    are_as_before(site.nodes, before)
 
 
-def test_where_the_kernel_has_tunnels_routes_lead_into_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_kernel_has_tunnels_routes_lead_into_them(site: LabSite, monkeypatch: pytest.MonkeyPatch) -> None:
     def other_kind(nic: Nic, far: ipip.Far) -> tuple[str, ...]:  # this kernel may have no ipip
         kind = ("type", "vxlan", "id", "7", "local", nic.address, "remote", far.address, "dstport", "4789")
         return ("link", "add", ipip.tunnel_name(nic, far), *kind)
 
     monkeypatch.setattr(ipip, "kernel_has_tunnels", lambda: True)
     monkeypatch.setattr(ipip, "tunnel_command", other_kind)
-    environment = Environment(name="e", runtime="bare", network="calico-ipip")
-    with (
-        lab_site(nics=2) as site,
-        deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up,
-    ):
-        (tunnel,) = [watch for watch in up.sides[0].endpoint.watches if watch.role == WRAPPED]
+    with up(site, "calico-ipip") as made:
+        (tunnel,) = [watch for watch in made.sides[0].endpoint.watches if watch.role == WRAPPED]
         assert tunnel.interface == "tareip1-1"
-        assert "10.216.1.2 dev tareip1-1 proto bird" in of_node(tunnel.pid, "ip", "route")
-        assert up.sides[0].endpoint.facts["IP-in-IP"] == "the kernel's ipip"
+        assert "10.216.1.2 dev tareip1-1 proto bird" in shown(tunnel.pid, "ip", "route")
+        assert made.sides[0].endpoint.facts["IP-in-IP"] == "the kernel's ipip"
 
 
-def test_a_bird_that_cannot_start_is_told_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bird_that_cannot_start_is_told_with_its_own_words(site: LabSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bird, "AS", "nonsense")
-    environment = Environment(name="e", runtime="bare", network="calico")
-    with (
-        lab_site(nics=2) as site,
-        pytest.raises(InfrastructureError, match=r"bird on n\d exited without the routes .*syntax error"),
-        deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)),
-    ):
+    told = r"bird on n\d exited without the routes .*syntax error"
+    with pytest.raises(InfrastructureError, match=told), up(site, "calico"):
         pass
 
 

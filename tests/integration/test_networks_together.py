@@ -11,7 +11,6 @@ from integration.live import Watch, by_environment, ended, live, outcome, pids_o
 
 pytestmark = [
     *live("docker", "cni", "mmdebstrap"),
-    pytest.mark.alone,
     pytest.mark.long,  # the processes of `make test` have labs at the same time, too
 ]
 

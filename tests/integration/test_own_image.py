@@ -20,8 +20,9 @@ ASKED = 'read said < /data/said; echo "$ADDED $said in $(pwd)"; echo x 2> /dev/n
 FORMATS = {"apptainer-sif": "sif", "docker": "docker-archive"}
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("runtime", FORMATS)
+@pytest.mark.parametrize(
+    "runtime", [pytest.param("apptainer-sif", marks=pytest.mark.long), "docker"]
+)  # a SIF is packed
 def test_an_application_runs_in_a_user_s_own_image_with_what_is_bound_and_set(runtime: str, tmp_path: Path) -> None:
     wanted = FORMATS[runtime]
     convert(ensure_image(find_recipe()), wanted, tmp_path / f"mine.{wanted}", find_program() or "")

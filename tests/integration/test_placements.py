@@ -14,7 +14,7 @@ PLACEMENTS = """[
   {nodes: 1, ranks_per_node: 2, containers_per_node: 2},
   {nodes: 1, ranks_per_node: 2, containers_per_node: 2, share: none},
   {nodes: 1, ranks_per_node: 2, containers_per_node: 2, share: none, binding: mpi-default}]"""
-FEW = """{micro: {time_limit: 60s, kernels: [{latency: {message_bytes: 8, iterations: 60, warmup: 2}}]}}"""
+FEW = """{micro: {time_limit: 300s, kernels: [{latency: {message_bytes: 8, iterations: 60, warmup: 2}}]}}"""
 IN_ONE_POD, A_POD_EACH, BOUND = (
     "1n x 2r in 2c",
     "1n x 2r in 2c, a pod each",
@@ -36,7 +36,7 @@ def ran(
         placements=PLACEMENTS.replace("\n", " "),
         workloads=FEW,
     )
-    result, watch = watched(study, 180)
+    result, watch = watched(study)
     found = {}
     for trial in trials(folder / "results" / "several"):
         _, placement, environment = trial["key"]["cell"].split(" / ")

@@ -26,7 +26,11 @@ from tare.services import docker as daemon
 from tare.services import docker_api as api
 from tare.wiring.plug import Wiring
 
-ATTACHED_TOO_LATE: Final = "attaching to network failed, make sure your network options are correct and check manager"
+TRIES: Final = 5
+ATTACHED_TOO_LATE: Final = (
+    "attaching to network failed, make sure",
+    "Could not attach to network",
+)
 """What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
 
 
@@ -95,14 +99,15 @@ class Docker(Runtime):
 
 
 def _start(request: PodRequest) -> None:
-    """Start a pod's container; once more if Swarm did not attach it in time, as on a busy machine."""
-    try:
-        daemon.run_docker(request.node, *run_options(request), timeout_s=60)
-    except InfrastructureError as error:
-        if ATTACHED_TOO_LATE not in error.message:
-            raise
-        _remove(request.node, request.name)
-        daemon.run_docker(request.node, *run_options(request), timeout_s=60)
+    """Start a pod's container; again, up to `TRIES` times, if Swarm did not attach it in time, as on a busy machine."""
+    for last in (False,) * (TRIES - 1) + (True,):
+        try:
+            daemon.run_docker(request.node, *run_options(request), timeout_s=60)
+            return
+        except InfrastructureError as error:
+            if last or not any(words in error.message for words in ATTACHED_TOO_LATE):
+                raise
+            _remove(request.node, request.name)
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:

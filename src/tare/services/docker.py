@@ -29,7 +29,7 @@ SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 """Where the daemon of the system listens."""
 NODE_SOCKET: Final = "/run/docker.sock"
 """Where a lab's daemon listens, as its node sees it."""
-START_LIMIT_S: Final = 60.0
+START_LIMIT_S: Final = 120.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
 KEPT_IMAGES: Final = 5

@@ -1,4 +1,4 @@
-/* Say where each rank runs; arguments: the exit status, and seconds to stay after making the file `written`. */
+/* Say where each rank runs; arguments: the exit status, and any second one: make the file `written`, and stay. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@ int main(int count, char **words)
     if (count > 2) {
         FILE *file = fopen("written", "w");
         fclose(file);
-        sleep((unsigned)atoi(words[2]));
+        for (;;) {
+            pause();
+        }
     }
     MPI_Finalize();
     return count > 1 ? atoi(words[1]) : 0;
