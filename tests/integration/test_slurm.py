@@ -38,7 +38,7 @@ def cluster() -> Iterator[SlurmNodes]:
 @pytest.fixture(scope="module", params=["mpirun", "srun"])
 def trials(request: pytest.FixtureRequest, cluster: SlurmNodes) -> tuple[Trial, ...]:
     run = f"tare run small.yaml --cluster slurm --launcher {request.param} --results {request.param}"
-    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=200)
+    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}")
     assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
     assert "One allocation" in " ".join(ended.stdout.split())
     return tuple(read_only(cluster.home / str(request.param)).trials)
@@ -71,7 +71,7 @@ def test_ranks_go_to_the_nodes_in_turn(cluster: SlurmNodes, launcher: str) -> No
     assert "allreduce" in stated
     (cluster.home / "ranks.yaml").write_text(stated)
     run = f"tare run ranks.yaml --cluster slurm --launcher {launcher} --results ranks-{launcher}"
-    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=200)
+    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}")
     assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
     found = read_only(cluster.home / f"ranks-{launcher}").trials
     assert [type(trial.outcome) for trial in found] == [Completed] * 2, [trial.outcome for trial in found]
@@ -80,7 +80,7 @@ def test_ranks_go_to_the_nodes_in_turn(cluster: SlurmNodes, launcher: str) -> No
 
 def test_submitted_rounds_are_of_several_allocations(cluster: SlurmNodes) -> None:
     submit = f"tare submit small.yaml --allocations {ALLOCATIONS} --launcher srun --time 5min --wait"
-    ended = cluster.shell(submit, timeout_s=200)
+    ended = cluster.shell(submit)
     assert ended.returncode in (0, 3), ended.stdout[-3000:] + ended.stderr[-3000:]
     results = cluster.home / "results" / "small-slurm-srun"
     facts = json.loads((results / "plan.json").read_text())["facts"]["allocations"]
