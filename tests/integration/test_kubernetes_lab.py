@@ -22,7 +22,6 @@ DAEMONS: Final = 9
 """etcd, API server, scheduler, controller manager, and a containerd and a kubelet on each node, flanneld aside."""
 
 
-@pytest.mark.timeout(600)
 def test_a_lab_starts_a_kubernetes_for_a_study_and_leaves_nothing_of_it(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,

@@ -20,7 +20,6 @@ STUDY: Final = Path(__file__).parents[2] / "studies" / "kubernetes-networks.yaml
 LEVELS: Final = {"kubernetes", "vxlan", "host-gw", "routed", "cilium"}
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("runtime_class", ["cilium-vxlan", "cilium-native"])
 def test_the_quick_start_on_pods_runs_whole(tmp_path: Path, runtime_class: str) -> None:
     text = STUDY.read_text().replace("runtime_class: cilium-vxlan", f"runtime_class: {runtime_class}")
@@ -28,7 +27,7 @@ def test_the_quick_start_on_pods_runs_whole(tmp_path: Path, runtime_class: str) 
     study = tmp_path / "quickstart.yaml"
     study.write_text(text)
     watch = Watch()
-    result = tare("run", str(study), cwd=tmp_path, timeout_s=550)
+    result = tare("run", str(study), cwd=tmp_path)
     assert result.status in (0, 3), result.stdout + result.stderr
     found = trials(tmp_path / "results" / "quickstart")
     assert {outcome(each) for each in found} == {"Completed"}, [each["outcome"] for each in found]

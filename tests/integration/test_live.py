@@ -41,16 +41,16 @@ def test_a_browser_follows_a_study_over_its_rounds(tmp_path: Path) -> None:
             answer(run, 0)
         opened.result()
         text, report = driver.execute_script(STATE)
-        assert f"0 of {run.total} launches done" in text
+        assert "No figures yet" in text
         assert violations(driver) == []
         cells = len(run.cells)
-        for number in range(2 * cells):
-            run.launch(number)
-            after, shown = number + 1, str((number + 1) // cells)
-            while f"{after} of {run.total} launches done" not in text or report != shown:
+        for after in range(1, 2 * cells + 1):
+            run.launch(after - 1)
+            before, ends_a_round = report, after % cells == 0
+            while f"{after} of {run.total} launches done" not in text or (ends_a_round and report == before):
                 answer(run, after)
                 text, report = driver.execute_script(STATE)
-            if after % cells == 0:
+            if ends_a_round:
                 assert "Preliminary" in text
                 assert driver.find_elements("css selector", "table.first")
                 media(driver, "dark" if after > cells else "light")
