@@ -269,7 +269,7 @@ def test_a_pod_a_rank_has_a_host_and_an_address_of_its_own_and_what_the_study_gi
     )
     process = start("run", study, cwd=tmp_path)
     seen = {each["metadata"]["name"]: each for each in watched_pods(up, f"s{process.pid}", 4)}
-    result = ended(process, 200)
+    result = ended(process)
     for trial in (found := trials(tmp_path / "results" / "each")):
         assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
         names = [rank["hostname"].partition("-")[2] for rank in trial["ranks"]]

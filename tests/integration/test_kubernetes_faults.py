@@ -187,7 +187,7 @@ def test_a_kubelet_that_is_killed_costs_the_trials_of_its_node_and_leaves_nothin
     process = begun(study)
     kubelet = up.kubernetes.kubernetes.kubelets[1]
     up.kill(kubelet)
-    result = ended(process, 500)
+    result = ended(process)
     up.start(kubelet, kubernetes.kubelet(kubelet.place.node))
     up.wait()
     shown(result, study)
@@ -207,7 +207,7 @@ def test_an_api_server_that_is_gone_ends_the_study_which_is_resumed_when_it_is_b
     process = begun(study)
     server = up.kubernetes.kubernetes.api
     up.kill(server)
-    result = ended(process, 500)
+    result = ended(process)
     up.start(server, kubernetes.api_server(up.kubernetes.kubernetes.address))
     up.wait()
     shown(result, study)
@@ -232,7 +232,7 @@ def test_a_pod_that_a_finalizer_keeps_is_named_and_removed_when_the_finalizer_is
     api = up.kubernetes.api
     pod = min(each["metadata"]["name"] for each in api.ask("GET", path)["items"])
     api.ask("PATCH", f"{path}/{pod}", {"metadata": {"finalizers": [FINALIZER]}}, kind=PATCH)
-    result = ended(process, 500)
+    result = ended(process)
     shown(result, study)
     api.ask("PATCH", f"{path}/{pod}", {"metadata": {"finalizers": None}}, kind=PATCH)
     assert result.status == 5, result.stderr
@@ -252,7 +252,7 @@ def test_what_a_limit_range_changes_in_pods_is_in_the_report(up: Up, tmp_path: P
         f"/api/v1/namespaces/{name}/limitranges",
         limit_range(default={"cpu": "1500m"}, defaultRequest={"cpu": "10m"}),
     )
-    result = ended(process, 500)
+    result = ended(process)
     shown(result, study)
     assert result.status in (0, 3), result.stderr
     last = trials(tmp_path / "results" / "limits")[-1]
