@@ -60,7 +60,7 @@ def trials_on_slurm(cluster: SlurmNodes, runs: int) -> list[float]:
     """Return what of each trial's wall time was not its launch, in an allocation."""
     place = f"{cluster.home}/repository/benchmarks/remote.py"
     words = (str(Path(sys.executable).resolve()), place, "--runs", str(runs), "--trials", "{slurm: {}}")
-    done = cluster.shell(f"salloc --quiet --nodes=2 --exclusive {shlex.join(words)}", timeout_s=300)
+    done = cluster.shell(f"salloc --quiet --nodes=2 --exclusive {shlex.join(words)}")
     assert done.returncode == 0, done.stderr[-3000:]
     answer: list[float] = json.loads(done.stdout)
     return answer
@@ -77,7 +77,7 @@ def main() -> int:
         (cluster.home / "small.yaml").write_text(SMALL)
         firsts = [first_trial(cluster, number) for number in range(runs + 1)][1:]
         startup = f"tare run {cluster.home}/repository/studies/startup.yaml --cluster slurm"
-        started = cluster.shell(f"salloc --quiet --nodes=2 --exclusive {startup}", timeout_s=560)
+        started = cluster.shell(f"salloc --quiet --nodes=2 --exclusive {startup}")
         found: dict[str, list[float]] = {"slurm": [], "ssh": []}
         with ssh_hosts(2) as hosts:
             lend(hosts.cache, image=False)

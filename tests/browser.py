@@ -14,6 +14,8 @@ ARGUMENTS: Final = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1400,1200",
 )  # fmt: skip
 
+LIMIT_S: Final = 3600
+"""Of a script and of a page, instead of the driver's half a minute: pytest bounds a test."""
 VIOLATIONS: Final = """
 const done = arguments[0];
 axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations.map(
@@ -33,6 +35,8 @@ def chromium(profile: Path) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
     try:
+        driver.set_script_timeout(LIMIT_S)
+        driver.set_page_load_timeout(LIMIT_S)
         driver.execute_cdp_cmd("Network.enable", {})
         driver.execute_cdp_cmd(
             "Network.emulateNetworkConditions",
@@ -41,6 +45,19 @@ def chromium(profile: Path) -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+def opened(driver: Any, page: Path, ident: str = "") -> Any:
+    """Open a page anew, wait until it is drawn, and return the driver."""
+    driver.get("about:blank")
+    driver.get(page.as_uri() + ident)
+    driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    return driver
+
+
+def errors(driver: Any) -> list[Any]:
+    """Return what the console has said of errors since it was asked last."""
+    return [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def media(driver: Any, scheme: str, kind: str = "screen") -> None:

@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.root,
     pytest.mark.long,
-    pytest.mark.alone,
     pytest.mark.timeout(1800),  # the root is built once; then another machine or a lab may be waited for
     pytest.mark.requires("root", "qemu", "mmdebstrap", "openmpi", "cmake"),
 ]

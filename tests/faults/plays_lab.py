@@ -6,13 +6,12 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.stage import CELLS, REST_S, Seen, Stage, failures, said_by_tare, words, wrongly_counted
+from faults.stage import CELLS, REST_S, Seen, Stage, failures, rests, said_by_tare, words, wrongly_counted
 from integration.live import Watch, compiled, ended, pids_of, start, wait_for, write_study
 
 DONE = (0, 3, 4)
@@ -53,9 +52,8 @@ def begun(stage: Stage, name: str, *, wait: bool = True, **keys: str) -> Running
     watch = Watch()
     running = Running(study=study, process=start("run", study, cwd=folder, before=("env",)), watch=watch)
     if wait:
-        wait_for(lambda: in_containers(running) or running.process.poll() is not None, "rank in a container", 120)
+        wait_for(lambda: rests(in_containers(running)) or running.process.poll() is not None, "rank in a container")
         assert running.process.poll() is None, running.process.communicate()
-        time.sleep(0.5)
         watch.look(running.lab)
     return running
 
@@ -77,7 +75,7 @@ def in_containers(running: Running) -> list[int]:
 
 def finished(running: Running, *, cells: int = CELLS, rounds: int = 2) -> Seen:
     """Return what was seen of a study that must run to its end by itself."""
-    result = ended(running.process, 240)
+    result = ended(running.process)
     assert result.status in DONE, result.stderr
     assert "Traceback" not in result.stderr, result.stderr
     assert wrongly_counted(running.results, cells=cells, rounds=rounds) == []
@@ -131,10 +129,10 @@ def head_killed(stage: Stage) -> Seen:
 def interrupted_twice(stage: Stage) -> Seen:
     running = begun(stage, "sigint")
     os.kill(running.process.pid, signal.SIGINT)
-    time.sleep(0.2)
+    wait_for(lambda: not in_containers(running) or running.process.poll() is not None, "end of the launch")
     if running.process.poll() is None:
         os.kill(running.process.pid, signal.SIGINT)
-    result = ended(running.process, 60)
+    result = ended(running.process)
     assert result.status == 130, result.stderr
     left = running.watch.left(running.lab)
     assert left == [], left

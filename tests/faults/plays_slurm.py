@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faults.stage import CELLS, PATIENCE, RANK, REST_S, Seen, failures, said_by_tare, user_of, words
+from faults.stage import CELLS, PATIENCE, RANK, REST_S, Seen, failures, goes_on_for, rests, said_by_tare, user_of, words
 from integration.live import cell_of, outcome, trials, wait_for
 from integration.slurm_nodes import SlurmNodes, name_of
 from integration.ssh_hosts import UID
@@ -19,7 +18,6 @@ from tare.remote.timing import SCALE
 DONE = ("0", "3", "4")
 """Exit codes of a job whose study ran to its end; 4 is that of failed cells."""
 BLOCKS = 2
-PAUSE_S = 0.3
 WENT_ON = "the study went on to its end"
 REQUEUED = "Slurm queued the job again, which resumed the study to its end"
 RESUMED = "the study was submitted again, which resumed it to its end"
@@ -73,7 +71,7 @@ class SlurmStage:
         return done.stdout.split(" as job ")[1].split(":")[0]
 
     def user(self, script: str) -> subprocess.CompletedProcess[str]:
-        return self.cluster.shell(script, more={SCALE: PATIENCE}, timeout_s=60)
+        return self.cluster.shell(script, more={SCALE: PATIENCE})
 
     def log(self, study: Path) -> str:
         """Return what the job of a study wrote, in all of its allocations."""
@@ -81,27 +79,25 @@ class SlurmStage:
         return "\n".join(each.read_text() for each in sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime))
 
     def job(self, number: str) -> Mapping[str, str]:
-        """Return what Slurm says of a job, none while the controller does not answer; not too often."""
-        time.sleep(PAUSE_S)
+        """Return what Slurm says of a job, none while the controller does not answer."""
         lines = self.cluster.root("scontrol", "--oneliner", "show", "job", f"{number}_1").stdout.splitlines()
         return dict(word.split("=", 1) for word in (lines[0].split() if lines else ()) if "=" in word)
 
-    def ended(self, number: str, *, limit_s: float = 150) -> tuple[str, str]:
+    def ended(self, number: str) -> tuple[str, str]:
         """Wait until a job has ended; return its state and exit code."""
-        wait_for(lambda: self.job(number).get("JobState") in ENDED, f"end of the job: {self.job(number)}", limit_s)
+        wait_for(lambda: self.job(number).get("JobState") in ENDED, "end of the job")
         found = self.job(number)
         return found["JobState"], found["ExitCode"].split(":")[0]
 
-    def until_ranks_run(self, *, more_than: float = 0.7, limit_s: float = 60) -> None:
-        """Wait until a launch has run on the second node for some time."""
-        wait_for(lambda: self.ranks(self.second), f"rank: {self.cluster.logs()}", limit_s)
-        time.sleep(more_than)
+    def until_ranks_run(self) -> None:
+        """Wait until a launch rests on the second node."""
+        wait_for(lambda: rests(self.ranks(self.second)), "rank")
         assert self.ranks(self.second), "the launch was over before the fault"
 
-    def until_measured(self, study: Path, *, count: int = 1, limit_s: float = 90) -> None:
+    def until_measured(self, study: Path, *, count: int = 1) -> None:
         """Wait until a study has stored some trials, and the next launch runs."""
         stored = self.results(study) / "trials.jsonl"
-        wait_for(lambda: stored.exists() and len(trials(self.results(study))) >= count, "trial", limit_s)
+        wait_for(lambda: stored.exists() and len(trials(self.results(study))) >= count, "trial")
         self.until_ranks_run()
 
     # --- what runs where, and what is left ----------------------------------------------------------------------
@@ -112,12 +108,10 @@ class SlurmStage:
     def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
         return self.cluster.root(*argv, node=node.index)
 
-    def left(self, *, limit_s: float = 15.0) -> list[str]:
-        """Return what is left on the nodes after so many seconds at most, in words."""
-        until = time.monotonic() + limit_s
-        while (found := [each for node in self.nodes for each in self.left_on(node)]) and time.monotonic() < until:
-            time.sleep(0.3)
-        return found
+    def left(self) -> list[str]:
+        """Wait until nothing is left on the nodes, as long as pytest lets it."""
+        wait_for(lambda: not [each for node in self.nodes for each in self.left_on(node)], "end of what is left")
+        return []
 
     def left_on(self, node: Node) -> list[str]:
         """Return what is left on a node: processes of the user, folders, notes, mounts."""
@@ -138,7 +132,7 @@ class SlurmStage:
             if f"slurmd-{node.name}" not in self.cluster.daemons:
                 self.cluster.start_slurmd(node)
         self.controlled("update", f"nodename={','.join(map(name_of, self.nodes))}", "state=resume")
-        self.cluster.wait_until_idle(60)
+        self.cluster.wait_until_idle()
 
     def controlled(self, *words_: str) -> None:
         """Run scontrol as root; Slurm refuses some changes of what is so already."""
@@ -171,11 +165,9 @@ def own_words(log: str) -> str:
     return said_by_tare("\n".join(line for line in log.splitlines() if line.startswith("tare: ")))
 
 
-def to_its_end(
-    stage: SlurmStage, study: Path, number: str, then: str, *, blocks: int = BLOCKS, limit_s: float = 150
-) -> Seen:
+def to_its_end(stage: SlurmStage, study: Path, number: str, then: str, *, blocks: int = BLOCKS) -> Seen:
     """Return what was seen of a study whose job must run to its end, with `then` what led there."""
-    state, code = stage.ended(number, limit_s=limit_s)
+    state, code = stage.ended(number)
     log = stage.log(study)
     assert "Traceback" not in log, log
     assert "internal error" not in log, log
@@ -192,7 +184,7 @@ def controller_killed(stage: SlurmStage) -> Seen:
     number = stage.submit(study)
     stage.until_measured(study)
     stage.cluster.stop("slurmctld")
-    time.sleep(REST_S + 4)
+    goes_on_for(REST_S + 4)
     stage.cluster.start_controller()
     return to_its_end(stage, study, number, WENT_ON, blocks=4)
 
@@ -203,7 +195,7 @@ def slurmd_restarted(stage: SlurmStage) -> Seen:
     number = stage.submit(study)
     stage.until_ranks_run()
     stage.cluster.stop(f"slurmd-{stage.second.name}")
-    time.sleep(3)
+    goes_on_for(3)
     stage.cluster.start_slurmd(stage.second)
     return to_its_end(stage, study, number, WENT_ON)
 
@@ -214,14 +206,14 @@ def slurmd_gone(stage: SlurmStage) -> Seen:
     number = stage.submit(study)
     stage.until_measured(study)
     stage.cluster.stop(f"slurmd-{stage.second.name}")
-    wait_for(lambda: "down" in stage.cluster.root("sinfo", "-h", "-n", "c2", "-o", "%T").stdout, "a dead node", 120)
-    wait_for(lambda: not stage.left_on(stage.second), "the end of the node's lease", 60)
+    wait_for(lambda: "down" in stage.cluster.root("sinfo", "-h", "-n", "c2", "-o", "%T").stdout, "a dead node")
+    wait_for(lambda: not stage.left_on(stage.second), "the end of the node's lease")
     stage.cluster.start_slurmd(stage.second)
-    if stage.ended(number, limit_s=240)[1] != "5":
+    if stage.ended(number)[1] != "5":
         return to_its_end(stage, study, number, REQUEUED, blocks=8)
     log = stage.log(study)  # slurmd, back again, has killed the new steps too
     said = own_words(log.rpartition("run the same command to resume")[2])
-    seen = to_its_end(stage, study, stage.submit(study), RESUMED, blocks=8, limit_s=240)
+    seen = to_its_end(stage, study, stage.submit(study), RESUMED, blocks=8)
     return Seen(
         recorded=seen.recorded, codes=[5, *seen.codes], said=said, then=f"Slurm queued the job again; {RESUMED}"
     )
@@ -231,8 +223,8 @@ def time_limit(stage: SlurmStage) -> Seen:
     """Let the time limit end an allocation amid a block."""
     study = stage.study("limit", blocks=5)
     number = stage.submit(study, time_="1min")
-    wait_for(lambda: "queued again and will resume" in stage.log(study), "end of the time limit", 120)
-    return to_its_end(stage, study, number, REQUEUED, blocks=5, limit_s=240)
+    wait_for(lambda: "queued again and will resume" in stage.log(study), "end of the time limit")
+    return to_its_end(stage, study, number, REQUEUED, blocks=5)
 
 
 def drained(stage: SlurmStage) -> Seen:
@@ -256,7 +248,7 @@ def preempted(stage: SlurmStage, *, grace_s: int = 0) -> Seen:
     try:
         done = stage.user("sbatch --partition=urgent --nodes=2 --exclusive --output=/dev/null --wrap 'sleep 2'")
         assert done.returncode == 0, done.stderr
-        wait_for(lambda: int(stage.job(number).get("Restarts", "0")), "preemption", 60)
+        wait_for(lambda: int(stage.job(number).get("Restarts", "0")), "preemption")
     finally:
         stage.controlled("update", "partitionname=main", "gracetime=0")
     return to_its_end(stage, study, number, REQUEUED)
@@ -272,7 +264,7 @@ def cancelled(stage: SlurmStage, *options: str) -> Seen:
     number = stage.submit(study)
     stage.until_measured(study)
     assert stage.user(f"scancel {' '.join(options)} {number}").returncode == 0
-    state, _ = stage.ended(number, limit_s=60)
+    state, _ = stage.ended(number)
     assert state == "CANCELLED", stage.job(number)
     left = stage.left()
     assert left == [], left

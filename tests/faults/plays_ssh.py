@@ -6,12 +6,22 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from faults.stage import REST_S, Head, Seen, Stage, failures, pids_with, said_by_tare, words, wrongly_counted
+from faults.stage import (
+    REST_S,
+    Head,
+    Seen,
+    Stage,
+    failures,
+    goes_on_for,
+    pids_with,
+    said_by_tare,
+    words,
+    wrongly_counted,
+)
 from integration.live import trials, wait_for
 
 DONE = (0, 3, 4)
@@ -20,9 +30,9 @@ WENT_ON = "the study went on to its end"
 RESUMED = "the same command resumed it to its end"
 
 
-def ended(stage: Stage, study: Path, head: Head, *, limit_s: float = 200) -> Seen:
+def ended(stage: Stage, study: Path, head: Head) -> Seen:
     """Return what was seen of a study that must run to its end by itself."""
-    code, errors = head.wait(limit_s)
+    code, errors = head.wait()
     assert code in DONE, errors
     results = stage.results(study)
     assert wrongly_counted(results) == []
@@ -53,7 +63,7 @@ def head_killed(stage: Stage) -> Seen:
     head = stage.start("run", study)
     stage.until_ranks_run(head)
     killed([head.pid])
-    head.process.communicate(timeout=30)
+    head.process.communicate()
     on_nodes = [each for each in stage.left() if not each.startswith("head: /")]
     assert on_nodes == [], on_nodes
     return resumed(stage, study, -9, "")
@@ -110,9 +120,9 @@ def outage(stage: Stage, *, for_s: float, patience: str) -> Seen:
     head = stage.start("run", study, patience=patience)
     stage.until_ranks_run(head)
     with stage.unreachable(stage.second):
-        time.sleep(for_s)
+        goes_on_for(for_s)
         left = stage.left_on(stage.second) if for_s > 60 or patience != "1" else []
-    seen = ended(stage, study, head, limit_s=300)
+    seen = ended(stage, study, head)
     stage.restart_sshd()
     assert left == [], left
     return seen
@@ -171,7 +181,7 @@ def head_rebooted(stage: Stage) -> Seen:
     for pid in [head.pid, *pids_with(str(stage.hosts.folder))]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    head.process.communicate(timeout=30)
+    head.process.communicate()
     shutil.rmtree(stage.hosts.run)
     for folder in Path("/tmp").glob(f"tare-s{head.pid}x*"):
         shutil.rmtree(folder)
@@ -216,10 +226,10 @@ def interrupted_twice(stage: Stage) -> Seen:
     head = stage.start("run", study)
     stage.until_ranks_run(head)
     os.kill(head.pid, signal.SIGINT)
-    time.sleep(0.2)
+    wait_for(lambda: not stage.launchers(head) or head.process.poll() is not None, "end of the launch")
     if head.process.poll() is None:
         os.kill(head.pid, signal.SIGINT)
-    code, errors = head.wait(60)
+    code, errors = head.wait()
     assert code == 130, errors
     left = stage.left()
     assert left == [], left

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +35,16 @@ OF_OTHERS = ("another lab is up", "tare: not verified: ")
 """What tare says of other runs on this machine, before a study."""
 
 
+def rests(ranks: Sequence[int]) -> bool:
+    """Tell whether ranks rest, which they do once MPI is initialised on all of them."""
+    return bool(ranks) and all("nanosleep" in Path(f"/proc/{pid}/wchan").read_text() for pid in ranks)
+
+
+def goes_on_for(seconds: float) -> None:
+    """Let a fault that is planted go on: its length is what is played, no wait for something else."""
+    subprocess.run(("sleep", str(seconds)), check=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """What a play has shown: trials that were not completed, how the commands ended, what was left."""
@@ -55,14 +64,9 @@ class Head:
     process: subprocess.Popen[str]
     pid: int = 0
 
-    def wait(self, limit_s: float = 150) -> tuple[int, str]:
+    def wait(self) -> tuple[int, str]:
         """Return the exit code, and what was written to stderr."""
-        try:
-            _, errors = self.process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            os.kill(self.pid or self.process.pid, signal.SIGQUIT)
-            os.killpg(self.process.pid, signal.SIGKILL)
-            raise AssertionError(f"tare did not end within {limit_s:g} s") from None
+        _, errors = self.process.communicate()
         assert "Traceback" not in errors, errors
         assert "internal error" not in errors, errors
         return self.process.returncode, errors
@@ -123,7 +127,7 @@ class Stage:
         )
         head = Head(process=process)
         self.started.append(head)
-        head.pid = wait_for(lambda: self._tare_below(process), "tare", 60)
+        head.pid = wait_for(lambda: self._tare_below(process), "tare")
         return head
 
     def restart_sshd(self, *, patience: str = PATIENCE) -> None:
@@ -134,7 +138,7 @@ class Stage:
                 os.killpg(daemon.pid, signal.SIGKILL)
             daemon.wait()
             self.hosts.daemons[node.name] = start_sshd(node, self.hosts.folder, f"{SCALE}={patience}")
-            wait_for(lambda node=node: self._listens(node), "sshd", 20)
+            wait_for(lambda node=node: self._listens(node), "sshd")
 
     def _listens(self, node: Node) -> bool:
         return ":22 " in self.hosts.on(node, "ss", "-Hltn").stdout
@@ -164,13 +168,12 @@ class Stage:
         """Return the node's service that was started last, if it runs."""
         return [pid for pid in self.pids(node, "python3 -ISc") if "sshd" not in words(pid)][:1]
 
-    def until_ranks_run(self, head: Head, *, more_than: float = 0.7) -> None:
-        """Wait until a launch has run on the second host for some time; the first one is no trial but a calibration."""
-        first = wait_for(lambda: self.ranks(self.second) or head.process.poll() is not None, "rank", 120)
-        wait_for(lambda: self.ranks(self.second) != first or head.process.poll() is not None, "its end", 120)
-        wait_for(lambda: self.ranks(self.second) or head.process.poll() is not None, "rank", 120)
+    def until_ranks_run(self, head: Head) -> None:
+        """Wait until a launch rests on the second host; the first one is no trial but a calibration."""
+        first = wait_for(lambda: self.ranks(self.second) or head.process.poll() is not None, "rank")
+        wait_for(lambda: self.ranks(self.second) != first or head.process.poll() is not None, "its end")
+        wait_for(lambda: rests(self.ranks(self.second)) or head.process.poll() is not None, "rank")
         assert head.process.poll() is None, head.process.communicate()
-        time.sleep(more_than)
         assert self.ranks(self.second), "the launch was over before the fault"
 
     def launchers(self, head: Head) -> list[int]:
@@ -194,14 +197,13 @@ class Stage:
 
     # --- what is left -------------------------------------------------------------------------------------------
 
-    def left(self, *, limit_s: float = 15.0) -> list[str]:
-        """Return what is left on the hosts and the head after so many seconds at most, in words."""
-        until = time.monotonic() + limit_s
-        while (found := [each for node in self.nodes for each in self.left_on(node)] + self.left_on_head()) and (
-            time.monotonic() < until
-        ):
-            time.sleep(0.3)
-        return found
+    def left(self) -> list[str]:
+        """Wait until nothing is left on the hosts and the head, as long as pytest lets it."""
+        wait_for(
+            lambda: not ([each for node in self.nodes for each in self.left_on(node)] or self.left_on_head()),
+            "end of what is left",
+        )
+        return []
 
     def left_on(self, node: Node) -> list[str]:
         """Return what is left on a host: processes of the user, folders, notes, mounts, containers' namespaces."""

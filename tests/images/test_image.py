@@ -4,7 +4,6 @@ import dataclasses
 import json
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.requires("root", "mmdebstrap"
 
 
 def say(*argv: str | Path) -> str:
-    done = subprocess.run([str(token) for token in argv], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(token) for token in argv], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -27,15 +26,13 @@ def image() -> Image:
     return ensure_image(find_recipe())
 
 
-@pytest.mark.timeout(600)
-def test_the_image_is_found_again_at_once(image: Image) -> None:
-    started = time.process_time()
+def test_the_image_is_found_again_and_not_built_again(image: Image) -> None:
+    before = image.tar.stat()
     assert ensure_image(find_recipe()) == image
     assert image in list_images()
-    assert time.process_time() - started < 0.5
+    assert image.tar.stat() == before
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("file", "of_mpi"),
     [("bin/tare-kernels", True), ("lib/libtare_wall_report.so", True), ("lib/libtare_wall.so", False)],
@@ -46,7 +43,6 @@ def test_every_library_that_the_kernels_need_is_in_the_image(image: Image, file:
     assert "not found" not in libraries
 
 
-@pytest.mark.timeout(600)
 def test_the_kernels_run_in_the_image_under_its_own_mpi(image: Image) -> None:
     launcher = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "--mca", "btl", "self,vader")
     told = say("chroot", image.rootfs, *launcher, "/opt/tare/bin/tare-kernels", "barrier:iterations=3,warmup=1")
@@ -54,7 +50,6 @@ def test_the_kernels_run_in_the_image_under_its_own_mpi(image: Image) -> None:
     assert sum(line["type"] == "rank" for line in ranks) == 2
 
 
-@pytest.mark.timeout(600)
 def test_the_image_is_small_and_holds_neither_compilers_nor_anything_of_this_machine(image: Image) -> None:
     assert image.tar.stat().st_size < 300_000_000
     for absent in ("usr/bin/gcc", "usr/bin/cmake", "etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap"):
@@ -64,7 +59,6 @@ def test_the_image_is_small_and_holds_neither_compilers_nor_anything_of_this_mac
     assert image.packages["openmpi-bin"].startswith("4.1")
 
 
-@pytest.mark.timeout(600)
 def test_the_tar_holds_what_the_folder_holds(image: Image) -> None:
     listed = set(say("tar", "--list", f"--file={image.tar}").splitlines())
     for name in ("./opt/tare/bin/tare-kernels", "./usr/bin/mpirun", "./tare/", "./etc/resolv.conf"):
@@ -72,7 +66,6 @@ def test_the_tar_holds_what_the_folder_holds(image: Image) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.long
 def test_other_sources_are_compiled_inside_the_image_and_this_machines_packages_are_left_alone(
     image: Image, tmp_path: Path

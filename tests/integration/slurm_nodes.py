@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from tare.cluster.lab import HEAD_ADDRESS
 from tare.cluster.lab_site import LabSite
 from tare.model import LabSpec
 from tare.node import Node
+from waiting import wait_until
 
 CONFIG = """
 ClusterName=tare
@@ -58,7 +58,7 @@ START = (
     "mkdir -p /run/munge /run/slurmd /run/slurmctld; cp $4/munge.key /run/munge/key; chown -R munge /run/munge; "
     "chmod 755 /run/munge; chmod 400 /run/munge/key; mount --bind $4/hosts /etc/hosts; "
     "mount --bind /dev/null /etc/resolv.conf; hostname $5; "
-    "exec sleep infinity"
+    "exec sleep infinity"  # keeps the mounts, until its process group is killed
 )
 SHOWN = (str(REPOSITORY),) if REPOSITORY.is_relative_to("/tmp") else ()
 """What nodes, whose /tmp is their own, must see of this machine's."""
@@ -96,19 +96,19 @@ class SlurmNodes:
         }
 
     def shell(
-        self, script: str, *, timeout_s: float = 280, node: int = 0, more: Mapping[str, str] | None = None
+        self, script: str, *, node: int = 0, more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a script on a node as the user."""
         inside = ("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "/bin/sh", "-c",
                   f"cd {self.home}; {script}")  # fmt: skip
         argv = entered(self.site.nodes[node], *inside)
         variables = {**self.variables(), **(more or {})}
-        return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
+        return subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
 
     def root(self, *argv: str, node: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command on a node as root."""
-        return subprocess.run(entered(self.site.nodes[node], *argv), env=self.variables(), capture_output=True,
-                              text=True, timeout=60, check=False)  # fmt: skip
+        entering = entered(self.site.nodes[node], *argv)
+        return subprocess.run(entering, env=self.variables(), capture_output=True, text=True, check=False)
 
     def start(self, name: str, node: Node, *argv: str) -> None:
         """Start a daemon on a node, with the node's cores."""
@@ -137,12 +137,9 @@ class SlurmNodes:
             os.killpg(daemon.pid, number)
         daemon.wait()
 
-    def wait_until_idle(self, limit_s: float = 20.0) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until Slurm says that all nodes are idle."""
-        until = time.monotonic() + limit_s
-        while (states := self.root("sinfo", "-h", "-p", "main", "-o", "%t").stdout.split()) != ["idle"]:
-            assert time.monotonic() < until, f"{states}: {self.logs()}"
-            time.sleep(0.1)
+        wait_until(lambda: self.root("sinfo", "-h", "-p", "main", "-o", "%t").stdout.split() == ["idle"], "idle nodes")
 
     def logs(self) -> str:
         """Return the ends of the daemons' logs."""
@@ -170,15 +167,11 @@ def slurm_nodes(nodes: int = 2, *, cores: int | None = None, shared: bool = True
     cache = folder / "cache" if shared else Path("/tmp/cache")
     run = Path("/tmp/run")
     try:
-        for each in (
-            folder / "home",
-            folder / "home" / "bin",
-            folder / "home" / "repository",
-            *((cache,) if shared else ()),
-        ):
+        home = folder / "home"
+        for each in (home, home / "bin", home / "repository", *((cache,) if shared else ())):
             each.mkdir(exist_ok=True)
             os.chown(each, UID, UID)
-        _command(folder / "home" / "bin")
+        _command(home / "bin")
         with _up(f"t{os.getpid()}s", LabSpec(nodes=nodes, cores_per_node=cores, oversubscribe=True), nics=1,
                  twins=False, shown=SHOWN) as site:  # fmt: skip
             made = SlurmNodes(site=site, folder=folder, cache=cache, run=run)
@@ -223,14 +216,8 @@ def _configure(made: SlurmNodes) -> None:
 
 def _start(made: SlurmNodes) -> None:
     for node in made.site.nodes:
-        words = (
-            "sh",
-            "/tmp/etc",
-            str(made.home),
-            f"{made.folder}/devices-{node.name}",
-            str(made.folder),
-            name_of(node),
-        )
+        devices = f"{made.folder}/devices-{node.name}"
+        words = ("sh", "/tmp/etc", str(made.home), devices, str(made.folder), name_of(node))
         made.start(f"users-{node.name}", node, "/bin/sh", "-c", START, *words)
     for node in made.site.nodes:
         _wait_for(made, node, "-r", "/run/munge/key")
@@ -244,8 +231,5 @@ def _start(made: SlurmNodes) -> None:
     made.wait_until_idle()
 
 
-def _wait_for(made: SlurmNodes, node: Node, test: str, path: str, limit_s: float = 10.0) -> None:
-    until = time.monotonic() + limit_s
-    while made.root("test", test, path, node=node.index).returncode:
-        assert time.monotonic() < until, f"no {path} on {node.name}: {made.logs()}"
-        time.sleep(0.02)
+def _wait_for(made: SlurmNodes, node: Node, test: str, path: str) -> None:
+    wait_until(lambda: made.root("test", test, path, node=node.index).returncode == 0, f"{path} on {node.name}")

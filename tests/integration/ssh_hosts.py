@@ -116,13 +116,10 @@ class SshHosts:
             "PYTHONPATH": python,
         }
 
-    def tare(self, *arguments: str | Path, root: bool = False, **more: object) -> subprocess.CompletedProcess[str]:
+    def tare(self, *arguments: str | Path, root: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a tare command on the head."""
         argv = (*self.before(root=root), "-m", "tare.cli.app", *map(str, arguments))
-        limit_s = float(str(more.get("timeout_s", 240)))
-        return subprocess.run(
-            argv, env=self.environment(root=root), capture_output=True, text=True, timeout=limit_s, check=False
-        )
+        return subprocess.run(argv, env=self.environment(root=root), capture_output=True, text=True, check=False)
 
     def configure_user(self) -> None:
         """Give the user on the head the configuration of ssh, and a command `tare`."""
@@ -135,26 +132,26 @@ class SshHosts:
         command.chmod(0o755)
         subprocess.run(("chown", "-R", f"{UID}:{UID}", str(home / ".ssh"), str(home / "bin")), check=True)
 
-    def shell(self, script: str, *, timeout_s: float = 280, alone: bool = False) -> subprocess.CompletedProcess[str]:
+    def shell(self, script: str, *, alone: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a script on the head as the user; `alone` as in `before`."""
         variables = self.environment()
         variables["PATH"] = f"{self.folder}/home/bin:{variables['PATH']}"
         python = "import os,sys; os.execvp('/bin/sh', ['/bin/sh', '-c', sys.argv[1]])"
         argv = (*self.before(alone=alone), "-c", python, script)
-        return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
+        return subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
 
     def python(self, program: str | Path, *arguments: object) -> str:
         """Run a Python program of the repository on the head as the user, and return what it prints."""
         place = self.folder / "home" / "repository" / Path(program).resolve().relative_to(REPOSITORY)
         argv = (*self.before(), str(place), *map(str, arguments))
-        ended = subprocess.run(argv, env=self.environment(), capture_output=True, text=True, timeout=300, check=False)
+        ended = subprocess.run(argv, env=self.environment(), capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr[-3000:]
         return ended.stdout
 
     def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command as root on a host."""
         entered = ("nsenter", "-t", str(node.pid), "--all", "--", *argv)
-        return subprocess.run(entered, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(entered, capture_output=True, text=True, check=False)
 
 
 @contextmanager
@@ -268,19 +265,7 @@ def start_sshd(node: Node, folder: Path, *more: str) -> subprocess.Popen[bytes]:
     groups = [str(each) for each in node.group.leaf.folders]
     devices = str(folder / f"devices-{node.name}")  # a node's /tmp shows none
     joins = "; ".join(f"echo $$ > {each}/cgroup.procs" for each in groups) or ":"
-    enter = (
-        "nsenter",
-        "-t",
-        str(node.pid),
-        "--all",
-        "--",
-        "/bin/sh",
-        "-c",
-        script,
-        "sh",
-        "/tmp/etc",
-        NODE_HOME,
-        devices,
-    )
+    words = ("sh", "/tmp/etc", NODE_HOME, devices)
+    enter = ("nsenter", "-t", str(node.pid), "--all", "--", "/bin/sh", "-c", script, *words)
     outer = ("/bin/sh", "-c", f'{joins}; exec "$@"', "sh", *enter)
     return subprocess.Popen(outer, start_new_session=True, stdin=subprocess.DEVNULL)

@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 import factory_across as folders
+from browser import chromium, errors, opened
 from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 
-ARGUMENTS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,1000",
-)  # fmt: skip
 SHAPES = """
 return [...document.querySelectorAll(arguments[0])].map(shape => {
   const box = shape.getBoundingClientRect();
@@ -27,19 +24,8 @@ TOO_WIDE = "return document.documentElement.scrollWidth - document.documentEleme
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-    try:
-        yield driver
-    finally:
-        driver.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +36,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-def opened(browser: Any, page: Path) -> Any:
-    browser.get(page.as_uri())
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+def shown(browser: Any, page: Path) -> Any:
+    opened(browser, page)
+    assert errors(browser) == []
     assert browser.execute_script(TOO_WIDE) <= 0
     return browser
 
 
 def test_the_page_of_a_comparison_shows_a_bar_for_each_ratio(browser: Any, results: Path, tmp_path: Path) -> None:
     show_compare([results / "0", results / "7"], [], Outputs(html=tmp_path / "page.html"))
-    shapes = opened(browser, tmp_path / "page.html").execute_script(SHAPES, ".bar .point")
+    shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".bar .point")
     assert len(shapes) == 6
     assert all(width > 4 and height > 4 for width, height, _ in shapes)
 
@@ -69,7 +55,7 @@ def test_the_page_of_a_history_shows_its_points_in_the_colours_of_the_style_shee
 ) -> None:
     outputs = Outputs(html=tmp_path / "page.html")
     show_history(results, ["bare / latency"], outputs, overhead=False, last=100, fail=False, within=10)
-    shapes = opened(browser, tmp_path / "page.html").execute_script(SHAPES, ".series .point")
+    shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".series .point")
     assert len(shapes) == 8
     assert all(width > 5 and height > 5 for width, height, _ in shapes)
     assert {fill for _, _, fill in shapes} != {"rgb(0, 0, 0)"}

@@ -21,13 +21,12 @@ from integration.live import (
     pids_of,
     processes,
     said,
-    start,
     tare,
     trials,
     wait_for,
     write_study,
 )
-from integration.studies import watched
+from integration.studies import stopped, watched
 from tare.host.process import find
 from tare.images.kernels import ensure_kernels
 
@@ -138,7 +137,7 @@ FAULTS = {
     "exit": r"it ended with status 7: no input file",
     "abort": r"it ended with status 9: MPI_ABORT was invoked on rank 1",
     "silent": r"it ended with status \d+: .*process rank 1 .* on node n1 exiting improperly",
-    "hang": r"it did not end within its time limit of 3 s; still running were .*misbehave",
+    "hang": r"it did not end within its time limit of 20 s; still running were .*misbehave",
 }
 
 
@@ -146,14 +145,14 @@ FAULTS = {
 def went_wrong(misbehave: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
     """Run a study in which a program goes wrong in every way in the first of its two trials, and once not at all."""
     folder = tmp_path_factory.mktemp("wrong")
-    limits = {fault: "3s" if fault == "hang" else "50s" for fault in FAULTS}
+    limits = {fault: "20s" if fault == "hang" else "300s" for fault in FAULTS}
     workloads = ", ".join(
         f"{fault}: {{command: [{misbehave}, {fault}, /tmp/{fault}, /tmp/{fault}-2], time_limit: {limit}}}"
         for fault, limit in limits.items()
     )
-    workloads = f"{{good: {{command: [{misbehave}], time_limit: 20s}}, {workloads}}}"
+    workloads = f"{{good: {{command: [{misbehave}], time_limit: 300s}}, {workloads}}}"
     study = write_study(folder, "wrong", TWO, workloads=workloads)
-    result, watch = watched(study, 110)
+    result, watch = watched(study)
     return result, watch, folder / "results" / "wrong"
 
 
@@ -171,7 +170,7 @@ def test_a_program_that_goes_wrong_is_a_failed_trial_that_says_why(
 def test_a_program_that_goes_wrong_in_the_baseline_ends_the_study_after_one_launch(
     fault: str, misbehave: Path, tmp_path: Path
 ) -> None:
-    limit = "3s" if fault == "hang" else "20s"
+    limit = "20s" if fault == "hang" else "300s"
     workloads = f"{{app: {{command: [{misbehave}, {fault}], time_limit: {limit}}}}}"
     study = write_study(tmp_path, "bare", TWO, workloads=workloads, repetition="{rounds: 40, max_rounds: 40}")
     watch = Watch()
@@ -183,7 +182,7 @@ def test_a_program_that_goes_wrong_in_the_baseline_ends_the_study_after_one_laun
 
 
 def test_a_program_without_an_mpi_is_told_as_such(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "none", TWO, workloads="{app: {command: [/bin/true], time_limit: 20s}}")
+    study = write_study(tmp_path, "none", TWO, workloads="{app: {command: [/bin/true], time_limit: 300s}}")
     result = tare("run", study, cwd=tmp_path)
     assert result.status == 4
     assert "it is not an MPI program" in told_once(result)
@@ -198,12 +197,12 @@ def test_a_study_goes_on_after_failed_trials_and_leaves_no_rank_behind(
     good = [trial for trial in trials(results) if trial["key"]["cell"].startswith("good")]
     assert [outcome(trial) for trial in good] == ["Completed", "Completed"]
     assert watch.left(result.lab) == []
-    assert [pid for pid, entry in processes() if str(misbehave).encode() in cmdline(entry)] == []
+    assert [pid for pid, _ in processes() if str(misbehave).encode() in cmdline(pid)] == []
 
 
-def cmdline(entry: Path) -> bytes:
+def cmdline(pid: int) -> bytes:
     try:
-        return (entry / "cmdline").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
 
@@ -218,21 +217,17 @@ def cmdline(entry: Path) -> bytes:
 def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(
     environments: str, misbehave: Path, tmp_path: Path
 ) -> None:
-    workloads = f"{{slow: {{command: [{misbehave}, sleep], time_limit: 20s}}}}"
+    # the first trial hangs until its rank is killed; a launch comes before the trials
+    workloads = f"{{slow: {{command: [{misbehave}, hang, /tmp/rank, /tmp/rank-2], time_limit: 300s}}}}"
     study = write_study(tmp_path, "rank", environments, workloads=workloads)
     watch = Watch()
-    process = start("run", study, cwd=tmp_path)
-    name = f"s{process.pid}"
-
-    def ranks() -> list[int]:
-        wanted = f"{misbehave}\0sleep\0".encode()
-        return [pid for pid, entry in processes() if cmdline(entry) == wanted and pid in pids_of(name)]
-
-    # The launch that comes before the trials is not meant.
-    wait_for(lambda: process.poll() is not None or trials(tmp_path / "results" / "rank"), "first trial", 90)
-    first = wait_for(lambda: process.poll() is not None or (len(r := ranks()) == 2 and r), "ranks", 90)
-    assert first is not True, process.communicate()
-    os.kill(max(first), signal.SIGKILL)
+    with stopped("launch:started:2", "run", study, cwd=tmp_path) as process:
+        name, wanted = f"s{process.pid}", f"{misbehave}\0hang\0".encode()
+        ranks = wait_for(
+            lambda: len(found := [pid for pid in pids_of(name) if cmdline(pid).startswith(wanted)]) == 2 and found,
+            "ranks",
+        )
+        os.kill(max(ranks), signal.SIGKILL)
     result = ended(process)
     assert result.status == 4, result.stderr
     kinds = sorted(outcome(trial) for trial in trials(tmp_path / "results" / "rank"))
@@ -271,19 +266,17 @@ def test_a_daemon_that_dies_fails_its_cells_with_the_reason_and_the_study_goes_o
     )
     results = tmp_path / "results" / "daemon"
     watch = Watch()
-    process = start("run", study, cwd=tmp_path)
-    name = f"s{process.pid}"
-    wait_for(lambda: len(trials(results)) >= 3 or process.poll() is not None, "first round", 90)
-    daemons = [p for p in pids_of(name) if b"dockerd\0" in cmdline(Path(f"/proc/{p}")).split(b"--config-file")[0]]
-    assert daemons, process.poll()
-    for pid in daemons:
-        os.kill(pid, signal.SIGKILL)
+    with stopped("store:after-trial:3", "run", study, cwd=tmp_path) as process:
+        name = f"s{process.pid}"
+        daemons = [pid for pid in pids_of(name) if b"dockerd\0" in cmdline(pid).split(b"--config-file")[0]]
+        assert daemons
+        for pid in daemons:
+            os.kill(pid, signal.SIGKILL)
     result = ended(process)
     assert result.status == 4, (result.status, result.stderr)
     assert "Traceback" not in result.stderr
     found = by_environment(results)
-    assert [outcome(trial) for trial in found["bare"]] == ["Completed"] * 3
-    assert [outcome(trial) for trial in found["bare+bridge"]] == ["Completed"] * 3
+    assert all([outcome(trial) for trial in found[name]] == ["Completed"] * 3 for name in ("bare", "bare+bridge"))
     kinds = [outcome(trial) for trial in found["docker+host"]]
     assert len(kinds) == 3
     assert kinds[-1] == "Failed"

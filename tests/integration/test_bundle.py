@@ -14,24 +14,16 @@ import pytest
 
 from integration.live import TARE, live, write_study
 
-pytestmark = [*live(), pytest.mark.timeout(300)]
+pytestmark = live()
 USER = 34567
 
 
-def as_user_without_network(
-    *argv: str | Path, folder: Path, timeout_s: float = 120
-) -> subprocess.CompletedProcess[str]:
+def as_user_without_network(*argv: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command as an ordinary user with a home of theirs, in a network namespace that has no route."""
     become = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs")
     environment = ("env", "-i", f"HOME={folder}", "PATH=/usr/local/bin:/usr/bin:/bin")
-    return subprocess.run(
-        ("unshare", "--net", *become, *environment, *map(str, argv)),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    command = ("unshare", "--net", *become, *environment, *map(str, argv))
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def readable() -> Iterator[Path]:
 
 def test_a_bundle_brings_tare_without_a_network(readable: Path) -> None:
     file = readable / "tare.pyz"
-    written = subprocess.run((*TARE, "bundle", file), capture_output=True, text=True, timeout=120, check=False)
+    written = subprocess.run((*TARE, "bundle", file), capture_output=True, text=True, check=False)
     assert written.returncode == 0, written.stderr
     home = readable / "home"
     home.mkdir()

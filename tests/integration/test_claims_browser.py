@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from browser import chromium, media, violations
+from browser import chromium, errors, media, opened, violations
 from factory_claims import judged_paper
 from tare.claims.page import claims_page
+from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium", "axe")]
 
@@ -34,18 +35,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+    with chromium(tmp_path_factory.mktemp("profile")) as made:
+        yield made
 
 
 def shown(browser: Any, page: Path, ident: str = "", *, width: int = 1280) -> Any:
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
-    browser.get("about:blank")
-    browser.get(page.as_uri() + ident)
-    browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    opened(browser, page, ident)
+    assert errors(browser) == []
     return browser
 
 
@@ -55,8 +54,7 @@ def test_figures_show_where_the_interval_lies_and_filters_and_anchors_find_claim
     assert browser.execute_script(ROWS) == []  # the first view has the counts alone
     assert browser.find_element("id", "headline").text.startswith("7 claims: 2 reproduced")
     browser.find_element("link text", "900").click()
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert len(browser.execute_script(ROWS)) == 7
+    wait_until(lambda: len(browser.execute_script(ROWS)) == 7)
     figures = {ident: found for ident, *found in browser.execute_script(FIGURES)}
     assert figures["900-1"][:2] == [True, False]
     assert figures["900-2"][:2] == [False, True]
@@ -69,9 +67,11 @@ def test_figures_show_where_the_interval_lies_and_filters_and_anchors_find_claim
     assert 0 < top < 900
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 700])
-@pytest.mark.parametrize("ident", ["", "#claims", "without scripts"])
+@pytest.mark.parametrize(
+    ("ident", "width", "scheme"),
+    [("", 1280, "light"), ("", 700, "dark"), ("#claims", 1280, "dark"), ("#claims", 700, "light"),
+     ("without scripts", 1280, "light"), ("without scripts", 700, "dark")],
+)  # fmt: skip
 def test_axe_finds_no_violation_and_the_page_does_not_scroll_sideways(
     browser: Any, page: Path, tmp_path: Path, scheme: str, width: int, ident: str
 ) -> None:

@@ -2,47 +2,93 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from integration.live import live, tare
+from integration.live import Watch, live, outcome, tare, trials
 from tare.cli.session import summary_of
-from tare.store.writer import read_only
+from tare.model import Completed
+from tare.store.writer import Store, read_only
 
-pytestmark = [pytest.mark.timeout(600), *live("bpftrace"), pytest.mark.measures]
-STUDY = """
-baseline: plain
-environments:
-  plain: {runtime: bare, network: bridge}
-  planted: {runtime: bare, network: bridge, link: {offloads: off}}
-workloads:
-  messages: {kernels: [{bw: {message_bytes: 1MiB, window: 8, iterations: 20, warmup: 2}}]}
-repetition: {rounds: 6, turns: 10}
-"""
+pytestmark = live()
+MESSAGES = "bw: {message_bytes: 1MiB, window: 8, iterations: 20, warmup: 2}"
+FEW = "bw: {message_bytes: 1MiB, window: 2, iterations: 4, warmup: 1}"
+ROUNDS = 6
+"""The fewest from which a verdict follows."""
 
 
-def test_offloads_that_are_off_are_named_proven_and_in_the_report(tmp_path: Path) -> None:
-    (tmp_path / "planted.yaml").write_text(STUDY)
-    folder = tmp_path / "results"
-    ran = tare("run", tmp_path / "planted.yaml", "-o", folder, cwd=tmp_path, timeout_s=200)
+def study(folder: Path, link: str, kernel: str, repetition: str) -> Path:
+    path = folder / "planted.yaml"
+    path.write_text(
+        "baseline: plain\nenvironments:\n  plain: {runtime: bare, network: bridge}\n"
+        f"  planted: {{runtime: bare, network: bridge, link: {link}}}\n"
+        f"workloads: {{messages: {{time_limit: 300s, kernels: [{{{kernel}}}]}}}}\nrepetition: {repetition}\n"
+    )
+    return path
+
+
+def with_a_cost(measured: Path, folder: Path) -> None:
+    """Store one round's launches as six rounds, with times of which it is certain that `planted` costs something."""
+    results = read_only(measured)
+    repetition = replace(results.plan.study.repetition, rounds=ROUNDS, max_rounds=ROUNDS)
+    plan = replace(results.plan, study=replace(results.plan.study, repetition=repetition))
+    with Store.create_or_open(folder, plan, results.facts) as store:
+        for number, trial in itertools.product(range(ROUNDS), results.trials):
+            seconds = (2.0 if trial.key.cell.endswith("planted") else 1.0) + number / 1000
+            times = {"value": seconds, "median_s": seconds, "turn_mean_s": None, "turn_spread_s": None, "noise": {}}
+            assert isinstance(trial.outcome, Completed)
+            outcome = replace(trial.outcome, metrics=tuple(replace(each, **times) for each in trial.outcome.metrics))
+            key = replace(trial.key, round=number)
+            store.append(replace(trial, key=key, outcome=outcome, noise={}, samples_file=""))
+
+
+@pytest.mark.smoke
+def test_explain_runs_what_its_suspects_ask_for_stores_it_and_answers(tmp_path: Path) -> None:
+    """The cost is written, not measured; which cause wins is not asked."""
+    path = study(tmp_path, "{offloads: off, mtu: 1400}", FEW, "{rounds: 1, max_rounds: 1, turns: 2, reruns: 0}")
+    watch, folder = Watch(), tmp_path / "results"
+    ran = tare("run", path, "-o", tmp_path / "measured", cwd=tmp_path)
     assert ran.status in (0, 3), ran.stderr
-    told = tare("explain", folder, "--run", "--rounds", "6", cwd=tmp_path, timeout_s=300)
+    with_a_cost(tmp_path / "measured", folder)
+    told = tare("explain", folder, "--run", "--rounds", str(ROUNDS), "--json", cwd=tmp_path)
+    assert told.status in (0, 3), told.stdout + told.stderr
+    (extra,) = (folder / "explain").iterdir()
+    environments = [each.name for each in read_only(extra).plan.study.environments]
+    assert environments[:2] == ["plain", "planted"]
+    assert "planted-without-offload" in environments
+    assert [outcome(trial) for trial in trials(extra)] == ["Completed"] * ROUNDS * len(environments)
+    (cost,) = json.loads(told.stdout)["costs"]
+    assert "offload" in [suspect["name"] for suspect in cost["suspects"]], cost
+    assert "segmentation offload is off" in tare("explain", folder, cwd=tmp_path).stdout
+    assert watch.left(ran.lab) + watch.left(told.lab) == []
+
+
+@pytest.mark.measures
+@pytest.mark.requires("bpftrace")
+def test_offloads_that_are_off_are_named_proven_and_in_the_report(tmp_path: Path) -> None:
+    path = study(tmp_path, "{offloads: off}", MESSAGES, "{rounds: 6, turns: 10}")
+    folder = tmp_path / "results"
+    ran = tare("run", path, "-o", folder, cwd=tmp_path)
+    assert ran.status in (0, 3), ran.stderr
+    told = tare("explain", folder, "--run", "--rounds", "6", cwd=tmp_path)
     assert told.status == 0, told.stdout + told.stderr
     assert "segmentation offload is off (proven" in told.stdout
     (cause,) = summary_of(read_only(folder), folder).causes
     assert cause.name == "offload"
     assert cause.share is not None
     assert cause.share.low > 0.5
-    remedied = tare("explain", folder, "--remedy", "--json", cwd=tmp_path, timeout_s=300)
+    remedied = tare("explain", folder, "--remedy", "--json", cwd=tmp_path)
     assert remedied.status == 0, remedied.stdout + remedied.stderr
     (remedy,) = json.loads(remedied.stdout)["remedies"]
     assert remedy["removed"] == ["offload"]
     (effect,) = remedy["effects"]
     assert effect["after"]["value"] < 0.5 * effect["before"]["value"]
     assert effect["outcome"] == "back at the baseline"
-    traced = tare("explain", folder, "--trace", cwd=tmp_path, timeout_s=300)
+    traced = tare("explain", folder, "--trace", cwd=tmp_path)
     assert traced.status == 0, traced.stdout + traced.stderr
     assert "traced by bpftrace, per launch, and in the baseline (3 and 3 launches):" in traced.stdout
     assert "system calls of rank 0: " in traced.stdout

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from tare.networks import flannel
 from tare.node_service import clean
 from tare.services.kubernetes import User
 from tare.workloads.output import ranks_of, records
+from waiting import wait_until
 
 pytestmark = [
     *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),
@@ -66,7 +66,7 @@ class Up:
         return PodSpec(**{"name": name, "node": node, "pull_policy": "Never", **values, **other})  # type: ignore[arg-type]
 
     def run(self, pod: str, *argv: str, stdin: str = "") -> Result:
-        return run((*self.gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=60)
+        return run((*self.gate.argv(pod), *argv), stdin=stdin, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +187,7 @@ def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up,
     for each in manifests.role("tare-student", USER.name):
         path = f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s"
         up.kubernetes.api.ask("POST", path, each)
-    until = time.monotonic() + 10
-    while True:  # the API server learns of a role some milliseconds later
-        try:
-            student.create(spec)
-            break
-        except InfrastructureError:
-            assert time.monotonic() < until
-            time.sleep(0.1)
+    wait_until(lambda: is_created(student, spec))  # the API server learns of a role some milliseconds later
     student.wait(["least"])
     gate_key = "least/ranks"
     up.gate.add(gate_key, Doorway(student.api, Container(namespace=NAMESPACE, pod="least", name=manifests.RANKS)))
@@ -229,7 +222,7 @@ def test_a_study_runs_on_pods_to_a_report_that_names_their_network(up: Up, tmp_p
         repetition="{rounds: 2, max_rounds: 2}",
     )
     before = namespaces(up)
-    result = tare("run", study, cwd=tmp_path, timeout_s=200)
+    result = tare("run", study, cwd=tmp_path)
     assert result.status in (0, 3), result.stdout + result.stderr
     found = trials(tmp_path / "results" / "pods")
     assert [outcome(each) for each in found] == ["Completed"] * 4, found
@@ -276,7 +269,7 @@ def test_a_pod_a_rank_has_a_host_and_an_address_of_its_own_and_what_the_study_gi
     )
     process = start("run", study, cwd=tmp_path)
     seen = {each["metadata"]["name"]: each for each in watched_pods(up, f"s{process.pid}", 4)}
-    result = ended(process, 200)
+    result = ended(process)
     for trial in (found := trials(tmp_path / "results" / "each")):
         assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
         names = [rank["hostname"].partition("-")[2] for rank in trial["ranks"]]
@@ -346,14 +339,22 @@ def test_what_cannot_be_is_refused_in_one_sentence_before_anything_is_made(up: U
 
 def watched_pods(up: Up, run: str, count: int) -> list[dict[str, Any]]:
     """Return the pods of a run once so many of them are running."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+
+    def running() -> list[dict[str, Any]]:
         found = up.kubernetes.api.ask("GET", "/api/v1/pods", query=[("labelSelector", manifests.SELECTOR)])
         own = [each for each in found["items"] if each["metadata"]["labels"][manifests.RUN].startswith(f"{run}x")]
-        if len(own) == count and all(each["status"].get("phase") == "Running" for each in own):
-            return own
-        time.sleep(0.1)
-    raise AssertionError(f"the pods of {run} do not run")
+        return own if len(own) == count and all(each["status"].get("phase") == "Running" for each in own) else []
+
+    return wait_until(running, f"the pods of {run}")
+
+
+def is_created(pods: Pods, spec: PodSpec) -> bool:
+    """Create a pod if its user is allowed to by now."""
+    try:
+        pods.create(spec)
+    except InfrastructureError:
+        return False
+    return True
 
 
 def namespaces(up: Up) -> set[str]:

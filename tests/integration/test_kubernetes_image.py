@@ -98,7 +98,7 @@ def ran(kubeconfig: Path, folder: Path, image: str, command: str = "[/bin/true]"
         cluster=json.dumps({"kubernetes": {"kubeconfig": str(kubeconfig), "pull_policy": "Never"}}),
         a_a="true", placements="[2x1]", workloads=f"{{app: {{command: {command}, time_limit: 60s}}}}",
     )  # fmt: skip
-    return tare("run", study, cwd=folder, timeout_s=200)
+    return tare("run", study, cwd=folder)
 
 
 def test_a_program_of_the_user_runs_in_the_users_image(kubeconfig: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_study_compares_pod_networks_and_the_traffic_proves_each(tmp_path: Pat
         tmp_path, "levels", LEVELS, cluster=LAB, placements="[2x1]", workloads=KERNELS,
         repetition="{rounds: 2, max_rounds: 2}",
     )  # fmt: skip
-    result = tare("run", study, cwd=tmp_path, timeout_s=280)
+    result = tare("run", study, cwd=tmp_path)
     assert result.status in (0, 3), result.stdout + result.stderr
     found = trials(tmp_path / "results" / "levels")
     assert [outcome(each) for each in found] == ["Completed"] * 8, [each["outcome"] for each in found]
@@ -83,7 +83,7 @@ def test_a_pod_a_rank_is_in_the_network_that_its_runtime_class_chooses(tmp_path:
         tmp_path, "each", levels, cluster=LAB, placements=f"[{SHARED}]",
         workloads="{w: {kernels: [{barrier: {iterations: 20, warmup: 5}}]}}",
     )  # fmt: skip
-    result = tare("run", study, cwd=tmp_path, timeout_s=280)
+    result = tare("run", study, cwd=tmp_path)
     found = trials(tmp_path / "results" / "each")
     assert [outcome(each) for each in found] == ["Completed"] * 3, ([each["outcome"] for each in found], result.stderr)
     for trial in found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,12 +21,13 @@ from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import in_lab, manifests
+from tare.kubernetes import api, in_lab, manifests
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.in_lab import LabKubernetes
 from tare.kubernetes.policy import manifest
 from tare.networks import flannel
 from tare.services.kubernetes import User
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.long,
@@ -36,6 +36,7 @@ pytestmark = [
 ]
 
 USER: Final = User(name="student")
+AUTHORIZATION: Final = "authorization.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
 
@@ -105,12 +106,20 @@ def allow_policies(up: Up) -> None:
     """Give the user the rule that the documentation has for this key."""
     role, _ = manifests.role("tare-student", USER.name)
     up.api.ask("PUT", f"{RBAC}/tare-student", {**role, "rules": [*role["rules"], *manifest.rules()]})
-    time.sleep(1)  # the API server learns of a role some milliseconds later
+    wait_until(lambda: may(up, "networkpolicies"), "the API server learns of a role some milliseconds later")
+
+
+def may(up: Up, resource: str) -> bool:
+    """Tell whether the API server lets the user create something."""
+    asked = {"verb": "create", "group": "networking.k8s.io", "resource": resource, "namespace": "default"}
+    review = {"kind": "SelfSubjectAccessReview", "apiVersion": AUTHORIZATION, "spec": {"resourceAttributes": asked}}
+    told = api.opened(str(up.kubeconfig)).ask("POST", f"/apis/{AUTHORIZATION}/selfsubjectaccessreviews", review)
+    return bool(told["status"]["allowed"])
 
 
 def header(up: Up, folder: Path) -> str:
     """Run the study to its end, and return the text of its report."""
-    result = tare("run", written(up, folder), cwd=folder, timeout_s=200)
+    result = tare("run", written(up, folder), cwd=folder)
     assert result.status in (0, 3), result.stdout + result.stderr
     results = folder / "results" / "policy"
     assert [outcome(each) for each in trials(results)] == ["Completed"] * 2, result.stderr

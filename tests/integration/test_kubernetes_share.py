@@ -65,7 +65,7 @@ def ran(
         placements=f"[{PLACEMENTS}]",
         workloads=KERNELS,
     )
-    result = tare("run", study, cwd=folder, timeout_s=300)
+    result = tare("run", study, cwd=folder)
     found = {}
     for trial in trials(folder / "results" / "share"):
         _, placement, environment = trial["key"]["cell"].split(" / ")

@@ -98,7 +98,7 @@ def test_a_lab_is_not_made_twice_and_a_broken_one_is_told_and_replaced(tmp_path:
         assert "its nodes: n0, n1, head" in unknown.stderr
         os.kill(pid_of(name, "n0"), 9)
         broken_line = f"lab {name}: 2 nodes, broken"
-        wait_for(lambda: broken_line in tare("lab", "status", cwd=tmp_path).stdout, "broken lab", 10)
+        wait_for(lambda: broken_line in tare("lab", "status", cwd=tmp_path).stdout, "broken lab")
         broken = on(name, "n0", "true", cwd=tmp_path)
         assert broken.status == 5
         assert "tare lab down" in broken.stderr
@@ -117,6 +117,7 @@ def test_an_impossible_lab_is_refused_and_leaves_nothing(options: list[str], tmp
     assert watch.left(name) == []
 
 
+@pytest.mark.measures
 def test_a_link_rate_limits_what_a_link_carries(tmp_path: Path) -> None:
     with lab(tmp_path, "--link-rate", "1Gbit") as name:
         for _ in range(3):  # a busy host takes the cores away for as long as this lasts
@@ -142,7 +143,7 @@ def streamed(name: str, count: int, folder: Path) -> tuple[float, float]:
     argv = ("/usr/bin/python3", "-c", STREAM.read_text(), "send", "10.214.0.2", "5201", str(count))
     sender = on(name, "n0", *argv, cwd=folder)
     assert sender.status == 0, sender.stderr
-    got, seconds = receiver.communicate(timeout=60)[0].split()
+    got, seconds = receiver.communicate()[0].split()
     after = counters(pid_of(name, "n1"))["data0"]
     assert int(got) == count
     return int(got) * 8 / float(seconds), (after[0] - before[0]) / (after[1] - before[1])
@@ -167,22 +168,16 @@ def test_a_lab_with_docker_has_a_daemon_a_node_joined_in_a_swarm(tmp_path: Path)
 # --- quick --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        pytest.param((), id="the usual", marks=pytest.mark.long),  # all of them are in the quick start, too
-        pytest.param(("--environments", "bare,bare+image,docker+overlay"), id="named"),
-    ],
-)
-def test_quick_compares_a_program_in_every_environment(named: tuple[str, ...], tmp_path: Path) -> None:
+def test_quick_compares_a_program_in_the_named_environments_with_bare_ones(tmp_path: Path) -> None:
     program = compiled("misbehave", tmp_path)
     watch = Watch()
-    result = tare("quick", "--rounds", "1", *named, "--", f"./{program.name}", "well", cwd=tmp_path, timeout_s=110)
+    named = ("--environments", "bare,bare+image,docker+overlay")
+    result = tare("quick", "--rounds", "1", *named, "--", f"./{program.name}", "well", cwd=tmp_path)
     assert result.status == 3, result.stderr
     results = tmp_path / "results" / f"quick-{program.name}"
     found = by_environment(results)
     assert {"bare", "bare+image", "docker+overlay"} <= set(found)
-    assert len(found) == (4 if named else 13)
+    assert len(found) == 4
     assert {outcome(trial) for its in found.values() for trial in its} == {"Completed"}, result.stderr
     assert (results / "report.html").is_file()
     assert watch.left(result.lab) == []
@@ -244,7 +239,6 @@ def test_the_doctor_finds_everything_that_the_bootstrap_installs(tmp_path: Path)
     assert any(line.startswith("noise: ") for line in lines)
 
 
-@pytest.mark.alone
 def test_clean_lists_first_and_removes_only_when_asked(tmp_path: Path) -> None:
     with lab(tmp_path) as name:
         listed = tare("clean", "--dry-run", cwd=tmp_path)

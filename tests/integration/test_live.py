@@ -1,4 +1,4 @@
-"""`tare run --live`: a browser follows a study on the lab; the page has no violation, and nothing is left of it."""
+"""`tare run --live`: a browser follows a study whose launches are played; the page has no violation, and it closes."""
 
 from __future__ import annotations
 
@@ -6,101 +6,70 @@ import os
 import re
 import signal
 import socket
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from browser import chromium, media, violations
-from integration.live import MICRO, Watch, ended, live, pids_of, start, wait_for, write_study
+from integration.live import Watch, ended, live, write_study
+from integration.studies import stopped
+from unit.live.test_live import Following, following
 
-pytestmark = live("chromium")
+pytestmark = live()
 STATE = "const one = document.getElementById('live'); return one ? [one.innerText, one.dataset.report] : ['', '0']"
 ONLINE = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 
 
-@contextmanager
-def followed(folder: Path, **keys: str) -> Iterator[tuple[Any, str]]:
-    """Start a run with a live page; provide its process and the address."""
-    study = write_study(folder, "live", ["bare", "bare+bridge"], **keys)
-    process = start("run", study, "--live", cwd=folder, env={"PYTHONUNBUFFERED": "1"})
-    try:
-        text = ""
-        while not (found := re.search(r"http://\S+", text)):
-            line = process.stderr.readline()
-            assert line, f"it ended without an address: {text}"
-            text += line
-        yield process, found[0]
-    finally:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGTERM)
-            ended(process)
+def answer(run: Following, number: int) -> None:
+    """Answer what browsers have asked, as before a launch; time enough has passed to draw a report."""
+    run.clock.now_s += 1000.0
+    run.live.launching((run.key(number),))
 
 
-def is_late(entry: Mapping[str, Any]) -> bool:
-    """Return whether a message is of the page's last question, after the run has ended: a busy machine asks late."""
-    return "/progress?" in entry["message"] and "ERR_CONNECTION_REFUSED" in entry["message"]
-
-
-def is_open(url: str) -> bool:
-    address = urlsplit(url)
-    try:
-        socket.create_connection((address.hostname or "", address.port or 0), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def test_a_browser_follows_a_study_to_its_end(tmp_path: Path) -> None:
-    watch, seen = Watch(), {"0"}
-    kernels = f"{{micro: {{kernels: {MICRO}}}}}"
-    repetition = "{rounds: 30, max_rounds: 30, turns: 1}"  # done in twenty seconds on a quick machine
+@pytest.mark.requires("chromium", "axe")
+def test_a_browser_follows_a_study_over_its_rounds(tmp_path: Path) -> None:
     with (
         chromium(tmp_path / "profile") as driver,
-        followed(tmp_path, workloads=kernels, repetition=repetition) as (process, url),
+        following(tmp_path / "results") as run,
+        ThreadPoolExecutor(1) as pool,
     ):
         driver.execute_cdp_cmd("Network.emulateNetworkConditions", ONLINE)
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(url[:-1], timeout=60)
-        driver.get(url)
-        text, _ = driver.execute_script(STATE)
-        assert "running" in text
+        opened = pool.submit(driver.get, run.door.url)
+        while not opened.done():
+            answer(run, 0)
+        opened.result()
+        text, report = driver.execute_script(STATE)
+        assert "No figures yet" in text
         assert violations(driver) == []
-        until_s = time.monotonic() + 200
-        while "all launches are done" not in text and time.monotonic() < until_s:
-            text, report = driver.execute_script(STATE)
-            if report not in seen and len(seen) < 3:
+        cells = len(run.cells)
+        for after in range(1, 2 * cells + 1):
+            run.launch(after - 1)
+            before, ends_a_round = report, after % cells == 0
+            while f"{after} of {run.total} launches done" not in text or (ends_a_round and report == before):
+                answer(run, after)
+                text, report = driver.execute_script(STATE)
+            if ends_a_round:
                 assert "Preliminary" in text
-                assert driver.find_elements("css selector", "table.first tbody tr")
-                media(driver, "dark" if len(seen) > 1 else "light")
+                assert driver.find_elements("css selector", "table.first")
+                media(driver, "dark" if after > cells else "light")
                 assert violations(driver) == []
-                seen.add(report)
-            time.sleep(0.2)
-        assert "60 of 60 launches done" in text
-        assert len(seen) > 1, "no figures were shown"
-        result = ended(process)
-        severe = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE" and not is_late(entry)]
-    assert severe == []
-    assert result.status in (0, 3), result.stderr
-    assert not is_open(url)
-    assert "live" not in (tmp_path / "results/live/report.html").read_text().partition("<main>")[0].split('id="')
-    assert watch.left(result.lab) == []
+        assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_an_interrupted_run_closes_its_page(tmp_path: Path) -> None:
     watch = Watch()
-    with followed(tmp_path, repetition="{rounds: 20, max_rounds: 20}") as (process, url):
-        wait_for(lambda: pids_of(f"s{process.pid}"), "lab")
-        assert is_open(url)
+    study = write_study(tmp_path, "live", ["bare", "bare+bridge"])
+    with stopped("launch:started", "run", study, "--live", cwd=tmp_path, env={"PYTHONUNBUFFERED": "1"}) as process:
+        text = ""
+        while not (found := re.search(r"http://\S+", text)):
+            text += process.stderr.readline()
+        address = urlsplit(found[0])
+        socket.create_connection((address.hostname or "", address.port or 0)).close()
         os.kill(process.pid, signal.SIGTERM)
-        result = ended(process)
-    assert result.status == 130
-    assert "interrupted" in result.stderr
-    assert not is_open(url)
+    result = ended(process)
+    assert (result.status, "interrupted" in result.stderr) == (130, True)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname or "", address.port or 0))
     assert watch.left(result.lab) == []

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,9 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import ordinary_user
 
 from integration.live import Ended, by_environment, ended, live, outcome, start, trials, wait_for, write_study
+from integration.studies import stopped
 
-pytestmark = [
-    *live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
-    pytest.mark.alone,
-]
+pytestmark = live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt")
 ANYWHERE = ["bare", "bare+image", "charliecloud", "apptainer", "apptainer-sif-squashfuse", "apptainer-sif-extracted",
             "apptainer-instance", "podman-rootless", "podman-rootless+pasta"]  # fmt: skip
 ONE_NODE = "[{nodes: 1, ranks_per_node: 2}]"
@@ -36,8 +33,8 @@ class User(ordinary_user.User):
         python = (str(ordinary_user.PYTHON),)
         return start(*arguments, cwd=self.folder, env=self.environment, before=self.becoming, python=python)
 
-    def tare(self, *arguments: str | Path, timeout_s: float = 200) -> Ended:
-        return ended(self.start(*arguments), timeout_s)
+    def tare(self, *arguments: str | Path) -> Ended:
+        return ended(self.start(*arguments))
 
     def study(self, name: str, environments: list[str], **keys: str) -> Path:
         stated = {"cluster": "local", "placements": ONE_NODE, **keys}
@@ -68,9 +65,8 @@ def user() -> Iterator[User]:
         yield User(folder=made.folder)
 
 
-@pytest.mark.timeout(420)
 def test_every_runtime_without_root_runs_on_this_machine_and_says_its_rights(user: User) -> None:
-    result = user.tare("run", user.study("all", ANYWHERE), timeout_s=400)
+    result = user.tare("run", user.study("all", ANYWHERE))
     assert result.status in (0, 3), result.stdout + result.stderr
     rights = {}
     for name, (trial,) in by_environment(user.folder / "results" / "all").items():
@@ -81,7 +77,7 @@ def test_every_runtime_without_root_runs_on_this_machine_and_says_its_rights(use
     assert rights["podman-rootless"].startswith("setuid program newuidmap")
     assert {rights[name] for name in ANYWHERE if "podman" not in name and name != "bare"} == {"user namespace"}
     assert "On this machine" in result.stdout
-    wait_for(lambda: not user.left(), f"end of {user.left()}", 10)
+    wait_for(lambda: not user.left(), "end of the user's processes")
     assert not (user.folder / "home" / ".config").exists(), "Podman wrote to the user's own folders"
 
 
@@ -97,32 +93,30 @@ def test_what_needs_more_than_this_machine_has_a_reason_and_the_rest_runs(user: 
 
 
 def test_the_time_of_the_job_is_not_counted_as_background(user: User) -> None:
-    workloads = "{micro: {time_limit: 60s, kernels: [{latency: {message_bytes: 1MiB, iterations: 4000, warmup: 5}}]}}"
+    workloads = "{micro: {time_limit: 300s, kernels: [{latency: {message_bytes: 1MiB, iterations: 400, warmup: 5}}]}}"
     result = user.tare("run", user.study("time", ["bare", "podman-rootless"], workloads=workloads))
     found = by_environment(user.folder / "results" / "time")
     assert set(found) == {"bare", "podman-rootless"}, result.stderr
     for name, (trial,) in found.items():
         assert outcome(trial) == "Completed", (name, trial["outcome"])
-        assert trial["noise"]["job_s"] > 0.5, (name, trial["noise"])  # two ranks that poll for a second
+        assert trial["noise"]["job_s"] > 0, (name, trial["noise"])
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(user: User) -> None:
-    study = user.study("cut", ["bare", "podman-rootless"], repetition="{rounds: 3, max_rounds: 3}")
-    process = user.start("run", study)
-    results = user.folder / "results" / "cut"
-    wait_for(lambda: trials(results) or process.poll() is not None, "trial", 120)  # type: ignore[attr-defined]
-    os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    study = user.study("cut", ["bare", "podman-rootless"])
+    python = (str(ordinary_user.PYTHON),)
+    options = {"cwd": user.folder, "env": user.environment, "before": user.becoming, "python": python}
+    with stopped("store:after-trial", "run", study, **options) as process:
+        os.kill(process.pid, signal.SIGKILL)
     ended(process)
     assert user.left()
     again = user.tare("run", study)
     assert again.status in (0, 3), again.stdout + again.stderr
-    time.sleep(0.2)
-    assert json.dumps(user.left()) == "[]"
+    wait_for(lambda: not user.left(), "end of the user's processes")
 
 
-@pytest.mark.timeout(420)
 def test_what_an_ordinary_user_may_do_in_containers_decides_the_claims_on_it(user: User) -> None:
-    result = user.tare("run", user.folder / "repository/studies/comet-rights.yaml", timeout_s=280)
+    result = user.tare("run", user.folder / "repository/studies/comet-rights.yaml")
     assert result.status in (0, 3), result.stdout + result.stderr
     results = user.folder / "results" / "comet-rights"
     found = by_environment(results)
@@ -160,5 +154,5 @@ def test_podman_hpc_starts_from_an_image_that_it_migrated_once(user: User) -> No
         assert rank["namespaces"]["mnt"] != found["bare"][0]["ranks"][0]["namespaces"]["mnt"]
     (store,) = (user.folder / "cache" / "stores").glob("[0-9a-f]*")
     assert list((store / "overlay" / "l").glob("*.squash"))
-    wait_for(lambda: not user.left(), f"end of {user.left()}", 10)
+    wait_for(lambda: not user.left(), "end of the user's processes")
     assert not (user.folder / "home" / ".config").exists(), "podman-hpc wrote to the user's own folders"

@@ -8,11 +8,13 @@ import signal
 import sys
 import sysconfig
 import tempfile
-import urllib.request
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -30,9 +32,10 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.studies import stopped
 from tare.images.kernels import ensure_kernels
 
-pytestmark = [*live("cni"), pytest.mark.alone]
+pytestmark = live("cni")
 NOBODY = 65534
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).resolve()
@@ -75,6 +78,9 @@ class User:
 
     def start(self, *arguments: str | Path) -> Any:
         return start(*arguments, cwd=self.folder, env=self.environment, before=self.before)
+
+    def stopped(self, point: str, *arguments: str | Path) -> AbstractContextManager[Any]:
+        return stopped(point, *arguments, cwd=self.folder, env=self.environment, before=self.before)
 
     def tare(self, *arguments: str | Path) -> Ended:
         return ended(self.start(*arguments))
@@ -138,7 +144,7 @@ def test_a_lab_works_without_root(user: User) -> None:
 REACH = """
 import socket, sys
 try:
-    socket.create_connection(("10.214.0.2", 9), timeout=2)
+    socket.create_connection(("10.214.0.2", 9))
 except ConnectionRefusedError:
     sys.exit(0)
 """
@@ -183,7 +189,7 @@ def test_a_study_that_only_root_can_run_is_refused_with_the_reason(user: User) -
 @pytest.mark.long  # it waits for a time limit
 def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
     program = compiled("misbehave", user.folder)
-    workloads = f"{{app: {{command: [{program}, hang, /tmp/once, /tmp/twice], time_limit: 3s}}}}"
+    workloads = f"{{app: {{command: [{program}, hang, /tmp/once, /tmp/twice], time_limit: 20s}}}}"
     study = user.study("hang", ["bare", "bare+bridge"], workloads=workloads)
     watch = Watch()
     process = user.start("run", study)
@@ -192,46 +198,35 @@ def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
         result = ended(process)
     assert result.status == 4, result.stderr
     hung, other = trials(user.folder / "results" / "hang")
-    assert hung["outcome"]["reason"] == "it did not end within its time limit of 3 s"
+    assert hung["outcome"]["reason"] == "it did not end within its time limit of 20 s"
     assert outcome(other) == "Completed"
     assert user.left(watch, name) == []
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(signal.SIGINT, id="SIGINT", marks=pytest.mark.long),  # the handler is that of root's runs
-        pytest.param(signal.SIGKILL, id="SIGKILL"),
-    ],
-)
-def test_what_an_ended_run_made_is_undone_without_root(number: signal.Signals, user: User) -> None:
-    study = user.study("cut", ["bare", "bare+bridge"], repetition="{rounds: 2, max_rounds: 2}")
-    results = user.folder / "results" / "cut"
+def test_what_a_killed_run_made_is_undone_without_root_by_the_next(user: User) -> None:
+    study = user.study("cut", ["bare", "bare+bridge"])
     watch = Watch()
-    process = user.start("run", study)
-    name = f"s{process.pid}"
-    wait_for(lambda: trials(results) or process.poll() is not None, "trial")
-    watch.look(name)
-    os.kill(process.pid, number)
-    first = ended(process)
-    assert first.status == (130 if number is signal.SIGINT else -9), first.stderr
-    if number is signal.SIGKILL:
-        assert pids_of(name)
+    with user.stopped("store:after-trial", "run", study) as process:
+        name = f"s{process.pid}"
+        watch.look(name)
+        os.kill(process.pid, signal.SIGKILL)
+    assert ended(process).status == -signal.SIGKILL
+    assert pids_of(name)
     second = user.tare("run", study)
     assert second.status in (0, 3), second.stderr
-    wait_for(lambda: not pids_of(name), "end of the processes", 5)
+    wait_for(lambda: not pids_of(name), "end of the processes")
     assert user.left(watch, name) == []
     assert user.left(watch, second.lab) == []
 
 
 def test_the_live_page_is_reached_from_outside_of_the_users_namespace(user: User) -> None:
-    keys = {"repetition": "{rounds: 6, max_rounds: 6, turns: 1}"}
-    process = user.start("run", user.study("followed", ["bare", "bare+bridge"], **keys), "--live")
-    first = process.stderr.readline()
-    url = first.rpartition(" ")[2].strip()
-    assert url.startswith("http://127.0.0.1:"), first
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        assert b'class="live-badge">running<' in answer.read()
+    with user.stopped("round:ready", "run", user.study("followed", ["bare", "bare+bridge"]), "--live") as process:
+        first = process.stderr.readline()
+        url = urlsplit(first.rpartition(" ")[2].strip())
+        assert url.hostname == "127.0.0.1", first
+        page = HTTPConnection(url.hostname, url.port or 0)
+        page.request("GET", f"{url.path}?{url.query}")
+    assert b'class="live-badge">running<' in page.getresponse().read()
     result = ended(process)
     assert result.status in (0, 3), result.stderr
     assert "http://" not in result.stderr, "the address is printed once, before the command is replaced"

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import samples_factory as factory
-from browser import chromium, media, violations
+from browser import chromium, errors, media, opened, violations
 from factory_options import SWEEP, Options
 from tare.model import Estimate, Placement
 from tare.report import render_html
 from tare.report.plots import bars
+from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 
@@ -60,26 +61,20 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+    with chromium(tmp_path_factory.mktemp("profile")) as made:
+        yield made
 
 
 @pytest.fixture
 def browser(driver: Any, page: Path) -> Any:
     """Return the browser with the page as it opens, on a light screen."""
     media(driver, "light")
-    _open(driver, page)
+    opened(driver, page)
     return driver
 
 
-def _open(driver: Any, page: Path, ident: str = "") -> None:
-    driver.get("about:blank")
-    driver.get(page.as_uri() + ident)
-    driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
-
-
 def test_every_figure_of_a_page_has_a_size(browser: Any, page: Path) -> None:
-    _open(browser, page, "#workload-0")
+    opened(browser, page, "#workload-0")
     sizes = browser.execute_script(SIZES)
     assert len(sizes) > 20
     assert [ident for ident, width, height, closed in sizes if not closed and (width < 200 or height < 80)] == []
@@ -90,7 +85,7 @@ def test_texts_in_figures_do_not_touch_and_are_inside(browser: Any, page: Path, 
     other = tmp_path / "swept.html"
     other.write_text(render_html(swept.summary, swept.trials, swept.samples), encoding="utf-8")
     for path in (page, other):
-        _open(browser, path, "#workload-0")
+        opened(browser, path, "#workload-0")
         browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         assert browser.execute_script(OVERLAPS) == []
 
@@ -109,8 +104,8 @@ def test_labels_of_neighbouring_ticks_do_not_touch(browser: Any) -> None:
 def test_the_console_is_silent_and_the_policy_refuses_nothing(browser: Any, page: Path) -> None:
     browser.get_log("browser")
     for ident in ("", "#workload-0", "#environment-2", "#trials", "#nothing", "#%", "#result?verdict=%zz"):
-        _open(browser, page, ident)
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+        opened(browser, page, ident)
+    assert errors(browser) == []
 
 
 def test_an_inline_script_or_style_that_is_not_the_pages_own_does_not_run(browser: Any) -> None:
@@ -146,15 +141,13 @@ def test_the_table_is_on_the_first_screen_with_causes_and_the_page_does_not_scro
 def test_a_view_is_shown_at_a_time_and_a_link_opens_another(browser: Any) -> None:
     assert browser.execute_script(SHOWN) == ["result"]
     browser.find_element("link text", "docker+overlay").click()
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    (ident,) = browser.execute_script(SHOWN)
+    (ident,) = wait_until(lambda: [each for each in browser.execute_script(SHOWN) if each != "result"])
     assert ident.startswith("environment-")
     assert browser.find_element("css selector", f"#{ident} h2").text == "docker+overlay"
     browser.find_element("css selector", f"#{ident} tbody th a").click()
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert browser.execute_script(SHOWN) == ["workload-0"]
-    assert browser.execute_script("return document.activeElement.closest('section').id") == "workload-0"
-    assert browser.execute_script("return scrollY") > 100  # at the metric
+    wait_until(lambda: browser.execute_script(SHOWN) == ["workload-0"])
+    wait_until(lambda: browser.execute_script("return document.activeElement.closest('section')?.id") == "workload-0")
+    wait_until(lambda: browser.execute_script("return scrollY") > 100, "the metric")
 
 
 def test_filters_hide_rows_and_are_remembered_in_the_address(browser: Any, page: Path) -> None:
@@ -162,22 +155,18 @@ def test_filters_hide_rows_and_are_remembered_in_the_address(browser: Any, page:
 
     rows = len(browser.execute_script(ROWS))
     Select(browser.find_element("name", "environment")).select_by_visible_text("docker+overlay")
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert set(browser.execute_script(ROWS)) == {"docker+overlay"}
-    assert browser.current_url.endswith("#result?environment=docker%2Boverlay")
+    wait_until(lambda: set(browser.execute_script(ROWS)) == {"docker+overlay"})
+    wait_until(lambda: browser.current_url.endswith("#result?environment=docker%2Boverlay"))
     browser.find_element("link text", "Workloads").click()
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert browser.current_url.endswith("#workloads?environment=docker%2Boverlay")
-    _open(browser, page, "#result?verdict=costs&workload=micro+%40+2n+x+1r")
+    wait_until(lambda: browser.current_url.endswith("#workloads?environment=docker%2Boverlay"))
+    opened(browser, page, "#result?verdict=costs&workload=micro+%40+2n+x+1r")
     assert browser.execute_script(ROWS) == ["docker+bridge", "docker+overlay"]
     assert f"2 of {rows} rows" in browser.find_element("css selector", ".shown").text
     Select(browser.find_element("name", "metric")).select_by_index(1)
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
     heads = "return [...document.querySelectorAll('table.first thead th')].filter(one => one.offsetWidth).length"
-    assert browser.execute_script(heads) == 3  # environment, one metric, why
+    wait_until(lambda: browser.execute_script(heads) == 3, "environment, one metric, why")
     browser.find_element("css selector", "button[type=reset]").click()
-    browser.execute_async_script("setTimeout(arguments[0], 100)")
-    assert len(browser.execute_script(ROWS)) == rows
+    wait_until(lambda: len(browser.execute_script(ROWS)) == rows)
 
 
 def test_every_control_is_reached_with_the_keyboard_and_shows_that_it_is(browser: Any) -> None:
@@ -209,18 +198,21 @@ def test_the_switch_of_colours_goes_over_light_and_dark_to_the_systems(browser: 
 
 
 @pytest.mark.requires("axe")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("ident", ["", "#workload-0", "#environments", "#environment-4", "#setup", "#cells", "#trials"])
+@pytest.mark.parametrize(
+    ("ident", "scheme"),
+    [("", "light"), ("", "dark"), ("#workload-0", "light"), ("#workload-0", "dark"), ("#environments", "light"),
+     ("#environment-4", "dark"), ("#setup", "light"), ("#cells", "dark"), ("#trials", "light")],
+)  # fmt: skip
 def test_axe_finds_no_violation(driver: Any, page: Path, scheme: str, ident: str) -> None:
     media(driver, scheme)
-    _open(driver, page, ident)
+    opened(driver, page, ident)
     assert violations(driver) == []
 
 
 @pytest.mark.requires("axe")
 def test_axe_finds_no_violation_on_a_phone(browser: Any, page: Path) -> None:
     with _phone(browser):
-        _open(browser, page)
+        opened(browser, page)
         assert browser.execute_script(SIDEWAYS) <= 0
         assert violations(browser) == []
 
@@ -235,7 +227,7 @@ def test_without_javascript_everything_is_there_and_axe_finds_no_violation(
     plain = tmp_path / "plain.html"
     plain.write_text(text[: text.rindex("<script>")] + "</body></html>", encoding="utf-8")
     media(driver, scheme)
-    _open(driver, plain)
+    opened(driver, plain)
     shown = driver.execute_script(SHOWN)
     views = {"result", "workloads", "workload-0", "workload-1", "environment-0", "setup", "cells", "trials"}
     assert views <= set(shown)

@@ -1,33 +1,22 @@
-"""`kill -9` at any instant loses at most the running trial; the same command finishes the study."""
+"""`kill -9` anywhere loses at most the running trial; the same command finishes the study."""
 
 from __future__ import annotations
 
 import os
-import random
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.live import (
-    MICRO,
-    Watch,
-    ended,
-    live,
-    outcome,
-    pids_of,
-    start,
-    tare,
-    trials,
-    wait_for,
-    write_study,
-)
+from integration.live import MICRO, Ended, Watch, ended, live, outcome, pids_of, start, tare, trials, write_study
+from integration.studies import stopped
+from tare.host.fault import VARIABLE
 
 pytestmark = live("cni")
-SEED = 20261121
+ELSEWHERE = ("lab:held", "pods:deployed", "launch:started:3", "turns:seated:2", "store:after-samples:5")
+"""Where one study is killed, one time after the other; something is stored at the last two."""
 
 
 def key(trial: dict[str, Any]) -> tuple[str, int, int, int]:
@@ -60,74 +49,63 @@ def check_finished(results: Path, cells: int, rounds: int) -> None:
     assert len(named) == sum(outcome(trial) == "Completed" for trial in found)
 
 
-def killed_at(study: Path, folder: Path, seconds: float | None, results: Path) -> tuple[bool, str]:
-    """Kill a run after so many seconds of it doing something, or while a part of its first block is stored; return
-    whether it was still running, and its lab."""
-    before = len(stored(results))
-    process = start("run", study, cwd=folder)
-    name = f"s{process.pid}"
-    if seconds is None:
-        wait_for(lambda: Counter(map(outcome, trials(results)[before:]))["Completed"] or process.poll() is not None,
-                 "trial", 60)  # fmt: skip
-    else:
-        wait_for(lambda: list(Path("/run/tare").glob(f"{name}-*")) or process.poll() is not None, "lab")
-        time.sleep(seconds)
-    running = process.poll() is None
-    if running:
-        os.kill(process.pid, signal.SIGKILL)
-    result = ended(process)
-    assert running or result.status in (0, 3), result.stderr
-    assert len(stored(results)) >= before
-    return running, name
+def killed_at(point: str, study: Path, results: Path) -> str:
+    """Run a study that is killed at a fault point, hold it to lose no stored trial, and return its lab."""
+    before = stored(results)
+    result = ended(start("run", study, cwd=study.parent, env={VARIABLE: point}))
+    assert result.status == -signal.SIGKILL, (point, result.stderr)
+    assert stored(results)[: len(before)] == before, "a stored trial was lost or changed"
+    return result.lab
 
 
-def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_nothing(tmp_path: Path) -> None:
-    # The launches of a workload take turns and are stored together: with two workloads, a stored launch has others of
-    # its block after it.
-    environments, two = ["bare", "bare+bridge"], f"{{micro: {{kernels: {MICRO}}}, again: {{kernels: {MICRO}}}}}"
-    repetition = "{rounds: 3, max_rounds: 3}"
-    study = write_study(tmp_path, "kill", environments, repetition=repetition, a_a="true", workloads=two)
+def finished(study: Path, results: Path) -> Ended:
+    """Run a study to its end, hold it to lose no stored trial, and return how it ended."""
+    before = stored(results)
+    result = tare("run", study, cwd=study.parent)
+    assert result.status in (0, 3), result.stderr
+    assert stored(results)[: len(before)] == before
+    return result
+
+
+@pytest.mark.parametrize(
+    ("points", "broken"),
+    [
+        pytest.param(("store:after-trial:2",), 1, id="once", marks=pytest.mark.smoke),
+        pytest.param(ELSEWHERE, 2, id="everywhere"),
+    ],
+)
+def test_a_run_that_is_killed_finishes_and_loses_nothing_and_leaves_nothing(
+    points: tuple[str, ...], broken: int, tmp_path: Path
+) -> None:
+    # The launches of a workload take turns and are stored one after the other: with two workloads, some of a block are
+    # stored before others of it begin.
+    two = f"{{micro: {{kernels: {MICRO}}}, again: {{kernels: {MICRO}}}}}"
+    study = write_study(tmp_path, "kill", ["bare", "bare+bridge"], a_a="true", workloads=two)
     results = tmp_path / "results" / "kill"
-    dice = random.Random(SEED)
     watch = Watch()
-    labs: list[str] = []
-    for instant in (*(dice.uniform(0.0, 2.0) for _ in range(2)), None):
-        before = stored(results)
-        running, name = killed_at(study, tmp_path, instant, results)
-        assert running, f"the study was over before it was killed {len(labs) + 1} times"
-        labs.append(name)
-        after = stored(results)
-        assert after[: len(before)] == before, "a stored trial was lost or changed"
-    last = tare("run", study, cwd=tmp_path)
-    assert last.status in (0, 3), last.stderr
-    assert stored(results)[: len(after)] == after
-    check_finished(results, cells=6, rounds=3)
-    assert sum(outcome(trial) == "Interrupted" for trial in trials(results)) >= 1
+    labs = [killed_at(point, study, results) for point in points]
+    assert Counter(map(outcome, trials(results)))["Completed"] >= 2
+    last = finished(study, results)
+    check_finished(results, cells=6, rounds=1)
+    assert len({key(trial)[1:] for trial in trials(results) if outcome(trial) == "Interrupted"}) == broken
     again = tare("run", study, cwd=tmp_path)
     assert again.status == last.status
     assert "making pods" not in again.stderr, "a finished study ran again"
-    for name in (*labs, last.lab):
-        assert watch.left(name) == []
+    assert {lab: watch.left(lab) for lab in (*labs, last.lab) if watch.left(lab)} == {}
 
 
-@pytest.mark.alone
 @pytest.mark.requires("docker", "mmdebstrap")
 def test_a_run_with_daemons_killed_in_a_trial_finishes_and_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     study = write_study(tmp_path, "killd", ["bare", "docker+overlay"], repetition="{rounds: 2, max_rounds: 2}")
     results = tmp_path / "results" / "killd"
     watch = Watch()
-    process = start("run", study, cwd=tmp_path)
-    name = f"s{process.pid}"
-    wait_for(lambda: stored(results) or process.poll() is not None, "trial", 60)
-    watch.look(name)
-    time.sleep(random.Random(SEED).uniform(0.0, 0.5))
-    os.kill(process.pid, signal.SIGKILL)
-    ended(process)
+    with stopped("launch:started:3", "run", study, cwd=tmp_path) as process:
+        name = f"s{process.pid}"
+        watch.look(name)
+        os.kill(process.pid, signal.SIGKILL)
+    assert ended(process).status == -signal.SIGKILL
     assert len(pids_of(name)) > 10, "nothing was left: the test proves nothing"
-    before = stored(results)
-    last = tare("run", study, cwd=tmp_path)
-    assert last.status in (0, 3), last.stderr
-    assert stored(results)[: len(before)] == before
+    last = finished(study, results)
     check_finished(results, cells=2, rounds=2)
     assert watch.left(last.lab) == []
     assert watch.left(name) == []
@@ -136,7 +114,7 @@ def test_a_run_with_daemons_killed_in_a_trial_finishes_and_loses_nothing_and_lea
 def test_a_torn_last_line_is_set_aside_and_its_trial_run_again(tmp_path: Path) -> None:
     study = write_study(tmp_path, "torn", ["bare", "bare+bridge"], repetition="{rounds: 2, max_rounds: 2}")
     results = tmp_path / "results" / "torn"
-    assert tare("run", study, cwd=tmp_path).status in (0, 3)
+    finished(study, results)
     file = results / "trials.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])

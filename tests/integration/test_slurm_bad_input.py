@@ -27,6 +27,12 @@ repetition: {{rounds: 1, max_rounds: 1, reruns: 0, turns: 2}}
 a_a: true
 """
 BARE = "[bare]"
+WAITS = (
+    "tare submit STUDY --allocations 1 --wait --pending 1s 2> said & "
+    "until grep -q 'has been waiting' said; do sleep 0.1; done; kill -TERM $!; wait $!; cat said >&2"
+)
+"""Interrupts what waits for a job once it has told so."""
+UNTIL_ENDED = 'until [ -z "$(squeue --noheader --job=$SLURM_JOB_ID --states=running)" ]; do sleep 0.1; done'
 INSIDE = "salloc --quiet --nodes=2 --exclusive"
 
 
@@ -42,14 +48,14 @@ def no_jobs(cluster: SlurmNodes) -> Iterator[None]:
     """End a test's jobs, so that the next one has all nodes."""
     yield
     cluster.shell(f"scancel --user={UID}")
-    cluster.wait_until_idle(30)
+    cluster.wait_until_idle()
 
 
 def tare(cluster: SlurmNodes, command: str, *, environments: str = BARE) -> subprocess.CompletedProcess[str]:
     """Run a command in which STUDY is a study; nothing of it may be an internal error."""
     study = cluster.folder / "bad.yaml"
     study.write_text(STUDY.format(environments=environments))
-    done = cluster.shell(command.replace("STUDY", str(study)), timeout_s=60)
+    done = cluster.shell(command.replace("STUDY", str(study)))
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr
     return done
@@ -72,12 +78,12 @@ def configured(cluster: SlurmNodes, line: str, sign: str) -> Iterator[None]:
     file.write_text(f"{before}{line}\n")
     try:
         cluster.root("scontrol", "reconfigure")
-        wait_for(lambda: sign in " ".join(cluster.root("scontrol", "show", "config").stdout.split()), sign, 20)
+        wait_for(lambda: sign in " ".join(cluster.root("scontrol", "show", "config").stdout.split()), sign)
         yield
     finally:
         file.write_text(before)
         cluster.root("scontrol", "reconfigure")
-        wait_for(lambda: sign not in " ".join(cluster.root("scontrol", "show", "config").stdout.split()), "end", 20)
+        wait_for(lambda: sign not in " ".join(cluster.root("scontrol", "show", "config").stdout.split()), "end")
 
 
 @contextmanager
@@ -130,8 +136,7 @@ def test_what_a_partition_does_not_allow_is_refused_where_the_site_checks_it(clu
 def test_a_job_that_cannot_begin_says_why_and_an_interrupt_leaves_it_in_the_queue(cluster: SlurmNodes) -> None:
     cluster.root("scontrol", "update", "nodename=c2", "state=drain", "reason=bad memory")
     try:
-        waits = "timeout --foreground -s INT 9 tare submit STUDY --allocations 1 --wait --pending 1s"
-        done = tare(cluster, f"{waits}; squeue --noheader --format=%T")
+        done = tare(cluster, f"{WAITS}; squeue --noheader --format=%T")
     finally:
         cluster.root("scontrol", "update", "nodename=c2", "state=resume")
     first, last = [line for line in done.stderr.splitlines() if line.startswith("tare: ")]
@@ -145,10 +150,7 @@ def test_a_job_that_cannot_begin_says_why_and_an_interrupt_leaves_it_in_the_queu
 
 def test_a_job_that_the_partition_will_never_run_says_why(cluster: SlurmNodes) -> None:
     with partition(cluster, MaxNodes="1 UNLIMITED"):
-        done = tare(
-            cluster,
-            "timeout --foreground -s INT 7 tare submit STUDY --allocations 1 --partition urgent --wait --pending 1s",
-        )
+        done = tare(cluster, WAITS.replace("STUDY", "STUDY --partition urgent"))
     assert "it asks for more nodes than the partition gives a job (PartitionNodeLimit)" in done.stderr
 
 
@@ -165,7 +167,7 @@ def test_an_allocation_that_has_ended_is_named(cluster: SlurmNodes) -> None:
     said = refused(cluster, 5, "SLURM_JOB_ID=9999 tare run STUDY")
     assert "Slurm does not describe job 9999" in said
     assert "has ended, or is another cluster's: ask for a new allocation" in said
-    said = refused(cluster, 5, f"{INSIDE} sh -c 'scancel $SLURM_JOB_ID; sleep 2; tare run STUDY'")
+    said = refused(cluster, 5, f"{INSIDE} sh -c 'scancel $SLURM_JOB_ID; {UNTIL_ENDED}; tare run STUDY'")
     assert "the allocation has ended" in said
 
 

@@ -12,7 +12,7 @@ import pytest
 from integration.live import MICRO, live, outcome
 from integration.ssh_hosts import NAME, SshHosts, lend, ssh_hosts
 
-pytestmark = [*live("sshd", "apptainer", "charliecloud", "mmdebstrap", "docker"), pytest.mark.alone]
+pytestmark = live("sshd", "apptainer", "charliecloud", "mmdebstrap", "docker")
 ORDINARY = ("bare", "bare+image", "apptainer", "charliecloud")
 OWNED = ("bare", "bare+bridge", "docker+host", "docker+bridge", "docker+overlay")
 
@@ -30,7 +30,7 @@ def study(hosts: SshHosts, name: str, environments: tuple[str, ...], cluster: st
     path.write_text(
         f"name: {name}\ncluster: {{ssh: {{ssh_config: {hosts.config}, {cluster}}}}}\n"
         f"environments: [{', '.join(environments)}]\nplacements: [{{nodes: 2, ranks_per_node: 1}}]\n"
-        f"workloads: {{micro: {{time_limit: 20s, kernels: {MICRO}}}}}\n"
+        f"workloads: {{micro: {{time_limit: 300s, kernels: {MICRO}}}}}\n"
         f"repetition: {{rounds: {rounds}, max_rounds: {rounds}, turns: 2, reruns: 0}}\na_a: false\n"
     )
     return path

@@ -71,7 +71,7 @@ def _restart(hosts: SshHosts, *more: str) -> None:
     os.killpg(daemon.pid, signal.SIGKILL)
     daemon.wait()
     hosts.daemons[node.name] = start_sshd(node, hosts.folder, *more)
-    wait_for(lambda: ":22 " in hosts.on(node, "ss", "-Hltn").stdout, "sshd", 20)
+    wait_for(lambda: ":22 " in hosts.on(node, "ss", "-Hltn").stdout, "sshd")
 
 
 @contextmanager

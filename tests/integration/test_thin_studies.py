@@ -21,12 +21,13 @@ from tare.feasibility.availability import make_plan
 from tare.plan.cells import available
 from tare.plan.thin import thin
 
-pytestmark = live("docker", "podman", "apptainer", "charliecloud")
+pytestmark = live()
+EVERY: Final = ("docker", "podman", "apptainer", "charliecloud")
+"""What all studies but the quick start need."""
 
 REPOSITORY: Final = Path(__file__).parents[2]
 STUDIES: Final = REPOSITORY / "studies"
 ELSEWHERE: Final[Mapping[str, str]] = {
-    "quickstart": "test_quickstart_by_ssh runs the whole file",
     "comet-rights": "test_local_user runs the whole file, as an ordinary user",
     "cloudlab-packets": "its 128 ranks on 2 cores do not end within minutes",
     "cloudlab-packets-144": "its 144 ranks on 2 cores do not end within minutes",
@@ -41,6 +42,11 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "kubernetes-networks": ("kubernetes", "cilium", "flannel", "etcd", "cni", "iptables"),
 }
 """What a study needs, all of whose cells would be unavailable without."""
+
+OFTEN: Final[Mapping[str, str]] = {
+    "quickstart": "smoke", **dict.fromkeys(("startup", "mpi", "placement", "anywhere"), "live")
+}  # fmt: skip
+"""Studies whose thin versions run in `make test` and in `make test-live`; the others run in `make test-all`."""
 
 CONTRADICTED: Final[Mapping[str, frozenset[str]]] = {
     "pearc18-products": frozenset({"a port is mapped", "an attachable overlay"}),
@@ -72,18 +78,19 @@ def names() -> list[str]:
 
 
 def thin_ones() -> list[object]:
-    """Return the studies that are run, each with what it needs beside what all need."""
-    return [
-        pytest.param(name, marks=[pytest.mark.requires(*NEEDS[name])] if name in NEEDS else [])
-        for name in names()
-        if name not in ELSEWHERE
-    ]
+    """Return the studies that are run, each with its target and with what it needs."""
+    return [pytest.param(name, marks=marks(name)) for name in names() if name not in ELSEWHERE]
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    needed = ("docker",) if name == "quickstart" else (*EVERY, *NEEDS.get(name, ()))
+    return [getattr(pytest.mark, OFTEN.get(name, "long")), pytest.mark.requires(*needed)]
 
 
 @pytest.mark.parametrize("name", thin_ones())
 def test_the_thin_version_of_a_study_runs(name: str, tmp_path: Path) -> None:
     path = STUDIES / f"{name}.yaml"
-    result = tare("run", "--thin", path, "-o", tmp_path / "r", cwd=REPOSITORY, timeout_s=200)
+    result = tare("run", "--thin", path, "-o", tmp_path / "r", cwd=REPOSITORY)
     found = trials(tmp_path / "r")
     allowed = {
         trial["key"]["cell"] for trial in found if outcome(trial) == "Failed" and may_fail(name, trial["key"]["cell"])

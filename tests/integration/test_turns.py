@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from integration.live import Watch, by_environment, ended, live, outcome, pids_of, start, tare, wait_for, write_study
+from integration.live import Watch, by_environment, ended, live, outcome, pids_of, tare, write_study
+from integration.studies import stopped
 
 pytestmark = live("docker", "cni")
 NAMES = ["bare", "bare+bridge", "docker+host"]
 KERNELS = "[latency: {iterations: 200, warmup: 20}, barrier: {iterations: 100}, spacing: {iterations: 40}]"
 
 
-def study(folder: Path, **keys: str) -> Path:
-    workloads = f"{{micro: {{time_limit: 8s, kernels: {KERNELS}}}}}"
+def study(folder: Path, limit: str = "300s", **keys: str) -> Path:
+    workloads = f"{{micro: {{time_limit: {limit}, kernels: {KERNELS}}}}}"
     return write_study(folder, "turns", NAMES, **{"a_a": "true", "workloads": workloads, **keys})
 
 
@@ -31,7 +32,6 @@ def test_launches_of_a_block_run_at_the_same_time_and_each_is_proven(tmp_path: P
         assert [outcome(trial) for trial in its] == ["Completed"] * 2, name
         assert [trial["counters"]["turns"] for trial in its] == [5, 5]
         for trial in its:
-            assert 0.05 < trial["elapsed_s"] < 8
             (data, *_) = [each for each in trial["traffic"] if each["role"] != "must stay silent"]
             # Others send over the same node's NIC meanwhile; what is counted is this launch's own.
             assert 340 * 2 < data["tx_packets"] < 340 * 2 * 5, (name, data)
@@ -63,21 +63,24 @@ def test_one_turn_is_a_launch_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "says"),
+    ("number", "limit", "says"),
     [
-        pytest.param(signal.SIGKILL, "ended with status", id="killed"),
-        pytest.param(signal.SIGSTOP, "did not end within its time limit of 8 s", id="stopped", marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, "300s", "ended with status", id="killed"),
+        pytest.param(
+            signal.SIGSTOP, "60s", "did not end within its time limit of 60 s", id="stopped", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
-    tmp_path: Path, number: signal.Signals, says: str
+    tmp_path: Path, number: signal.Signals, limit: str, says: str
 ) -> None:
     watch = Watch()
-    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 200}"), cwd=tmp_path)
-    lab = f"s{process.pid}"
-    ranks = wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
-    assert process.poll() is None, process.stderr.read()
-    os.kill(ranks[-1], number)
+    path = study(tmp_path, limit, repetition="{rounds: 1, max_rounds: 1, turns: 20}")
+    with stopped("turns:seated", "run", path, cwd=tmp_path) as process:
+        lab = f"s{process.pid}"
+        ranks = sorted(filter(is_rank, pids_of(lab)))
+        assert len(ranks) == 2 * (len(NAMES) + 1)
+        os.kill(ranks[-1], number)
     result = ended(process)
     assert result.status == 4, result.stderr
     found = by_environment(tmp_path / "results" / "turns")
@@ -89,25 +92,6 @@ def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
     # Ranks of the other launches wait meanwhile: they are not among what is told of this one.
     assert all(int(each) <= 2 for each in re.findall(r"(\d+) tare-kernels", reason)), reason
     assert watch.left(lab) == []
-
-
-def test_ctrl_c_during_turns_ends_all_launches(tmp_path: Path) -> None:
-    watch = Watch()
-    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 200}"), cwd=tmp_path)
-    lab = f"s{process.pid}"
-    wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
-    watch.look(lab)
-    os.kill(process.pid, signal.SIGINT)
-    result = ended(process, 40)
-    assert result.status == 130, result.stderr
-    assert "Traceback" not in result.stderr
-    assert watch.left(lab) == []
-
-
-def at_the_table(lab: str, ranks: int) -> list[int]:
-    """Return the processes of all launches once every one has come, in the order in which they were started."""
-    found = sorted(filter(is_rank, pids_of(lab)))
-    return found if len(found) == ranks else []
 
 
 def is_rank(pid: int) -> bool:

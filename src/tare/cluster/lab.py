@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import RefusedError
+from tare.host.fault import reach
 from tare.host.namespaces import bridges_pass_netfilter, hold_all, index_of, is_holder, netlink, set_network
 from tare.host.signals import uninterrupted
 from tare.host.topology import read_topology
@@ -104,6 +105,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
     try:
         with uninterrupted():
             made = _make_nodes(name, places.nodes * (1 + twins), top, keep, holders, nics, spec=spec)
+        reach("lab:held")
         head, switch = holders[0], holders[1]
         router = holders[2] if spec.subnets > 1 else 0
         _wire(made, head, switch, spec)
@@ -129,7 +131,9 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
 def down(lab: Lab) -> None:
     """Kill every process of the lab; namespaces and links disappear with them. Then remove the cgroups."""
     with uninterrupted():
+        reach("lab:before-down")
         _end(lab.name, lab.holders, lab.group)
+        reach("lab:after-down")
 
 
 def topology(spec: LabSpec) -> tuple[Topology, bool]:

@@ -18,6 +18,7 @@ from tare.cluster.needs import Needs
 from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import MissingTool
+from tare.host.fault import reach
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
 from tare.host.paths import made_run_folder
@@ -171,6 +172,7 @@ class LabCluster(Cluster):
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
                 stack.callback(lab.down, made)
                 made.launchers.create()
+            reach("lab:up")
             twins = made.twins
             if needs.docker:
                 stack.enter_context(bridges.as_they_were())

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
+from tare.host.fault import reach
 from tare.host.signals import uninterrupted
 from tare.model import Control, Environment, Launching, Placement
 from tare.mpi import MPIS
@@ -60,6 +61,7 @@ def deployed(
         _leave_at_the_end(stack, up, Phase.DEPLOYED)
         made = on_each(nodes, lambda node: node.deploy(order.study))
         up = replace(up, sides=tuple(side for sides in made for side in sides))
+        reach("pods:deployed")
         _leave_at_the_end(stack, up, Phase.JOINED)
         up = _join(up, nic)
         if keys is not None:

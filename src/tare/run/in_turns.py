@@ -23,6 +23,7 @@ from tare.cluster import Site
 from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
+from tare.host.fault import reach
 from tare.host.process import Result
 from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
@@ -183,6 +184,7 @@ def run(
                 made.append(_seated(table, site, ready, padding, turns=turns))
                 made[-1].shares_pods = sum(other.deployed is ready.deployed for other, _ in launches) > 1
             moment = _section(table, made[-1], made[-1].start, moment)
+        reach("turns:seated")
         for turn in range(turns):
             waiting = [each for each in made if each.waits]
             random.Random(f"{drawn}/{turn}").shuffle(waiting)

@@ -12,6 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
+from tare.host.fault import reach
 from tare.host.process import Result, run
 from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
@@ -236,13 +237,18 @@ def started(
     MPI starts ranks in its own working folder if the node has it; tare's programs need none, so it is /. At the limit,
     `at_limit` describes what still runs. `stop` ends the launch at any time.
     """
+
+    def adopt(pid: int) -> None:
+        site.adopt(pid)
+        reach("launch:started")
+
     return run(
         command.argv,
         env={**os.environ, **command.environment, PADDING: "x" * padding},
         timeout_s=timeout_s,
         cwd=cwd,
         check=False,
-        started=site.adopt,
+        started=adopt,
         at_limit=at_limit,
         stop=stop,
     )

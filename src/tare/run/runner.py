@@ -23,6 +23,7 @@ from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
 from tare.deploy.timing import Made, made
 from tare.errors import TareError
+from tare.host.fault import reach
 from tare.host.namespaces import plain_python
 from tare.host.process import Result
 from tare.launch import write_agent
@@ -139,6 +140,7 @@ class Run:
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.ledger.completed):
                 self._calibrate(ready.get(cell.key))
+            reach("round:ready")
             for _, block, attempt in blocks:
                 self._block(ready, [
                     TrialKey(cell=cell, round=round_, block=block, attempt=attempt)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
+from tare.host.fault import reach
 from tare.host.signals import uninterrupted
 from tare.store.codec import decode, encode
 from tare.store.results import (
@@ -134,12 +135,14 @@ class Store(Results):
                     name = self._samples_name(trial.key)
                     write_samples(self.path / SAMPLES / name, columns)
                     trial = replace(trial, samples_file=f"{SAMPLES}/{name}")
+                    reach("store:after-samples")
                 self._write_lines([trial])
         except OSError as error:
             raise InfrastructureError(
                 f"the trial {key_text(trial.key)} cannot be written to {self.path}: {error.strerror}",
                 remedy="free some disk space, then run the same command again to resume",
             ) from error
+        reach("store:after-trial")
         return trial
 
     def note_look(self, rounds_done: int) -> None:
