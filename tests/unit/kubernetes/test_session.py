@@ -103,13 +103,13 @@ def test_closing_a_stream_ends_the_thread_that_reads_and_only_then_its_number_is
     thread = threading.Thread(target=lambda: ended.append(session.pump(None, take)))
     thread.start()
     client.far.sendall(b"out")
-    assert began.wait(5)
+    assert began.wait()
     number = client.stream.fileno()
     before = os.fstat(number).st_ino
     closer = threading.Thread(target=session.close)
     closer.start()
-    closer.join(5)
-    thread.join(5)
+    closer.join()
+    thread.join()
     assert not thread.is_alive()
     assert taken == [b"out"]
     assert ended == [255], "no status was told"

@@ -77,7 +77,7 @@ def test_the_wrapper_behaves_as_the_rank_in_whatever_container_it_is(
     ended = subprocess.run(
         [tmp_path / "rank", "2", "/bin/sh", "-c", SHOWS, "x", *WORDS],
         env={"PATH": os.environ["PATH"], "ODD": "q'\n\"x", variable: str(rank)},
-        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20, check=False,
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     said = "".join(f"{word}|" for word in WORDS)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"{said}q'\n\"x", "error\n")
@@ -91,7 +91,7 @@ def test_the_wrapper_ends_if_its_rank_cannot_be_started(tmp_path: Path) -> None:
         (tmp_path / name).chmod(stat.S_IRWXU)
     ended = subprocess.run(
         [tmp_path / "rank", "1", "true"],
-        env={"PATH": os.environ["PATH"], "PMI_LOCAL_RANK": "1"}, capture_output=True, timeout=20, check=False,
+        env={"PATH": os.environ["PATH"], "PMI_LOCAL_RANK": "1"}, capture_output=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 125
 

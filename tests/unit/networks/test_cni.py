@@ -102,9 +102,7 @@ def test_where_a_plugin_fails_it_and_those_before_it_are_undone_and_it_is_named(
     assert spy.names == ["ADD bridge", "ADD tuning", "DEL tuning", "DEL bridge"]
 
 
-def test_all_plugins_are_undone_also_where_one_of_them_cannot_and_that_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_plugins_are_undone_also_where_one_of_them_cannot_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch, fails="portmap", command="DEL")
     with pytest.raises(CommandFailed, match="portmap"), call_chain(chain(), POD, "x"):
         spy.calls.clear()

@@ -200,10 +200,7 @@ def test_a_nic_is_given_back_with_its_address_mtu_and_state(route: Route, error:
 
 
 def test_an_interface_that_is_not_there_is_named(route: Route) -> None:
-    with (
-        pytest.raises(InfrastructureError, match="no interface data0"),
-        without_address(NODE, NODE.nics[0]),
-    ):
+    with pytest.raises(InfrastructureError, match="no interface data0"), without_address(NODE, NODE.nics[0]):
         pass
 
 

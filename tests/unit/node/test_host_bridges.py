@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from tare.node.bridges import LOOK_S, NAMES, as_they_were
+from tare.node.bridges import NAMES, as_they_were
+from waiting import wait_until
 
 
 def load(folder: Path, value: str = "1") -> None:
-    """Do what loading the module does: the settings are there, and on."""
-    folder.mkdir(exist_ok=True)
+    """Do what loading the module does: the settings are there, all at once, and on."""
+    new = folder if folder.exists() else folder.with_suffix(".new")
+    new.mkdir(exist_ok=True)
     for name in NAMES:
-        (folder / name).write_text(f"{value}\n")
+        (new / name).write_text(f"{value}\n")
+    new.rename(folder)
 
 
 def values(folder: Path) -> set[str]:
@@ -25,20 +27,19 @@ def test_a_module_that_is_loaded_meanwhile_leaves_the_host_s_bridges_as_they_wer
     folder = tmp_path / "bridge"
     with as_they_were(folder):
         load(folder)
-        time.sleep(5 * LOOK_S)
-        assert values(folder) == {"0"}
+        wait_until(lambda: values(folder) == {"0"})
     assert values(folder) == {"0"}
 
 
 @pytest.mark.parametrize("before", ["0", "1"])
 def test_settings_that_somebody_has_made_are_given_back(before: str, tmp_path: Path) -> None:
-    folder = tmp_path / "bridge"
+    folder, other = tmp_path / "bridge", "1" if before == "0" else "0"
     load(folder, before)
     with as_they_were(folder) as give_back:
-        load(folder, "1" if before == "0" else "0")
+        load(folder, other)
         give_back()
         assert values(folder) == {before}
-        load(folder, "1" if before == "0" else "0")
+        load(folder, other)
     assert values(folder) == {before}
 
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from tare.host.process import run
 from tare.node.stragglers import MOST, Still, listing, look, named, since, summary, told
+from waiting import wait_until
 
 
 def still(name: str, *, pid: int = 1, state: str = "S") -> Still:
@@ -37,17 +36,15 @@ def test_each_is_listed_with_what_it_waits_for_but_no_more_than_can_be_read() ->
 
 
 def test_a_process_is_looked_at_and_one_that_has_ended_is_left_out() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
-    try:
-        while b"python" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-            time.sleep(0.01)
+    program = (sys.executable, "-IS", "-c", "input('up')")
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(2) == b"up"
         (found,) = look({process.pid})
         assert found.pid == process.pid
-        assert found.command.endswith("time.sleep(30)")
+        assert found.command.endswith("input('up')")
         assert found.state in "RSD"
-    finally:
         process.kill()
-        process.wait()
     assert look({process.pid}) == ()
 
 
@@ -56,35 +53,25 @@ def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
     pids: list[int] = []
 
     def at_limit() -> str:
+        wait_until(lambda: named(pids) == {pids[0]: "sleep"})
         seen.append(told(pids))
         return seen[0].splitlines()[0]
 
-    result = run(("sleep", "30"), timeout_s=0.2, check=False, started=pids.append, at_limit=at_limit)
-    assert result.timed_out
-    assert result.at_limit == "1 sleep"
-    quick = run(("true",), timeout_s=10, check=False, at_limit=at_limit)
+    result = run(("sleep", "600"), timeout_s=0.05, check=False, started=pids.append, at_limit=at_limit)
+    assert (result.timed_out, result.at_limit) == (True, "1 sleep")
+    quick = run(("true",), timeout_s=600, check=False, at_limit=at_limit)
     assert (quick.at_limit, len(seen)) == ("", 1)
 
 
 def test_a_shell_that_became_another_program_is_one_of_those_since() -> None:
-    with subprocess.Popen(["sh", "-c", "read line && exec sleep 60"], stdin=subprocess.PIPE) as shell:
-        try:
-            wait_until_named(shell.pid, "sh")
-            before = named([shell.pid, os.getpid()])
-            assert since(before, before) == set()
-            assert shell.stdin is not None
-            shell.stdin.write(b"go\n")
-            shell.stdin.flush()
-            wait_until_named(shell.pid, "sleep")
-            assert since([*before, 1], before) == {shell.pid, 1}
-        finally:
-            shell.kill()
+    with subprocess.Popen(["sh", "-c", "read line && exec cat"], stdin=subprocess.PIPE) as shell:
+        wait_until(lambda: named([shell.pid]) == {shell.pid: "sh"})
+        before = named([shell.pid, os.getpid()])
+        assert since(before, before) == set()
+        assert shell.stdin is not None
+        shell.stdin.write(b"go\n")
+        shell.stdin.flush()
+        wait_until(lambda: named([shell.pid]) == {shell.pid: "cat"})
+        assert since([*before, 1], before) == {shell.pid, 1}
+        shell.kill()
     assert named([shell.pid]) == {}
-
-
-def wait_until_named(pid: int, name: str) -> None:
-    """Wait until a process has become a program; fail after ten seconds."""
-    until = time.monotonic() + 10
-    while (found := named([pid])[pid]) != name:
-        assert time.monotonic() < until, f"still {found}, not {name}"
-        time.sleep(0.01)

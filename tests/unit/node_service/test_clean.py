@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,10 @@ from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
 from tare.node_service import clean, real, site_folder
+from waiting import wait_until
+
+HOLDER_OF = clean._holder_of
+NO_NAMES = ("..", ".", "a/b", "*", "", "x" * 33, "é")
 
 
 @pytest.fixture
@@ -27,6 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(clean, "run_folder", lambda: folder)
     monkeypatch.setattr(clean, "hierarchies", lambda: ())
     monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
+    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
     return folder
 
 
@@ -104,76 +109,62 @@ def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str)
 
 
 @pytest.fixture
-def seen(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let processes of this machine be seen again, but only those that a test starts."""
-    monkeypatch.undo()
-    monkeypatch.setattr(clean, "run_folder", lambda: run)
-    monkeypatch.setattr(clean, "hierarchies", lambda: ())
-    return run
+def holder(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a holder of the lab `utest1`; of this machine's processes it alone is seen."""
+    argv = (sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0", str(run))  # it waits for its stdin
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+        entry = Path(f"/proc/{started.pid}")
+        wait_until((entry / "cmdline").read_bytes)  # it has none in the middle of exec
+        monkeypatch.setattr(clean, "_holder_of", lambda each: HOLDER_OF(each) if each == entry else None)
+        yield started
+        started.kill()
 
 
-def process(*argv: str) -> subprocess.Popen[bytes]:
-    started = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 10
-    while not Path(f"/proc/{started.pid}/cmdline").read_bytes():  # it has none in the middle of exec
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    return started
+def test_a_holder_is_found_by_our_mark_in_its_command_line_and_killed(holder: subprocess.Popen[bytes]) -> None:
+    assert clean.processes() == {"utest1": {holder.pid}}
+    clean.remove_lab("utest1")
+    assert holder.wait() == -signal.SIGKILL
 
 
-def test_a_holder_is_found_by_our_mark_in_its_command_line_and_killed(seen: Path) -> None:
-    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0")  # it waits for its stdin
-    try:
-        assert clean.processes().get("utest1") == {holder.pid}
-        clean.remove_lab("utest1")
-        assert holder.wait(5) == -signal.SIGKILL
-    finally:
-        holder.kill()
-        holder.communicate()
+def test_a_process_in_the_cgroup_of_no_lab_is_not_ended(holder: subprocess.Popen[bytes]) -> None:
+    clean.remove_lab("utest2")
+    assert holder.poll() is None
+
+
+def entry_of(folder: Path, *argv: str) -> Path:
+    """Return an entry of /proc with a command line."""
+    folder.mkdir()
+    (folder / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in argv))
+    return folder
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("argv", "lab"),
     [
-        (sys.executable, "-c", "import time; time.sleep(60)", "tare:utest2:n0"),
-        ("/bin/sh", "-c", "sleep 60; :", "holder.py", "tare:utest2:n0"),
-        ("/bin/sleep", "60"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab-3:n0", ""), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "RUN"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "/another"), None),
+        (("python3", "-c", "/x/program.py", "tare:lab:n0"), None),
+        (("/bin/sh", "-c", "cat; :", "holder.py", "tare:lab:n0"), None),
+        (("/bin/sleep", "60"), None),
+        (("python3", "-IS", "/x/holder.py"), None),
+        *((("python3", "-IS", "/x/holder.py", word), None) for word in ("tare", "mine:lab:n0", "x:tare:lab:n0", "-x")),
+        *((("python3", "-IS", "/x/holder.py", f"tare:{name}:n0"), None) for name in NO_NAMES),
     ],
 )
-def test_a_process_that_only_looks_alike_is_not_ours(seen: Path, argv: tuple[str, ...]) -> None:
-    other = process(*argv)
-    try:
-        assert "utest2" not in clean.processes()
-        assert all(other.pid not in pids for pids in clean.processes().values())
-        clean.remove_lab("utest2")
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.communicate()
+def test_a_holder_is_told_by_its_whole_command_line(argv: tuple[str, ...], lab: str | None, run: Path) -> None:
+    entry = entry_of(run.parent / "7", *(str(run) if word == "RUN" else word for word in argv))
+    assert HOLDER_OF(entry) == lab
 
 
-@pytest.mark.parametrize("mark", ["tare", "mine:utest4:n0", "x:tare:utest4:n0", "-x"])
-def test_a_script_of_the_same_name_without_our_mark_is_not_ours(mark: str, seen: Path, tmp_path: Path) -> None:
-    script = tmp_path / HOLDER.name
-    script.write_text("import time; time.sleep(60)\n")
-    other = process(sys.executable, "-IS", str(script), mark)
-    try:
-        assert other.pid not in {pid for pids in clean.processes().values() for pid in pids}
-    finally:
-        other.kill()
-        other.communicate()
-
-
-def test_the_holders_of_another_user_are_not_ours(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest3:n0")
-    try:
-        assert "utest3" in clean.processes()
-        uid = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-        assert "utest3" not in clean.processes()
-    finally:
-        holder.kill()
-        holder.communicate()
+def test_the_holders_of_another_user_are_not_ours(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(run.parent / "7", "python3", "-IS", "/x/holder.py", "tare:lab:n0")
+    assert HOLDER_OF(entry) == "lab"
+    assert HOLDER_OF(run.parent / "8") is None
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    assert HOLDER_OF(entry) is None
 
 
 # --- cgroups ------------------------------------------------------------------------------------------------------
@@ -246,7 +237,7 @@ def test_a_service_that_is_begun_again_spares_the_head_on_its_own_machine(
             json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5, site_folder.HEAD: True})
         )
         assert [item.lab for item in real.remove_site("s1x0")]
-        assert head.wait(timeout=10) == -signal.SIGKILL  # a head that is gone leaves nothing to spare
+        assert head.wait() == -signal.SIGKILL  # a head that is gone leaves nothing to spare
     finally:
         head.kill()
         head.communicate()

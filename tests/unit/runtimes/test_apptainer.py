@@ -101,9 +101,7 @@ def test_the_game_of_that_name_is_told_apart(machine: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_held")
-def test_the_unpacked_one_is_found_before_the_older_name_and_after_the_machine_s_own(
-    machine: Path,
-) -> None:
+def test_the_unpacked_one_is_found_before_the_older_name_and_after_the_machine_s_own(machine: Path) -> None:
     def used() -> str:
         with Apptainer().pod(request()) as pod:
             return pod.enter[5]
@@ -161,10 +159,7 @@ def test_no_container_has_rights_or_a_shared_memory_or_network_of_its_own(alone:
 @pytest.mark.usefixtures("nothing_is_held")
 def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cores(machine: Path) -> None:
     program(machine / "apptainer", "apptainer version 1.4.5")
-    with (
-        Apptainer().pod(request()) as pod,
-        Apptainer().containers(pod, request(), ((2,), (3, 4))) as (first, second),
-    ):
+    with Apptainer().pod(request()) as pod, Apptainer().containers(pod, request(), ((2,), (3, 4))) as (first, second):
         assert first.enter[:3] == ("taskset", "--cpu-list", "2") == on_cores((2,))
         assert second.enter[:3] == ("taskset", "--cpu-list", "3,4")
         assert "--bind=/run/tare/s-1:/run/tare/s-1" in first.enter
@@ -250,7 +245,7 @@ def test_a_sif_needs_root_and_the_tool_that_packs_it(machine: Path, monkeypatch:
 
 def tool(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
     argv = (str(ROOT / "tools" / "apptainer"), *arguments)
-    return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=False)
 
 
 def test_the_lock_names_each_package_once_with_version_and_sha256() -> None:

@@ -18,17 +18,7 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.process import Result
 from tare.model import Environment, Placement
 from tare.plan.composition import refuse
-from tare.runtimes import (
-    RUNTIMES,
-    apptainer,
-    docker,
-    enroot,
-    podman,
-    podman_hpc,
-    podman_rootless,
-    sarus,
-    shifter,
-)
+from tare.runtimes import RUNTIMES, apptainer, docker, enroot, podman, podman_hpc, podman_rootless, sarus, shifter
 from tare.wiring.plug import Wiring
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "site-runtimes"

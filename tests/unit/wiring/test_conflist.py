@@ -97,7 +97,6 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         assert words in str(caught.value)
 
 
-@pytest.mark.timeout(20)
 def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/zero", "/dev/full", str(tmp_path / "pipe")):

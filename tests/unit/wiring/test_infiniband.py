@@ -22,10 +22,7 @@ ENDPOINT = Endpoint(
     prefix=24,
     interface="data0",
     mtu=1500,
-    watches=(
-        Watch(pid=7, interface="data0", role="data NIC"),
-        Watch(pid=7, interface="lo", role=SILENT_ROLE),
-    ),
+    watches=(Watch(pid=7, interface="data0", role="data NIC"), Watch(pid=7, interface="lo", role=SILENT_ROLE)),
 )
 
 
