@@ -31,13 +31,10 @@ def test_a_node_has_each_of_its_cores_once_and_all_are_the_machines(each: int, n
     assert shared is (each * nodes > len(available))
 
 
-def test_nodes_that_share_cores_each_begin_at_another() -> None:
+def test_nodes_that_share_cores_begin_at_others_and_none_has_more_than_the_machine() -> None:
     chosen, shared = divide_cores((0, 1), LabSpec(nodes=2, cores_per_node=2))
     assert (chosen, shared) == (((0, 1), (1, 0)), True)
     chosen, _ = divide_cores((4, 5, 6, 7), LabSpec(nodes=2, cores_per_node=3))
     assert [cores[0] for cores in chosen] == [4, 6]
-
-
-def test_a_node_of_more_cores_than_the_machine_is_refused_with_both_figures() -> None:
     with pytest.raises(RefusedError, match="nodes of 3 cores are not possible: this machine has 2"):
         divide_cores((0, 1), LabSpec(nodes=1, cores_per_node=3))

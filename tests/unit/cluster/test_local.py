@@ -43,13 +43,10 @@ def test_the_node_is_the_machine_itself_with_the_cores_that_we_may_use(folder: P
     assert list(folder.iterdir()) == []
 
 
-def test_a_daemon_of_the_machine_is_used_where_it_is_needed() -> None:
+def test_it_takes_the_first_cores_and_a_daemon_only_where_that_is_asked_for() -> None:
+    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
     with LOCAL.open("s2", LabSpec(nodes=1), Needs(docker=True)) as site:
         assert [node.docker_socket for node in site.daemon_nodes] == ["/var/run/docker.sock"]
-
-
-def test_it_takes_the_first_cores_if_fewer_are_asked_for() -> None:
-    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
 
 
 @pytest.mark.parametrize(

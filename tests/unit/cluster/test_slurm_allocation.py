@@ -49,7 +49,7 @@ def test_outside_a_job_there_is_no_allocation_and_nothing_is_asked(site: Path) -
     assert not list(site.iterdir())
 
 
-def test_an_allocation_has_nodes_in_slurms_order_with_their_addresses_and_its_end(
+def test_an_allocation_has_nodes_in_slurms_order_and_a_requeued_job_is_another(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
@@ -60,9 +60,6 @@ def test_an_allocation_has_nodes_in_slurms_order_with_their_addresses_and_its_en
     assert allocation.addresses == ("10.213.0.2", "10.213.0.3")
     assert allocation.ends_unix_s == time.mktime((2026, 11, 23, 18, 0, 0, 0, 0, -1))
     assert allocation.label == "34"
-
-
-def test_a_job_that_was_requeued_is_another_allocation(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
     scontrol(site, JOB.format(restarts=2, end="Unknown"))
     allocation = read()
@@ -71,25 +68,24 @@ def test_a_job_that_was_requeued_is_another_allocation(site: Path, monkeypatch: 
     assert allocation.ends_unix_s is None
 
 
-def test_the_last_job_of_an_array_finds_its_own_record_among_those_of_the_array() -> None:
+def test_a_record_is_found_among_others_and_its_fields_are_read() -> None:
     others = "JobId=35 ArrayJobId=33 Restarts=1\nJobId=33 ArrayJobId=33 Restarts=4\nJobId=34 ArrayJobId=33 Restarts=2"
     assert record_of("33", others)["Restarts"] == "4"
     assert record_of("36", "JobId=35 Restarts=1")["Restarts"] == "1"
     assert record_of("36", "") == {}
+    fields = parse(NODES[0])
+    assert (fields["NodeName"], fields["NodeAddr"], fields["State"]) == ("c1", "10.213.0.2", "ALLOCATED")
+    assert parse(JOB.format(restarts=0, end=""))["TRES"] == "cpu=2,node=2"
+    assert parse("CPUAlloc=1 Socks/Node=* Licenses=") == {"CPUAlloc": "1", "Socks/Node": "*", "Licenses": ""}
 
 
-def test_a_job_that_slurm_does_not_know_is_said_to_have_ended(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_slurm_are_told_with_the_remedy(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "9999")
     program(site, "scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     with pytest.raises(InfrastructureError) as caught:
         read()
     assert "job 9999: slurm_load_jobs error: Invalid job id specified" in caught.value.message
     assert "SLURM_JOB_ID names has ended" in caught.value.remedy
-
-
-def test_a_controller_that_does_not_answer_is_told_as_slurm_tells_it(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
     program(site, "scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(InfrastructureError) as caught:
@@ -98,7 +94,11 @@ def test_a_controller_that_does_not_answer_is_told_as_slurm_tells_it(
     assert "`scontrol show job` must work" in caught.value.remedy
 
 
-def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nodes_or_scontrol_the_reason_is_told(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "34")
+    with pytest.raises(MissingTool, match="scontrol is not in PATH") as caught:
+        read()
+    assert "module" in caught.value.remedy
     monkeypatch.setenv("SLURM_JOB_ID", "34")
     scontrol(site, JOB.format(restarts=0, end="Unknown"))
     (site / "hostnames.txt").write_text("")
@@ -106,28 +106,15 @@ def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.Monke
         read()
 
 
-def test_without_scontrol_it_is_said_where_it_may_be(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "34")
-    with pytest.raises(MissingTool, match="scontrol is not in PATH") as caught:
-        read()
-    assert "module" in caught.value.remedy
-
-
-def test_fields_of_a_record_are_read_whatever_is_between_them() -> None:
-    fields = parse(NODES[0])
-    assert (fields["NodeName"], fields["NodeAddr"], fields["State"]) == ("c1", "10.213.0.2", "ALLOCATED")
-    assert parse(JOB.format(restarts=0, end=""))["TRES"] == "cpu=2,node=2"
-    assert parse("CPUAlloc=1 Socks/Node=* Licenses=") == {"CPUAlloc": "1", "Socks/Node": "*", "Licenses": ""}
-
-
 @pytest.mark.parametrize("text", ["", "Unknown", "None", "N/A", "2026-13-40T00:00:00"])
 def test_a_time_that_slurm_does_not_know_is_none(text: str) -> None:
     assert moment(text) is None
 
 
-def test_a_name_without_an_address_stays_as_it_is() -> None:
+def test_addresses_are_resolved_where_that_is_possible() -> None:
     assert resolved("10.213.0.2") == "10.213.0.2"
     assert resolved("no.such.node.invalid") == "no.such.node.invalid"
+    assert slurm_allocation.towards("127.0.0.1") == "127.0.0.1"
 
 
 def test_the_cpus_of_a_partition_are_those_of_its_nodes_and_the_default_one_is_marked(site: Path) -> None:
@@ -152,7 +139,3 @@ def test_the_pmis_are_read_from_what_old_and_new_versions_print(site: Path, prin
     assert "pmix_v5" not in listed_pmis()
     program(site, "srun", "exit 1")
     assert listed_pmis() == frozenset()
-
-
-def test_the_own_address_towards_a_node_is_one_of_this_machine() -> None:
-    assert slurm_allocation.towards("127.0.0.1") == "127.0.0.1"

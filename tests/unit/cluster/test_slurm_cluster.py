@@ -36,22 +36,19 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     return SlurmCluster()
 
 
-def test_outside_of_an_allocation_it_says_how_to_get_into_one(outside: SlurmCluster) -> None:
+def test_outside_of_an_allocation_plans_are_made_and_it_says_how_to_get_into_one(outside: SlurmCluster) -> None:
     with pytest.raises(RefusedError, match="this command is not inside a Slurm allocation") as caught:
         outside.hosts(LabSpec())
     assert "`tare submit`" in caught.value.remedy
     assert "`salloc`" in caught.value.remedy
+    assert outside.refuse(LabSpec(nodes=512), BARE, Placement(nodes=512)) is None
+    assert outside.lacks(LabSpec(nodes=512), BY_SRUN) is None
 
 
 def test_more_nodes_than_the_allocation_has_are_refused_with_their_number(inside: SlurmCluster) -> None:
     reason = inside.refuse(LabSpec(nodes=3), BARE, Placement(nodes=3))
     assert reason == "this allocation has 2 node(s): ask for more, or use fewer nodes"
     assert inside.refuse(LabSpec(nodes=2), BARE, Placement(nodes=2)) is None
-
-
-def test_outside_of_an_allocation_any_number_of_nodes_can_be_planned(outside: SlurmCluster) -> None:
-    assert outside.refuse(LabSpec(nodes=512), BARE, Placement(nodes=512)) is None
-    assert outside.lacks(LabSpec(nodes=512), BY_SRUN) is None
 
 
 def test_a_plan_reckons_with_the_smallest_node_of_the_partition(
@@ -63,7 +60,7 @@ def test_a_plan_reckons_with_the_smallest_node_of_the_partition(
     assert outside.topology(LabSpec(nodes=1, cores_per_node=2)).nodes[0].cores == (0, 1)
 
 
-def test_a_pmi_that_slurm_lacks_is_a_reason_before_anything_is_launched(
+def test_a_pmi_that_slurm_lacks_is_a_reason_unless_it_lists_none(
     inside: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm, "listed_pmis", lambda: frozenset({"none", "pmi2", "pmix", "pmix_v4"}))
@@ -73,28 +70,16 @@ def test_a_pmi_that_slurm_lacks_is_a_reason_before_anything_is_launched(
     assert inside.lacks(LabSpec(), replace(BY_SRUN, pmi="pmix_v4")) is None
     assert inside.lacks(LabSpec(), BY_SRUN) is None
     assert inside.lacks(LabSpec(), BARE) is None
-
-
-def test_where_slurm_lists_no_pmi_nothing_is_refused(inside: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "listed_pmis", frozenset)
     monkeypatch.setattr(slurm.RemoteCluster, "lacks", lambda *_: None)
     assert inside.lacks(LabSpec(), BY_SRUN) is None
 
 
-# --- srun with other parts ----------------------------------------------------------------------------------------
-
-
-def test_srun_is_for_clusters_that_run_jobs() -> None:
+def test_srun_is_for_clusters_that_run_jobs_and_mpis_that_have_a_pmi() -> None:
     for cluster in CLUSTERS.values():
         reason = refuse_launcher(BY_SRUN, cluster)
         assert (reason is None) == cluster.runs_jobs, (cluster.name, reason)
-
-
-def test_a_pmi_without_srun_is_refused() -> None:
     assert "pmi has no effect without launch: srun" in str(refuse_launcher(replace(BARE, pmi="pmix"), SlurmCluster()))
-
-
-def test_srun_starts_ranks_of_mpis_that_have_a_pmi_only() -> None:
     for name, mpi in MPIS.items():
         reason = refuse_launcher(replace(BY_SRUN, mpi=name), SlurmCluster())
         assert (reason is None) == bool(mpi.pmis), (name, reason)
@@ -109,18 +94,12 @@ def test_srun_needs_the_nodes_own_network_and_a_runtime_without_a_daemon() -> No
         assert (reason is None) == (not runtime.needs_daemon), (name, reason)
 
 
-# --- cores of nodes that are machines -----------------------------------------------------------------------------
-
-
-def test_nodes_that_are_machines_share_no_cores_though_their_numbers_are_the_same() -> None:
+def test_cores_of_machines_are_apart_and_too_few_are_too_few() -> None:
     cores = Topology(nodes=tuple(NodeCores(cores=(0, 1), name=f"n{number}") for number in range(2)))
     placement = Placement(nodes=2, ranks_per_node=2)
     assert _no_place(placement, cores, apart=True) is None
     assert "its nodes would share cores" in str(_no_place(placement, cores, apart=False))
     assert _no_place(replace(placement, oversubscribe=True), cores, apart=False) is None
-
-
-def test_a_machine_with_too_few_cores_is_too_small_apart_or_not() -> None:
     cores = Topology(nodes=(NodeCores(cores=(0,), name="n0"), NodeCores(cores=(0,), name="n1")))
     for apart in (True, False):
         assert _no_place(Placement(nodes=2, ranks_per_node=2), cores, apart=apart)

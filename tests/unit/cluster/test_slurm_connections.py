@@ -14,7 +14,7 @@ from tare.remote.machine import this_machine
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"
 
 
-def test_a_connection_is_a_step_on_one_node_that_shares_the_jobs_resources() -> None:
+def test_a_connection_is_a_step_that_shares_the_jobs_resources_and_finds_its_job() -> None:
     argv = step_argv("/usr/bin/srun", "34", "c2")
     unset = tuple(word for name in UNSET for word in ("-u", name))
     assert argv[: 1 + len(unset)] == ("env", *unset)
@@ -23,10 +23,9 @@ def test_a_connection_is_a_step_on_one_node_that_shares_the_jobs_resources() -> 
         "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--job-name=tare",
         "--nodelist=c2", "/bin/sh", "-c",
     )  # fmt: skip
-
-
-def test_what_srun_needs_to_find_its_job_is_kept() -> None:
     assert not {"SLURM_JOB_ID", "SLURM_CONF", "SLURM_JOB_NODELIST", "SLURM_NODELIST"} & set(UNSET)
+    check_same_type(("c1", "c2"), (this_machine(), this_machine()))
+    assert len(explained("x" * 5000, "c2")) < 400
 
 
 @pytest.mark.parametrize(
@@ -68,14 +67,6 @@ def test_words_of_srun_become_a_sentence_whatever_it_remarks_before(words: str, 
         assert explanation.startswith(sentence)
         assert "\n" not in explanation
         assert "srun: " not in explanation
-
-
-def test_a_long_last_line_is_cut() -> None:
-    assert len(explained("x" * 5000, "c2")) < 400
-
-
-def test_nodes_of_one_type_are_taken() -> None:
-    check_same_type(("c1", "c2"), (this_machine(), this_machine()))
 
 
 @pytest.mark.parametrize("change", [{"cpu": "Other CPU"}, {"kernel": "5.10.0"}, {"cores": tuple(range(99))}])

@@ -43,12 +43,6 @@ class Answering:
         pass
 
 
-def test_only_hosts_of_runs_that_were_killed_are_asked(run_folder: Path) -> None:
-    note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
-    note(run_folder, "s2x2", **owner())
-    assert [each["lab"] for each in ssh_clean.killed_runs()] == ["s1x1"]
-
-
 def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,9 +82,12 @@ def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeyp
         ssh_clean.ask_hosts(ssh_clean.killed_runs(), ["beta"])
 
 
-def test_a_damaged_note_names_no_host(run_folder: Path) -> None:
+def test_only_hosts_that_are_named_by_runs_that_were_killed_are_asked(run_folder: Path) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone", **{site_folder.HOSTS: ["-oProxyCommand=x", 7, ""]})
     assert ssh_clean.killed_runs() == ()
+    note(run_folder, "s3x3", pid=1, start=1, boot_id="gone")
+    note(run_folder, "s2x2", **owner())
+    assert [each["lab"] for each in ssh_clean.killed_runs()] == ["s3x3"]
 
 
 def test_a_service_leaves_what_has_no_note_on_its_node(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

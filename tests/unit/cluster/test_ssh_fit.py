@@ -35,14 +35,11 @@ def test_a_file_system_without_programs_is_named(tmp_path: Path, monkeypatch: py
     assert asked == [tmp_path]
 
 
-def test_hosts_of_another_architecture_are_refused_before_anything_is_started() -> None:
+def test_machines_that_differ_or_are_listed_twice_are_refused() -> None:
     own = this_machine()
     other = replace(own, architecture="riscv64", boot_id="another")
     with pytest.raises(RefusedError, match=f"beta is riscv64 and this machine {own.architecture}"):
         remote_cluster.check_machines(("alpha", "beta"), (own, other), owned=False)
-
-
-def test_a_machine_that_is_listed_twice_is_refused() -> None:
     own = this_machine()
     with pytest.raises(RefusedError, match="alpha is the same machine as another of the hosts"):
         remote_cluster.check_machines(("alpha", "beta"), (own, own), owned=False)

@@ -40,9 +40,12 @@ def test_a_bind_that_no_container_could_be_shown_is_refused(text: str) -> None:
         bind_of(text)
 
 
-def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_sources_and_folders_are_absolute_and_there(tmp_path: Path) -> None:
     assert probe([f"{tmp_path}:/x"]) is None
     assert probe([f"{tmp_path}:/x", "/none/such:/y"]) == "binds: /none/such does not exist on this machine"
+    assert check_workdir("/a") == "/a"
+    with pytest.raises(ValueError, match="absolute"):
+        check_workdir("a")
 
 
 @pytest.mark.parametrize("text", ["NAME", "1X=2", "A B=c", "TARE_MAP=x", "A=b\nc"])
@@ -51,39 +54,27 @@ def test_a_variable_that_cannot_be_set_is_refused(text: str) -> None:
         check_variable(text)
 
 
-def test_a_folder_to_work_in_is_absolute() -> None:
-    assert check_workdir("/a") == "/a"
-    with pytest.raises(ValueError, match="absolute"):
-        check_workdir("a")
-
-
-def test_paths_of_a_study_begin_at_its_file(tmp_path: Path) -> None:
+def test_paths_of_a_study_begin_at_its_file_and_binds_need_an_image(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(STUDY)
     found = load(tmp_path / "s.yaml").environments[1]
     assert found.image == f"{tmp_path}/mine.sif"
     assert found.binds == (f"{tmp_path}/data:/data:ro", "/y:/z")
     assert (found.workdir, found.env) == ("/data", ("THREADS=4", "WORDS=a, b"))
+    bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))
+    assert "binds need a container or an image" in (composition.refuse(bare, Placement()) or "")
+    image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
+    assert composition.refuse(image, Placement()) is None
 
 
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("binds: [nothing]", "SOURCE:TARGET"),
-        ("workdir: here", "name an absolute path"),
-        ("env: {A: 1.10}", "in quotes"),
-        ("env: {A: true}", "in quotes"),
-        ("env: {TARE_X: a}", "reserved for tare"),
+        ("binds: [nothing]", "SOURCE:TARGET"), ("workdir: here", "name an absolute path"),
+        ("env: {A: 1.10}", "in quotes"), ("env: {A: true}", "in quotes"), ("env: {TARE_X: a}", "reserved for tare"),
         ("image: mine.sif", "a path begins with / or ./"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_in_a_study_is_told_with_its_place(key: str, told: str) -> None:
     with pytest.raises(StudyError, match=told) as refused:
         parse(f"environments: {{bare: {{}}, docker: {{{key}}}}}\nworkloads: {{w: {{kernels: [barrier]}}}}\n")
     assert "environments.docker" in str(refused.value)
-
-
-def test_binds_need_an_image_to_be_made_in() -> None:
-    bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))
-    assert "binds need a container or an image" in (composition.refuse(bare, Placement()) or "")
-    image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
-    assert composition.refuse(image, Placement()) is None

@@ -35,30 +35,20 @@ def tree(folder: Path, *, verbs: dict[str, str], others: tuple[str, ...] = (), s
     return folder / "dev", folder / "class"
 
 
-def test_an_adapter_s_device_and_the_connection_manager_are_all_that_is_passed(tmp_path: Path) -> None:
-    dev, classes = tree(
-        tmp_path,
-        verbs={"uverbs0": "mlx5_0"},
-        others=("rdma_cm", "umad0", "issm0", "ucm0"),
-        states={"mlx5_0/ports/1": "4: ACTIVE"},
-    )
+def test_adapters_with_an_active_port_are_passed_with_the_connection_manager_in_order(tmp_path: Path) -> None:
+    active, others = {"mlx5_0/ports/1": "4: ACTIVE"}, ("rdma_cm", "umad0", "issm0", "ucm0")
+    dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx5_0"}, others=others, states=active)
     assert devices.find_infiniband(dev, classes) == TWO
-
-
-def test_adapters_without_an_active_port_are_left_out_and_the_others_are_in_order(tmp_path: Path) -> None:
     names = {f"uverbs{number}": f"mlx5_{number}" for number in (0, 2, 10, 3)}
     states = {"mlx5_0/ports/1": "1: DOWN", "mlx5_2/ports/1": "1: DOWN", "mlx5_2/ports/2": "4: ACTIVE"}
     states |= {"mlx5_10/ports/1": "4: ACTIVE", "mlx5_3/ports/1": "2: INIT"}
-    dev, classes = tree(tmp_path, verbs=names, others=("uverbs2.bak",), states=states)
+    dev, classes = tree(tmp_path / "more", verbs=names, others=("uverbs2.bak",), states=states)
     assert devices.find_infiniband(dev, classes) == ("/dev/infiniband/uverbs2", "/dev/infiniband/uverbs10")
 
 
-def test_a_machine_without_an_adapter_is_told_so(tmp_path: Path) -> None:
+def test_a_machine_without_an_adapter_or_with_ports_that_are_down_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="has no InfiniBand device"):
         devices.find_infiniband(tmp_path, tmp_path)
-
-
-def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
     dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx4_0"}, states={"mlx4_0/ports/1": "1: DOWN"})
     with pytest.raises(RefusedError, match=r"no InfiniBand port .*mlx4_0 port 1 is 1: DOWN"):
         devices.find_infiniband(dev, classes)
@@ -82,15 +72,12 @@ def test_what_is_no_device_is_refused(path: str, words: str) -> None:
     assert words in str(probe(environment))
 
 
-def test_clients_are_told_the_devices_and_the_limit() -> None:
+def test_clients_and_docker_s_api_are_told_the_devices_and_the_limit() -> None:
     assert devices.client_options(TWO) == (
         "--device", "/dev/infiniband/uverbs0", "--device", "/dev/infiniband/rdma_cm", "--ulimit", "memlock=-1:-1",
     )  # fmt: skip
     assert devices.client_options(("/dev/fuse",)) == ("--device", "/dev/fuse")
     assert devices.client_options(()) == ()
-
-
-def test_docker_s_api_is_told_the_same() -> None:
     config = devices.host_config(TWO)
     assert [each["PathOnHost"] for each in config["Devices"]] == list(TWO)
     assert config["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
@@ -106,13 +93,10 @@ def test_the_limit_alone_can_be_taken_back(words: list[str]) -> None:
     assert devices.without_limits(words) == tuple(words)
 
 
-def test_memory_is_locked_where_the_limit_allows_it_or_can_be_raised() -> None:
+def test_memory_is_locked_for_infiniband_where_the_limit_allows_it() -> None:
     assert devices.locked_too_little(resource.RLIM_INFINITY, can_raise=False) is None
     assert devices.locked_too_little(8 << 20, can_raise=True) is None
     assert "at most 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
-
-
-def test_only_infiniband_pins_memory() -> None:
     assert devices.inherited(TWO) == ("prlimit", "--memlock=unlimited:unlimited")
     assert devices.inherited(("/dev/fuse",)) == ()
 
@@ -139,18 +123,10 @@ def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[s
 @pytest.mark.parametrize(
     "stated",
     [
-        "all",
-        "[fuse]",
-        "[/dev/../etc/shadow]",
-        "/dev/fuse:/dev/x",
-        "/dev/",
-        "[/etc/x]",
-        "cdi:gpu=0",
-        "cdi:nvidia.com/gpu",
-        "nvidia.com/gpu=all",
-        "cdi:a.b/c=all --privileged",
+        "all", "[fuse]", "[/dev/../etc/shadow]", "/dev/fuse:/dev/x", "/dev/", "[/etc/x]", "cdi:gpu=0",
+        "cdi:nvidia.com/gpu", "nvidia.com/gpu=all", "cdi:a.b/c=all --privileged",
     ],
-)
+)  # fmt: skip
 def test_a_study_cannot_name_anything_else(stated: str) -> None:
     text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
     with pytest.raises(

@@ -43,9 +43,6 @@ def test_a_kind_of_link_that_cannot_be_made_is_told_with_the_kernel(monkeypatch:
     told = str(kernel_modules.probe_link("ipvlan"))
     assert platform.release() in told
     assert "ipvlan" in told
-
-
-def test_where_nothing_may_be_tried_the_modules_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_modules, "_tried", lambda kind: None)
     monkeypatch.setattr(kernel_modules, "has_module", lambda name: name == "macvlan")
     assert kernel_modules.probe_link("macvlan") is None

@@ -91,16 +91,16 @@ def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_real_holder_refuses_what_it_cannot_do_in_one_sentence() -> None:
+def test_what_is_gone_or_cannot_be_done_is_told_in_a_sentence() -> None:
     with pytest.raises(InfrastructureError, match="No such file or directory"):
         hold("tare:utest:n0", {"cgroups": ["/nowhere"]})
-
-
-def test_the_namespace_of_a_process_that_is_gone_cannot_be_entered_and_ours_is_kept() -> None:
     before = _own()
     with pytest.raises(FileNotFoundError), inside_network(2**22 + 1):
         pass
     assert _own() == before
+    assert index_of(Route(), "eth0") == 3  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError, match="network namespace has no interface eth7"):
+        index_of(Route(), "eth7")  # type: ignore[arg-type]
 
 
 def _own() -> str:
@@ -112,9 +112,3 @@ def _own() -> str:
 class Route:
     def link_lookup(self, ifname: str) -> list[int]:
         return [3] if ifname == "eth0" else []
-
-
-def test_an_interface_has_an_index_or_is_named_as_missing() -> None:
-    assert index_of(Route(), "eth0") == 3  # type: ignore[arg-type]
-    with pytest.raises(InfrastructureError, match="network namespace has no interface eth7"):
-        index_of(Route(), "eth7")  # type: ignore[arg-type]

@@ -51,13 +51,10 @@ def test_a_remedy_is_in_the_words_of_the_system(system: str, sentence: str, tmp_
     assert install("openmpi-bin", "libopenmpi-dev", os_release=release) == sentence
 
 
-def test_a_package_that_a_distribution_lacks_is_named_without_a_command(tmp_path: Path) -> None:
+def test_without_a_package_or_an_os_release_there_is_no_command(tmp_path: Path) -> None:
     release = os_release(tmp_path, "ID=fedora\n")
     assert install("hpcc", os_release=release) == "install hpcc with your package manager"
     assert install("podman", "hpcc", os_release=release) == "install Podman and hpcc with your package manager"
-
-
-def test_a_machine_without_os_release_gets_no_command(tmp_path: Path) -> None:
     assert install("podman", os_release=tmp_path / "none") == "install Podman with your package manager"
 
 

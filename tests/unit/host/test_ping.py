@@ -10,15 +10,12 @@ import pytest
 from tare.host.ping import checksum, is_reply, make_request, ping
 
 
-def test_a_request_fills_a_packet_and_its_checksum_is_right() -> None:
+def test_a_request_has_a_right_checksum_and_only_its_answer_is_taken() -> None:
     packet = make_request(7, 3, b"tare" * 400, 1500)
     assert len(packet) == 1500 - 20, "the rest is the header of IP"
     assert packet[0] == 8
     assert checksum(packet) == 0
     assert checksum(b"\x01") == 0xFEFF
-
-
-def test_only_the_answer_to_the_request_is_taken() -> None:
     header = b"\x45" + bytes(19)
     answer = header + struct.pack("!BBHHH", 0, 0, 0, 7, 3)
     assert is_reply(answer, 7, 3)

@@ -137,9 +137,6 @@ def test_programs_are_found_in_the_administrators_folders_too_and_missing_ones_n
         need("no-such-program", package="the-package")
 
 
-# --- time limits and interruptions --------------------------------------------------------------------------------
-
-
 def test_at_its_time_limit_the_whole_group_is_ended_and_what_was_said_is_kept(pids: Path) -> None:
     result = at_limit(f"echo before; echo why >&2; sleep 600 & echo $! > {pids}; sleep 600", pids)
     assert (result.timed_out, result.stdout, result.stderr_tail) == (True, "before\n", "why")
@@ -204,16 +201,7 @@ def test_an_interruption_in_the_middle_of_starting_ends_the_command_too(
     wait_until_gone(started[0].pid)
 
 
-# --- commands that run in the background --------------------------------------------------------------------------
-
-
-def test_a_command_beside_a_block_ends_with_it() -> None:
-    with beside(("sleep", "600")) as running:
-        assert is_alive(running.pid)
-    wait_until_gone(running.pid)
-
-
-def test_a_started_command_logs_to_its_file_and_ends_when_told(tmp_path: Path) -> None:
+def test_a_started_command_logs_to_its_file_and_ends_when_told_or_is_killed(tmp_path: Path, pids: Path) -> None:
     log = tmp_path / "log"
     log.write_text("earlier\n")
     daemon = start(("/bin/sh", "-c", f"echo up; echo trouble >&2; {STAYS}"), log=log)
@@ -221,17 +209,14 @@ def test_a_started_command_logs_to_its_file_and_ends_when_told(tmp_path: Path) -
     assert os.getpgid(daemon.pid) == daemon.pid
     end(daemon, grace_s=600)
     assert daemon.returncode == -signal.SIGTERM
-
-
-def test_a_started_command_that_ignores_being_asked_is_killed(pids: Path) -> None:
     daemon = start(("/bin/sh", "-c", f"trap '' TERM; echo $$ > {pids}; {STAYS}"))
     wait_until(pids.exists)
     end(daemon, grace_s=0.05)
     assert daemon.returncode == -signal.SIGKILL
     end(daemon)  # and ending it again is no error
-
-
-# --- output without end ---------------------------------------------------------------------------------------------
+    with beside(("sleep", "600")) as running:
+        assert is_alive(running.pid)
+    wait_until_gone(running.pid)
 
 
 def test_what_writes_to_stdout_without_end_is_ended_at_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,13 +237,10 @@ def test_the_end_of_stderr_is_kept_and_its_writer_runs_on() -> None:
     assert len(result.stderr) <= 2 * STDERR_BYTES
 
 
-def test_a_flooding_process_that_ignores_being_asked_is_killed_and_told_with_the_action(short_grace: None) -> None:
+def test_what_writes_without_end_is_ended_and_told_with_the_action_or_fails_its_launch(short_grace: None) -> None:
     with pytest.raises(CommandFailed, match="listing the image wrote more than 64 MiB to stdout") as told:
         sh("trap '' TERM; exec yes", what="listing the image")
     assert told.value.status == -signal.SIGKILL
-
-
-def test_a_launch_that_floods_fails_and_says_so() -> None:
     flooded = process.Result(argv=(), status=-15, stdout="y\n", stderr="", elapsed_s=1.0, flooded=True)
     launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("yes",))))
     outcome, parsed = judge(launch, flooded, ())  # type: ignore[arg-type]

@@ -63,11 +63,14 @@ def test_a_file_of_the_folder_that_is_a_link_is_refused_with_its_name(name: str,
     assert victim.read_text() == SECRET
 
 
-def test_a_torn_line_is_not_cut_off_through_a_link(folder: Path, victim: Path) -> None:
+def test_devices_pipes_and_torn_lines_behind_links_are_refused(folder: Path, victim: Path) -> None:
     (folder / TRIALS).symlink_to(victim)
     with pytest.raises(ResultsError, match=f"{TRIALS} is a symbolic link"):
         results_folder.set_torn_line_aside(folder, 0, b"torn")
     assert victim.read_text() == SECRET
+    os.mkfifo(folder / "lock")
+    with pytest.raises(ResultsError, match="lock is not a regular file"):
+        results_folder.take_lock(folder)
 
 
 @pytest.mark.parametrize("name", REPLACES)
@@ -79,12 +82,6 @@ def test_a_file_that_is_written_whole_replaces_a_link_and_does_not_follow_it(
     REPLACES[name](folder)
     assert victim.read_text() == SECRET
     assert not any(entry.is_symlink() for entry in folder.rglob("*"))
-
-
-def test_a_device_or_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(folder: Path) -> None:
-    os.mkfifo(folder / "lock")
-    with pytest.raises(ResultsError, match="lock is not a regular file"):
-        results_folder.take_lock(folder)
 
 
 @pytest.mark.parametrize("make", [results_folder.make_folder, results_folder.make_samples, results_folder.take_lock])
@@ -126,16 +123,13 @@ def test_a_hard_link_in_another_user_s_folder_is_refused(
         results_folder.open_lines(folder, TRIALS)
 
 
-def test_links_of_one_s_own_and_of_root_are_followed(tmp_path: Path) -> None:
+def test_links_of_one_s_own_and_of_root_are_followed_unless_they_lead_in_a_circle(tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir()
     (tmp_path / "up").symlink_to(real / ".." / "real")
     (tmp_path / "relative").symlink_to("up")
     results_folder.make_folder(tmp_path / "relative" / "a" / "b")
     assert (real / "a" / "b").is_dir()
-
-
-def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="Too many levels"):

@@ -37,15 +37,12 @@ def test_a_top_folder_or_one_of_the_system_is_never_relabelled(source: str) -> N
     assert not needs_label(source)
 
 
-def test_selinux_has_selinux_where_its_file_system_is_mounted(tmp_path: Path) -> None:
+def test_selinux_is_seen_by_its_file_system_and_labels_are_given_to_docker_and_podman(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not has_selinux(tmp_path)
     (tmp_path / "enforce").write_text("0")
     assert has_selinux(tmp_path)
-
-
-def test_docker_and_podman_get_the_label_and_without_selinux_nothing_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     request = make_request(NODE, shown=("/home/u/kernels",), cwd="/home/u/work", binds=("/usr/share/x:/x:ro",))
     plain = ("/home/u/kernels:/home/u/kernels:ro", "/home/u/work:/home/u/work", "/usr/share/x:/x:ro")
     monkeypatch.setattr(binds, "has_selinux", lambda: False)

@@ -22,7 +22,7 @@ def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signal
     assert [signal.getsignal(each) for each in NUMBERS] == before
 
 
-def test_in_a_block_within_a_block_an_interrupt_takes_effect_at_the_end_of_the_outer_one() -> None:
+def test_an_interrupt_takes_effect_at_the_end_of_the_outer_block_and_errors_pass() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt, match="SIGTERM"), uninterrupted():  # noqa: PT012
         with uninterrupted():
@@ -31,9 +31,6 @@ def test_in_a_block_within_a_block_an_interrupt_takes_effect_at_the_end_of_the_o
         os.kill(os.getpid(), signal.SIGINT)
         done.append(2)
     assert done == [1, 2]
-
-
-def test_errors_pass() -> None:
     with pytest.raises(ValueError, match="mine"), uninterrupted():
         raise ValueError("mine")
 

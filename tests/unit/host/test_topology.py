@@ -25,7 +25,7 @@ def make_tree(system: Path, cpus: dict[int, tuple[str, str]], numa: dict[int, st
     return system
 
 
-def test_two_sockets_with_hardware_threads_are_read(tmp_path: Path) -> None:
+def test_sockets_threads_and_numa_nodes_are_read_on_old_and_new_kernels(tmp_path: Path) -> None:
     siblings = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7"}
     cpus = {cpu: (siblings[cpu % 4], str(cpu % 4 // 2)) for cpu in range(8)}
     system = make_tree(tmp_path, cpus, {0: "0-1,4-5", 1: "2-3,6-7"})
@@ -34,22 +34,13 @@ def test_two_sockets_with_hardware_threads_are_read(tmp_path: Path) -> None:
         HardwareThread(cpu=4, core=0, numa=0, socket=0),
         HardwareThread(cpu=7, core=3, numa=1, socket=1),
     )
-
-
-def test_a_socket_of_several_numa_nodes_is_read(tmp_path: Path) -> None:
-    system = make_tree(tmp_path, {cpu: (str(cpu), "0") for cpu in range(4)}, {0: "0-1", 1: "2-3", 2: ""})
+    system = make_tree(tmp_path / "numa", {cpu: (str(cpu), "0") for cpu in range(4)}, {0: "0-1", 1: "2-3", 2: ""})
     assert [(each.numa, each.socket) for each in read_topology(range(4), system)] == [(0, 0), (0, 0), (1, 0), (1, 0)]
-
-
-def test_older_kernels_name_siblings_otherwise(tmp_path: Path) -> None:
-    folder = tmp_path / "cpu" / "cpu5" / "topology"
+    folder = tmp_path / "old" / "cpu" / "cpu5" / "topology"
     folder.mkdir(parents=True)
     (folder / "thread_siblings_list").write_text("2,5\n")
-    assert read_topology([5], tmp_path) == (HardwareThread(cpu=5, core=2),)
-
-
-def test_a_machine_that_hides_its_topology_is_taken_as_the_plainest(tmp_path: Path) -> None:
-    assert read_topology([3, 1], tmp_path) == (HardwareThread(cpu=3, core=3), HardwareThread(cpu=1, core=1))
+    assert read_topology([5], tmp_path / "old") == (HardwareThread(cpu=5, core=2),)
+    assert read_topology([3, 1], tmp_path / "none") == (HardwareThread(cpu=3, core=3), HardwareThread(cpu=1, core=1))
     system = make_tree(tmp_path / "arm", {0: ("0", "-1")}, {})
     assert read_topology([0], system) == (HardwareThread(cpu=0, core=0),)
 

@@ -26,9 +26,23 @@ def became(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
     return seen
 
 
-def test_root_stays_as_it_is(became: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_stays_as_it_is_and_others_are_refused_with_the_remedy(
+    became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     user_namespace.become_root()
+    assert became == []
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    (tmp_path / "tare").mkdir()
+    with pytest.raises(InfrastructureError, match=r"belongs to another user .*\n  remove it, or set XDG"):
+        user_namespace.become_root()
+    assert became == []
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(
+        user_namespace, "probe", lambda: "ordinary users may not create user namespaces on this machine"
+    )
+    with pytest.raises(MissingTool, match="run as root, or have an administrator allow it"):
+        user_namespace.become_root()
     assert became == []
 
 
@@ -47,32 +61,13 @@ def test_the_command_is_started_anew_with_its_arguments_and_the_user_s_folder(
     assert (tmp_path / "tare").is_dir()
 
 
-def test_a_folder_of_someone_else_is_refused(became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    (tmp_path / "tare").mkdir()
-    with pytest.raises(InfrastructureError, match=r"belongs to another user .*\n  remove it, or set XDG"):
-        user_namespace.become_root()
-    assert became == []
-
-
-def test_where_user_namespaces_are_forbidden_the_remedy_is_told(became: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(
-        user_namespace, "probe", lambda: "ordinary users may not create user namespaces on this machine"
-    )
-    with pytest.raises(MissingTool, match="run as root, or have an administrator allow it"):
-        user_namespace.become_root()
-    assert became == []
-
-
 @pytest.mark.parametrize(
     ("euid", "uid_map", "real"),
     [
-        (0, "         0          0 4294967295\n", True),
-        (0, "         0      65534          1\n", False),
+        (0, "         0          0 4294967295\n", True), (0, "         0      65534          1\n", False),
         (1000, "         0          0 4294967295\n", False),
     ],
-)
+)  # fmt: skip
 def test_root_of_a_user_namespace_is_not_root_of_the_machine(
     euid: int, uid_map: str, real: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

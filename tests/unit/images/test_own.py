@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
-import json
 import struct
 import subprocess
 import sys
@@ -24,79 +22,44 @@ from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
 from tare.images.own import ensure_own, kind_of
 from tare.model import Environment, Launching
+from unit.images import writing
+from unit.images.writing import folder, member, put, root, symlink, tar
 
 
-def layer(path: Path, *entries: tuple[str, Any]) -> Path:
-    """Write a tar: (name, content), (name, None) a folder, (name, ("->", target)) a link."""
-    with tarfile.open(path, "w") as packed:
-        for name, what in entries:
-            member = tarfile.TarInfo(name)
-            if what is None:
-                member.type, member.mode = tarfile.DIRTYPE, 0o755
-            elif isinstance(what, tuple):
-                member.type, member.linkname = tarfile.SYMTYPE, what[1]
-            content = what.encode() if isinstance(what, str) else b""
-            member.size = len(content)
-            packed.addfile(member, io.BytesIO(content))
-    return path
-
-
-def docker_archive(path: Path, *layers: Path, env: tuple[str, ...] = ()) -> Path:
-    told = json.dumps({"architecture": architecture(), "config": {"Env": env, "Entrypoint": ["/x"]}}).encode()
-    manifest = json.dumps([{"Config": "c.json", "RepoTags": None, "Layers": [each.name for each in layers]}]).encode()
-    with tarfile.open(path, "w") as packed:
-        for each in layers:
-            packed.add(each, each.name)
-        for name, content in (("c.json", told), ("manifest.json", manifest)):
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            packed.addfile(member, io.BytesIO(content))
-    return path
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.mark.root
-@pytest.mark.requires("root")
+@root
 def test_layers_are_laid_over_each_other_and_whiteouts_remove(tmp_path: Path, cache: Path) -> None:
-    first = layer(
-        tmp_path / "a.tar", ("usr", None), ("usr/old", "x"), ("usr/kept", "k"), ("lib", ("->", "usr")),
-        ("var", None), ("var/a", "1"), ("run", None), ("var/run", ("->", "/run")),
-    )  # fmt: skip
-    second = layer(tmp_path / "b.tar", ("usr/.wh.old", ""), ("lib/new", "n"), ("var/.wh..wh..opq", ""), ("var/b", "2"))
-    path = docker_archive(tmp_path / "mine.tar", first, second, env=("PATH=/opt/bin:/bin", "A=b=c", "bad"))
+    first = [
+        folder("usr"), member("usr/old", b"x"), member("usr/kept", b"k"), symlink("lib", "usr"), folder("var"),
+        member("var/a", b"1"), folder("run"), symlink("var/run", "/run"),
+    ]  # fmt: skip
+    second = [member("usr/.wh.old"), member("lib/new", b"n"), member("var/.wh..wh..opq"), member("var/b", b"2")]
+    stated = {"Env": ["PATH=/opt/bin:/bin", "A=b=c", "bad"], "Entrypoint": ["/x"]}
+    stated = {"architecture": architecture(), "config": stated}
+    path = writing.layered(tmp_path / "mine.tar", first, second, config=stated, RepoTags=None)
     image = ensure_own(path, cache)
     files = {str(p.relative_to(image.rootfs)): p.read_text() for p in image.rootfs.rglob("*") if p.is_file()}
     assert {"usr/kept", "usr/new", "var/b", "etc/hosts"} <= set(files)
     assert {"usr/old", "var/a"} & set(files) == set()
     assert (image.rootfs / "proc").is_dir()
-    assert image.variables == ("PATH=/opt/bin:/bin", "A=b=c")
-    assert image.source == str(path)
+    assert (image.variables, image.source) == (("PATH=/opt/bin:/bin", "A=b=c"), str(path))
     assert image in list_images(cache)
 
 
-@pytest.mark.root
-@pytest.mark.requires("root")
-def test_a_layer_leads_nowhere_outside(tmp_path: Path, cache: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    first = layer(tmp_path / "a.tar", ("out", ("->", str(outside))), ("../../up", "u"))
-    second = layer(tmp_path / "b.tar", ("out/evil", "e"), ("out/.wh.x", ""), ("/abs", "a"))
+@root
+def test_a_layer_leads_nowhere_outside(tmp_path: Path, cache: Path, victim: Path) -> None:
+    first = [symlink("out", victim), member("../../up", b"u")]
+    second = [member("out/evil", b"e"), member("out/.wh.secret"), member("/abs", b"a")]
     with pytest.raises(UsageError, match="cannot be unpacked"):
-        ensure_own(docker_archive(tmp_path / "mine.tar", first, second), cache)
-    assert list(outside.iterdir()) == []
-    fine = layer(tmp_path / "c.tar", ("../../up", "u"), ("/abs", "a"))
-    rootfs = ensure_own(docker_archive(tmp_path / "fine.tar", fine), cache).rootfs
+        ensure_own(writing.layered(tmp_path / "mine.tar", first, second), cache)
+    assert [path.name for path in victim.iterdir()] == ["secret"]
+    fine = [member("../../up", b"u"), member("/abs", b"a")]
+    rootfs = ensure_own(writing.layered(tmp_path / "fine.tar", fine), cache).rootfs
     assert {"up", "abs"} <= {path.name for path in rootfs.iterdir()}
 
 
-@pytest.mark.root
-@pytest.mark.requires("root")
+@root
 def test_archives_of_ours_come_back_as_they_were_and_once(tmp_path: Path, cache: Path) -> None:
-    packed = layer(tmp_path / "root.tar", ("./etc", None), ("./etc/name", "tiny\n"))
+    packed = tar(tmp_path / "root.tar", folder("./etc"), member("./etc/name", b"tiny\n"))
     told = config(hashlib.sha256(packed.read_bytes()).hexdigest(), ("PATH=/bin",), {})
     write_docker_archive(tmp_path / "x.tar", packed, told, "tare/x:1")
     write_oci_layout(tmp_path / "y.tar", packed, told, "1")
@@ -106,26 +69,22 @@ def test_archives_of_ours_come_back_as_they_were_and_once(tmp_path: Path, cache:
     for name in ("x.tar", "y.tar", "z.tar.gz", "layout"):
         said: list[str] = []
         image = ensure_own(tmp_path / name, cache, said.append)
-        assert (image.rootfs / "etc/name").read_text() == "tiny\n"
-        assert image.variables == ("PATH=/bin",)
+        assert ((image.rootfs / "etc/name").read_text(), image.variables) == ("tiny\n", ("PATH=/bin",))
         assert ensure_own(tmp_path / name, cache, said.append) == image
         assert said == [f"image {name}: unpacking it"]
 
 
 def test_a_folder_is_used_where_it_is_and_known_by_its_metadata(tmp_path: Path, cache: Path) -> None:
-    folder = tmp_path / "root"
+    path = tmp_path / "root"
     for name in ("dev", "proc", "sys", "tmp", "ch"):
-        (folder / name).mkdir(parents=True)
-    (folder / "ch/environment").write_text("A=1\nA=2\n")
-    image = ensure_own(folder, cache)
-    assert (image.rootfs, image.foreign, image.variables) == (folder, True, ("A=2",))
-    assert ensure_own(folder, cache) == image
-    (folder / "new").write_text("")
-    assert ensure_own(folder, cache).digest != image.digest
-    assert {path.name for path in folder.iterdir()} == {"dev", "proc", "sys", "tmp", "ch", "new"}
-
-
-# --- what cannot be used -------------------------------------------------------------------------------------------
+        (path / name).mkdir(parents=True)
+    put(path, "ch/environment", b"A=1\nA=2\n")
+    image = ensure_own(path, cache)
+    assert (image.rootfs, image.foreign, image.variables) == (path, True, ("A=2",))
+    assert ensure_own(path, cache) == image
+    put(path, "new")
+    assert ensure_own(path, cache).digest != image.digest
+    assert {each.name for each in path.iterdir()} == {"dev", "proc", "sys", "tmp", "ch", "new"}
 
 
 def a_sif(*, machine: bytes = b"02", file_system: int = sif.SQUASHFS, size: int = 100, part: int = 2) -> bytes:
@@ -140,12 +99,10 @@ def a_sif(*, machine: bytes = b"02", file_system: int = sif.SQUASHFS, size: int 
 
 def test_the_root_of_a_sif_is_where_its_table_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sif, "architecture", lambda: "amd64")
-    (tmp_path / "x.sif").write_bytes(a_sif())
-    assert kind_of(tmp_path / "x.sif") == "sif"
-    found = sif.root_partition(tmp_path / "x.sif")
-    assert found == sif.Partition(offset=sif.HEADER.size + sif.DESCRIPTOR.size, size_bytes=100)
-    assert sif.DESCRIPTOR.size == 585
-    assert sif.HEADER.size == 128
+    path = put(tmp_path, "x.sif", a_sif())
+    assert kind_of(path) == "sif"
+    assert sif.root_partition(path) == sif.Partition(offset=sif.HEADER.size + sif.DESCRIPTOR.size, size_bytes=100)
+    assert (sif.DESCRIPTOR.size, sif.HEADER.size) == (585, 128)
 
 
 @pytest.mark.parametrize(
@@ -169,32 +126,33 @@ def test_a_sif_that_cannot_be_used_is_told_in_a_sentence(
     content: bytes, told: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sif, "architecture", lambda: "amd64")
-    (tmp_path / "x.sif").write_bytes(content)
     with pytest.raises(UsageError, match=told) as refused:
-        ensure_own(tmp_path / "x.sif", cache)
+        ensure_own(put(tmp_path, "x.sif", content), cache)
     assert str(tmp_path / "x.sif") in refused.value.message
-    assert refused.value.exit_code == 2
-    assert list_images(cache) == ()
+    assert (refused.value.exit_code, list_images(cache)) == (2, ())
 
 
 def test_other_things_that_are_no_images_are_told(tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(UsageError, match="no image found at"):
-        ensure_own(tmp_path / "none", cache)
-    with pytest.raises(UsageError, match="is not a root file system: it lacks dev, proc"):
-        ensure_own(tmp_path, cache)
-    plain = layer(tmp_path / "plain.tar", ("etc", None))
-    with pytest.raises(UsageError, match=r"is not an image: it lacks index.json"):
-        ensure_own(plain, cache)
-    archive = docker_archive(tmp_path / "x.tar", layer(tmp_path / "a.tar", ("big", "x" * 20000)))
+    archive = writing.layered(tmp_path / "x.tar", [member("big", b"x" * 20000)])
     archive.write_bytes(archive.read_bytes()[:12000])
-    with pytest.raises(UsageError, match="is truncated or damaged"):
-        ensure_own(archive, cache)
+    for path, words in (
+        (tmp_path / "none", "no image found at"),
+        (tmp_path, "is not a root file system: it lacks dev, proc"),
+        (tar(tmp_path / "plain.tar", folder("etc")), r"is not an image: it lacks index.json"),
+        (archive, "is truncated or damaged"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            ensure_own(path, cache)
 
 
-# --- its variables -------------------------------------------------------------------------------------------------
+def test_what_unpacks_a_layer_tells_of_one_that_it_cannot_read(tmp_path: Path) -> None:
+    argv = [sys.executable, str(layered.UNPACK), str(tmp_path), str(put(tmp_path, "broken", b"x" * 600)), "9", "9"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "could not be opened" in done.stderr
 
 
-def test_plain_exports_of_a_sif_are_its_variables() -> None:
+def test_plain_exports_of_a_sif_are_its_variables_and_of_several_the_last_holds(tmp_path: Path) -> None:
     script = """
     export PATH="/opt/mpi/bin:$PATH"
     export A='$PATH' ; export
@@ -206,30 +164,22 @@ def test_plain_exports_of_a_sif_are_its_variables() -> None:
     """
     told = dict(each.split("=", 1) for each in parse_exports(script))
     assert told["PATH"].startswith("/opt/mpi/bin:/usr/local/sbin:")
-    assert (told["B"], told["E"]) == ("two words", "plain")
-    assert {"C", "APPTAINER_NAME"} & set(told) == set()
+    assert ((told["B"], told["E"]), {"C", "APPTAINER_NAME"} & set(told)) == (("two words", "plain"), set())
+    assert (merged(("A=1", "B=2"), (), ("A=3", "no", "1=2")), variables_of(tmp_path)) == (("A=3", "B=2"), ())
 
 
-def test_of_several_variables_the_last_holds() -> None:
-    assert merged(("A=1", "B=2"), (), ("A=3", "no", "1=2")) == ("A=3", "B=2")
+MPI_12, MPI_40, LIBC = "usr/lib/libmpi.so.12", "usr/lib/libmpi.so.40", "usr/lib/libc.so.6"
+Files = dict[str, bytes]
 
 
-def test_an_image_without_any_has_none(tmp_path: Path) -> None:
-    assert variables_of(tmp_path) == ()
-
-
-# --- whether it fits -----------------------------------------------------------------------------------------------
-
-
-def image_with(tmp_path: Path, cache: Path, **files: bytes) -> Any:
-    folder = tmp_path / "mine"
+def image_with(tmp_path: Path, cache: Path, files: Files | None = None) -> Any:
+    path = tmp_path / "mine"
     for name in ("dev", "proc", "sys", "tmp", "usr/bin", "usr/lib"):
-        (folder / name).mkdir(parents=True)
-    for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_so_", ".so.")
-        path.write_bytes(content)
+        (path / name).mkdir(parents=True)
+    for name, content in (files or {}).items():
+        put(path, name, content)
     mpi_inside.cache_clear()
-    return ensure_own(folder, cache)
+    return ensure_own(path, cache)
 
 
 def wanted(**more: Any) -> Environment:
@@ -248,21 +198,18 @@ def test_an_image_without_an_mpi_is_named_before_launch_with_the_remedy(tmp_path
 @pytest.mark.parametrize(
     ("files", "environment", "told"),
     [
-        ({"usr__lib__libmpi_so_12": b"\x004.0.2\x00"}, wanted(), "has MPICH inside, which Open MPI cannot start"),
-        ({"usr__lib__libmpi_so_40": b"\x004.1.4\x00"}, wanted(), "not its daemon, orted"),
-        ({"usr__lib__libmpi_so_40": b"\x004.1.2\x00", "usr__bin__orted": b"x"}, wanted(), None),
-        ({"usr__lib__libmpi_so_40": b"\x004.1.2\x00"}, wanted(launch=Launching.HYBRID), None),
-        (
-            {"usr__lib__libmpi_so_40": b"\x004.1.2\x00", "usr__bin__orted": b"x", "usr__bin__ssh": b"x"},
-            wanted(launch=Launching.MPIJOB),
-            "has no /usr/sbin/sshd, and the MPI Operator starts ranks by ssh",
-        ),
+        ({MPI_12: b"\x004.0.2\x00"}, wanted(), "has MPICH inside, which Open MPI cannot start"),
+        ({MPI_40: b"\x004.1.4\x00"}, wanted(), "not its daemon, orted"),
+        ({MPI_40: b"\x004.1.2\x00", "usr/bin/orted": b"x"}, wanted(), None),
+        ({MPI_40: b"\x004.1.2\x00"}, wanted(launch=Launching.HYBRID), None),
+        ({MPI_40: b"\x004.1.2\x00", "usr/bin/orted": b"x", "usr/bin/ssh": b"x"}, wanted(launch=Launching.MPIJOB),
+         "has no /usr/sbin/sshd, and the MPI Operator starts ranks by ssh"),
     ],
-)
+)  # fmt: skip
 def test_an_mpi_that_does_not_fit_the_launcher_is_named(
-    files: dict[str, bytes], environment: Environment, told: str | None, tmp_path: Path, cache: Path
+    files: Files, environment: Environment, told: str | None, tmp_path: Path, cache: Path
 ) -> None:
-    reason = unfit_for_launch(image_with(tmp_path, cache, **files), environment)
+    reason = unfit_for_launch(image_with(tmp_path, cache, files), environment)
     assert reason is None if told is None else told in str(reason)
 
 
@@ -270,37 +217,24 @@ def test_an_mpi_that_does_not_fit_the_launcher_is_named(
     ("files", "told"),
     [
         ({}, "has no GNU C library"),
-        ({"usr__lib__libc_so_6": b"GLIBC_2.30\0"}, "need glibc 2.34, and mine has 2.30"),
-        ({"usr__lib__libc_so_6": b"GLIBC_2.36\0"}, "need libmpi.so.40, and mine has no MPI"),
-        (
-            {"usr__lib__libc_so_6": b"GLIBC_2.36\0", "usr__lib__libmpi_so_12": b"x"},
-            "need libmpi.so.40, and mine has libmpi.so.12",
-        ),
-        ({"usr__lib__libc_so_6": b"GLIBC_2.36\0", "usr__lib__libmpi_so_40": b"x"}, None),
+        ({LIBC: b"GLIBC_2.30\0"}, "need glibc 2.34, and mine has 2.30"),
+        ({LIBC: b"GLIBC_2.36\0"}, "need libmpi.so.40, and mine has no MPI"),
+        ({LIBC: b"GLIBC_2.36\0", MPI_12: b"x"}, "need libmpi.so.40, and mine has libmpi.so.12"),
+        ({LIBC: b"GLIBC_2.36\0", MPI_40: b"x"}, None),
     ],
 )
 def test_kernels_of_this_machine_are_shown_only_where_they_can_run(
-    files: dict[str, bytes], told: str | None, tmp_path: Path, cache: Path
+    files: Files, told: str | None, tmp_path: Path, cache: Path
 ) -> None:
     build = KernelBuild(prefix=tmp_path / "kernels", digest="")
     for path in (build.program, build.wall_library):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"\0libmpi.so.40\0GLIBC_2.34\0")
-    reason = unfit_for_kernels(image_with(tmp_path, cache, **files), build)
+        put(path.parent, path.name, b"\0libmpi.so.40\0GLIBC_2.34\0")
+    reason = unfit_for_kernels(image_with(tmp_path, cache, files), build)
     assert reason is None if told is None else told in str(reason)
 
 
 def test_a_folder_to_work_in_must_be_in_the_image_or_bound(tmp_path: Path, cache: Path) -> None:
     image = image_with(tmp_path, cache)
-    assert no_such_workdir(image, wanted(workdir="/usr/lib")) is None
-    assert no_such_workdir(image, wanted(workdir="/tmp")) is None
-    assert no_such_workdir(image, wanted(workdir="/data/deep", binds=("/x:/data",))) is None
+    for fine in ({"workdir": "/usr/lib"}, {"workdir": "/tmp"}, {"workdir": "/data/deep", "binds": ("/x:/data",)}):
+        assert no_such_workdir(image, wanted(**fine)) is None
     assert "there is no /data" in (no_such_workdir(image, wanted(workdir="/data", binds=("/x:/dat",))) or "")
-
-
-def test_what_unpacks_a_layer_tells_of_one_that_it_cannot_read(tmp_path: Path) -> None:
-    (tmp_path / "broken").write_bytes(b"x" * 600)
-    done = subprocess.run([sys.executable, str(layered.UNPACK), str(tmp_path), str(tmp_path / "broken"), "9", "9"],
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 1
-    assert "could not be opened" in done.stderr

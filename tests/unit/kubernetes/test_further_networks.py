@@ -45,13 +45,13 @@ def pod(status: object = STATUS, name: str = "k8s.v1.cni.cncf.io/network-status"
     return {"metadata": {"name": "e0-n0", "annotations": {**WISH, name: text}}, "status": {"podIP": "10.244.1.7"}}
 
 
-def test_a_pod_asks_for_the_network_by_its_annotation() -> None:
+def test_a_pod_asks_for_its_network_and_gets_those_with_an_address() -> None:
     golden = Path(__file__).parents[2] / "golden" / "kubernetes" / "pod-with-further-network.json"
     assert json.dumps(manifests.pod(SPEC), indent=2) + "\n" == golden.read_text()
-
-
-def test_further_networks_are_those_with_an_address_that_are_not_the_clusters() -> None:
     assert attached(pod()) == attached(pod(name="k8s.v1.cni.cncf.io/networks-status")) == (FAST, STORAGE)
+    with pytest.raises(InfrastructureError, match="pod e0-n0 did not get the network hpc/macvlan-fast") as caught:
+        for_messages(pod([STATUS[0]]), WISH, "10.0.0.0/8")
+    assert "Multus" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,6 @@ def test_messages_take_the_first_network_or_that_of_the_subnet(subnet: str, foun
     assert for_messages(pod(), {"other": "x"}, subnet) is None, "nobody asked for a network"
 
 
-def test_a_pod_without_the_network_is_no_environment() -> None:
-    with pytest.raises(InfrastructureError, match="pod e0-n0 did not get the network hpc/macvlan-fast") as caught:
-        for_messages(pod([STATUS[0]]), WISH, "10.0.0.0/8")
-    assert "Multus" in caught.value.remedy
-
-
 def test_the_further_interface_is_the_pods_nic_and_is_watched(tmp_path: Path) -> None:
     interfaces = (
         Interface(name="eth0", address="10.244.1.7", prefix=24, mtu=1450),
@@ -82,14 +76,8 @@ def test_the_further_interface_is_the_pods_nic_and_is_watched(tmp_path: Path) ->
         hostname="e0-n0", boot_id="b", architecture="x86_64", libc="", kernel="", python="", uid=0, is_root=True,
         cores=(0, 1), layout=(), interfaces=interfaces,
     )  # fmt: skip
-    service = PodService(
-        node=make_node(cores=(0,)),
-        number=0,
-        spec=SPEC,
-        gate=None,
-        pods=None,
-        folder=tmp_path,  # type: ignore[arg-type]
-    )
+    nothing: Any = {"number": 0, "gate": None, "pods": None, "folder": tmp_path}
+    service = PodService(node=make_node(cores=(0,)), spec=SPEC, **nothing)
     inner = service._inner("n0", machine, service._address_of(pod(), "10.214.0.2"))
     (nic,) = inner.nics
     assert (nic.name, nic.address, nic.prefix, nic.mtu) == ("net2", "192.168.50.7", 24, 9000)
@@ -97,14 +85,7 @@ def test_the_further_interface_is_the_pods_nic_and_is_watched(tmp_path: Path) ->
     assert service.facts == {"further network": "hpc/macvlan-fast"}
     with find("pod-network").attach(make_pod(inner), nic) as endpoint:
         assert endpoint.watches == (Watch(pid=0, interface="net2", role="pod's interface"),)
-    plain = PodService(
-        node=make_node(),
-        number=0,
-        spec=replace(SPEC, annotations={}),
-        gate=None,
-        pods=None,
-        folder=tmp_path,  # type: ignore[arg-type]
-    )
+    plain = PodService(node=make_node(), spec=replace(SPEC, annotations={}), **nothing)
     assert plain._address_of(pod(), "10.214.0.2") == "10.244.1.7"
     assert plain.takes_cluster_network
 
@@ -113,17 +94,10 @@ def test_the_further_interface_is_the_pods_nic_and_is_watched(tmp_path: Path) ->
 def test_counters_of_the_further_interface_prove_that_messages_took_it(passed: int, refusal: str | None) -> None:
     payload = Payload(low_bytes=800_000, high_bytes=820_000, messages=100, known=True)
     traffic = [
-        InterfaceTraffic(
-            node=node,
-            interface="net2",
-            role="pod's interface",
-            rx_bytes=passed,
-            tx_bytes=passed,
-            rx_packets=100,
-            tx_packets=100,
-        )
+        InterfaceTraffic(node=node, interface="net2", role="pod's interface", rx_bytes=passed, tx_bytes=passed,
+                         rx_packets=100, tx_packets=100)
         for node in ("n0", "n1")
-    ]
+    ]  # fmt: skip
     found = check_traffic(traffic, payload, said_bytes=0, ranks=2)
     assert (found is None) == (refusal is None)
     assert refusal is None or (found or "").startswith(refusal)

@@ -10,7 +10,10 @@ import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ from tare.errors import InfrastructureError
 from tare.host.process import Result, run
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.relay import AGENT, Relay
-from tare.kubernetes.session import ERRORS, OUTPUT, line_of
+from tare.kubernetes.session import ERRORS, OUTPUT, Container, Doorway, Session, line_of
 from waiting import wait_until
 
 PIPES = {OUTPUT: "stdout", ERRORS: "stderr"}
@@ -177,3 +180,116 @@ def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: 
     relay.close()
     assert waiting.wait() == 125
     assert run((agent, "n1", "cat"), check=False, timeout_s=None).status == 125, "nor does one that asks later"
+
+
+PLACE = Container(namespace="n", pod="p", name="ranks")
+
+
+class Stream(socket.socket):
+    """The near end of a stream, with what TLS adds to a socket."""
+
+    def pending(self) -> int:
+        return 0
+
+
+class Closable:
+    """A websocket: it closes its socket, and then has none."""
+
+    def __init__(self, sock: Stream) -> None:
+        self.sock: Stream | None = sock
+
+    def shutdown(self) -> None:
+        if self.sock:
+            self.sock.close()
+        self.sock = None
+
+
+class Client:
+    """What the official client's stream does, without frames: all that arrives is output."""
+
+    subprotocol = "v5.channel.k8s.io"
+
+    def __init__(self) -> None:
+        near, self.far = socket.socketpair()
+        self.stream = Stream(fileno=near.detach())
+        self.sock = Closable(self.stream)
+        self.open = True
+        self.read = b""
+
+    def is_open(self) -> bool:
+        return self.open
+
+    def update(self, timeout: float = 0) -> None:
+        if self.open and self.sock.sock:
+            self.read = self.sock.sock.recv(100)
+            self.open = bool(self.read)
+
+    def read_channel(self, channel: int, timeout: float = 0) -> bytes:
+        data, self.read = (self.read, b"") if channel == 1 else (b"", self.read)
+        return data
+
+    def write_channel(self, channel: int, data: bytes) -> None:
+        assert self.sock.sock
+        self.sock.sock.sendall(data)
+
+
+class Api:
+    """Gives the clients that a test has made, one after the other."""
+
+    def __init__(self, *clients: Client) -> None:
+        self.clients = list(clients)
+
+    def connect(self, path: str, query: object) -> Client:
+        return self.clients.pop(0)
+
+
+def session_of(client: Client) -> Session:
+    return Session(Api(client), PLACE, ("true",))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clients() -> Iterator[list[Client]]:
+    made = [Client() for _ in range(3)]
+    yield made
+    for each in made:
+        each.far.close()
+        each.stream.close()
+
+
+def test_closing_a_stream_ends_the_thread_that_reads_and_only_then_its_number_is_free(clients: list[Client]) -> None:
+    client = clients[0]
+    session, taken = session_of(client), list[bytes]()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        ended = pool.submit(session.pump, None, lambda _, data: taken.append(data))
+        client.far.sendall(b"out")
+        wait_until(lambda: taken == [b"out"])
+        number = client.stream.fileno()
+        before = os.fstat(number).st_ino
+        session.close()
+        assert ended.result() == 255, "no status was told"
+    assert client.stream.fileno() == -1, "who read has closed it"
+    with suppress(OSError):
+        assert os.fstat(number).st_ino != before
+
+
+def test_a_doorway_keeps_as_many_shells_as_are_asked_for_and_uses_them_first(clients: list[Client]) -> None:
+    api: Any = Api(*clients)
+    doorway = Doorway(api, PLACE)
+    doorway.prepare(2)
+    doorway.settle()
+    doorway.prepare(2)
+    assert len(api.clients) == 1
+    for each in clients[:2]:
+        doorway.start(("echo", "it"))
+        assert each.far.recv(100) == b"exec echo it\n"
+    doorway.start(("echo", "it"))
+    assert api.clients == [], "the third has a stream of its own"
+    doorway.prepare(1)
+    with pytest.raises(IndexError):
+        doorway.start(("echo", "no more"))
+    doorway.close()
+
+
+def test_a_stream_that_nobody_reads_is_closed_at_once(clients: list[Client]) -> None:
+    session_of(clients[0]).close()
+    assert clients[0].stream.fileno() == -1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from ipaddress import IPv4Network
 from itertools import combinations
@@ -53,30 +53,31 @@ def test_users_are_told_apart_by_tokens() -> None:
     assert User(name="a").token != User(name="a").token
 
 
-def test_every_program_is_of_its_node_and_on_the_control_network() -> None:
+def test_every_program_is_of_its_node_and_prefers_its_data_address_where_a_network_takes_that() -> None:
     assert f"--bind-address={NODE.control_address}" in kubernetes.api_server(NODE.control_address)
     assert {"--hostname-override=n0", f"--node-ip={NODE.control_address}"} <= set(kubernetes.kubelet(NODE))
     argv = flannel.with_kubernetes(NODE, "/run/f")
     assert argv[:2] == ("env", "NODE_NAME=n0")
     assert {"-kube-subnet-mgr", f"-iface={NODE.nics[0].name}", "-ip-masq=false"} <= set(argv)
+    assert "--cloud-provider=external" in kubernetes.kubelet(NODE, addressed=True)
+    assert not any("cloud" in each for each in kubernetes.kubelet(NODE))
+    preferred = "--kubelet-preferred-address-types=ExternalIP,InternalIP"
+    assert preferred in kubernetes.api_server(NODE.control_address)
 
 
-def test_two_flannelds_of_a_node_share_neither_subnets_nor_files_nor_chains() -> None:
+def test_two_flannelds_of_a_node_share_nothing_and_pods_are_wired_into_the_leased_subnet() -> None:
     first, second = flannel.with_kubernetes(NODE, "/run/f"), flannel.with_etcd(NODE, "/run/g", "http://10.0.0.1:2379")
     assert {"-etcd-endpoints=http://10.0.0.1:2379", "-iptables-forward-rules=false", "-ip-masq=false"} <= set(second)
     assert not any("kube" in each for each in second)
     files = [each for argv in (first, second) for each in argv if each.startswith("-subnet-file")]
     assert files == ["-subnet-file=/run/f/subnet.env", "-subnet-file=/run/g/subnet.env"]
-
-
-def test_pods_are_wired_into_the_subnet_that_flanneld_leased() -> None:
     (plugin,) = VXLAN.configuration(flannel.plugin("cni0", 1450), "10.244.1.0/24")["plugins"]
     assert (plugin["type"], plugin["bridge"], plugin["mtu"]) == ("bridge", "cni0", 1450)
     assert plugin["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
     assert plugin["ipam"]["routes"] == [{"dst": "10.244.0.0/16"}]
 
 
-def test_each_runtime_class_has_a_network_of_its_own() -> None:
+def test_each_runtime_class_has_a_network_of_its_own_and_a_lab_has_one_cilium() -> None:
     every = lab_networks.chosen(["cilium-vxlan", "routed", "host-gw"])
     assert [each.runtime_class for each in every] == ["", "host-gw", "routed", "cilium-vxlan"]
     assert [each.runtime_class for each in lab_networks.chosen(["routed"])] == ["", "routed"]
@@ -88,9 +89,6 @@ def test_each_runtime_class_has_a_network_of_its_own() -> None:
     assert len(set(devices)) == len(devices), "what one network has is silent when another is used"
     assert all(len(name) < 16 for name in devices)
     assert in_lab.runtime_class("routed")["handler"] == "routed"
-
-
-def test_a_lab_has_one_cilium_because_its_agent_has_the_whole_node() -> None:
     with pytest.raises(RefusedError, match="a lab has one of cilium-native and cilium-vxlan: compare each"):
         lab_networks.chosen(["cilium-native", "cilium-vxlan"])
 
@@ -130,13 +128,6 @@ def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_m
     assert plugin == {"type": "cilium-cni"}, "its agent has the addresses"
 
 
-def test_a_node_has_its_data_address_first_where_a_network_takes_that() -> None:
-    assert "--cloud-provider=external" in kubernetes.kubelet(NODE, addressed=True)
-    assert not any("cloud" in each for each in kubernetes.kubelet(NODE))
-    preferred = "--kubelet-preferred-address-types=ExternalIP,InternalIP"
-    assert preferred in kubernetes.api_server(NODE.control_address)
-
-
 def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
     one, other = make_node(), make_node(index=1)
     assert (routed.subnet_of(one), routed.subnet_of(other)) == ("10.246.0.0/24", "10.246.1.0/24")
@@ -153,13 +144,11 @@ def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
         ({"runtime_class": "routed", "network": "pod-network"}, None),
         ({"network": "pod-network"}, None),
         ({"network": "host"}, None),
-        (
-            {"runtime_class": "gvisor", "network": "pod-network"},
-            "class gvisor: it has host-gw, routed, cilium-vxlan, cilium-native",
-        ),
+        ({"runtime_class": "gvisor", "network": "pod-network"},
+         "class gvisor: it has host-gw, routed, cilium-vxlan, cilium-native"),
         ({"runtime_class": "routed", "network": "host"}, "routed is a pod network, which host replaces"),
     ],
-)
+)  # fmt: skip
 def test_a_runtime_class_that_a_lab_cannot_have_is_refused(environment: dict[str, str], reason: str | None) -> None:
     found = lab_networks.refuse(Environment(name="e", runtime="kubernetes", **environment))
     assert (reason in (found or "")) if reason else found is None
@@ -190,17 +179,16 @@ def test_a_port_of_this_machine_leads_to_a_server_in_a_namespace() -> None:
             while data := connection.recv(1 << 16):
                 connection.sendall(data)
 
-    thread = threading.Thread(target=echo)
-    thread.start()
-    with forward.forwarded(os.getpid(), "127.0.0.1", listener.getsockname()[1]) as port:
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            sent = b"x" * 300_000
-            threading.Thread(target=client.sendall, args=(sent,)).start()
-            got = b""
+    sent, got = b"x" * 300_000, b""
+    with listener, ThreadPoolExecutor(max_workers=2) as pool:
+        pool.submit(echo)
+        with (
+            forward.forwarded(os.getpid(), "127.0.0.1", listener.getsockname()[1]) as port,
+            socket.create_connection(("127.0.0.1", port)) as client,
+        ):
+            pool.submit(client.sendall, sent)
             while len(got) < len(sent):
                 got += client.recv(1 << 16)
-        thread.join(5)
-    listener.close()
     assert got == sent
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port)).close()

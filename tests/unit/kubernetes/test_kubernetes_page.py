@@ -24,10 +24,12 @@ def block(mark: str) -> str:
     return found[1]
 
 
-def test_the_role_of_the_page_is_the_least_one() -> None:
+def test_the_role_and_the_products_of_the_page_are_those_of_the_sources() -> None:
     assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
     assert yaml.safe_load(block("rules")) == list(manifest.rules())
     assert yaml.safe_load(block("policy")) == list(policy.rules())
+    rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
+    assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
 
 
 def test_every_message_of_the_page_is_in_the_sources() -> None:
@@ -45,8 +47,3 @@ def test_every_runtime_class_of_a_lab_has_a_row_and_the_study_beside_it_can_be_r
     assert [each.strip("`") for each in named] == [each or "none" for each in LAB_NETWORKS]
     (study,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
     assert {each.runtime_class for each in parse(study).environments} == set(LAB_NETWORKS) - {"cilium-native"}
-
-
-def test_every_product_has_a_row() -> None:
-    rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
-    assert {product.name for product in PRODUCTS} | {"Canal"} <= rows

@@ -19,7 +19,7 @@ def pod(**changes: Any) -> dict[str, Any]:
     return manifests.pod(PodSpec(**{each: getattr(SPEC, each) for each in SPEC.__slots__} | changes))
 
 
-def test_a_pod_has_no_rights_and_no_token() -> None:
+def test_a_pod_has_no_rights_and_no_token_and_what_a_user_adds() -> None:
     made = pod()
     spec = made["spec"]
     assert spec["automountServiceAccountToken"] is False
@@ -32,30 +32,24 @@ def test_a_pod_has_no_rights_and_no_token() -> None:
     assert spec["restartPolicy"] == "Never"
     as_user = pod(user=1000)["spec"]["securityContext"]
     assert (as_user["runAsNonRoot"], as_user["runAsUser"]) == (True, 1000)
-
-
-def test_requests_are_limits_so_that_cores_can_be_exclusive() -> None:
-    ranks, node = pod(cpus=4, memory="8Gi", resources={"rdma/hca": "1"})["spec"]["containers"]
-    assert ranks["resources"]["requests"] == {"cpu": "4", "memory": "8Gi", "rdma/hca": "1"}
-    assert ranks["resources"]["limits"] == ranks["resources"]["requests"]
-    assert node["resources"]["limits"] == node["resources"]["requests"]
-    assert "resources" not in pod()["spec"]["containers"][0]
-
-
-def test_networks_are_the_nodes_a_class_or_annotations() -> None:
-    assert "hostNetwork" not in pod()["spec"]
-    assert pod(host_network=True)["spec"]["hostNetwork"] is True
-    assert pod(runtime_class="fast")["spec"]["runtimeClassName"] == "fast"
-    networks = {"k8s.v1.cni.cncf.io/networks": "macvlan-fast"}
-    assert pod(annotations=networks)["metadata"]["annotations"] == networks
-
-
-def test_a_user_can_add_fields() -> None:
     tolerations = [{"key": "gpu", "operator": "Exists"}]
     made = pod(fields={"tolerations": tolerations, "priorityClassName": "low"}, pull_secrets=("site",))["spec"]
     assert made["tolerations"] == tolerations
     assert made["priorityClassName"] == "low"
     assert made["imagePullSecrets"] == [{"name": "site"}]
+
+
+def test_requests_are_limits_and_networks_are_the_nodes_a_class_or_annotations() -> None:
+    ranks, node = pod(cpus=4, memory="8Gi", resources={"rdma/hca": "1"})["spec"]["containers"]
+    assert ranks["resources"]["requests"] == {"cpu": "4", "memory": "8Gi", "rdma/hca": "1"}
+    assert ranks["resources"]["limits"] == ranks["resources"]["requests"]
+    assert node["resources"]["limits"] == node["resources"]["requests"]
+    assert "resources" not in pod()["spec"]["containers"][0]
+    assert "hostNetwork" not in pod()["spec"]
+    assert pod(host_network=True)["spec"]["hostNetwork"] is True
+    assert pod(runtime_class="fast")["spec"]["runtimeClassName"] == "fast"
+    networks = {"k8s.v1.cni.cncf.io/networks": "macvlan-fast"}
+    assert pod(annotations=networks)["metadata"]["annotations"] == networks
 
 
 def test_what_a_webhook_changes_is_named_and_defaults_are_not() -> None:
@@ -128,23 +122,15 @@ def ended(reason: str, code: int = 137) -> dict[str, Any]:
         (waiting("CreateContainerConfigError", "secret x not found"), "container ranks cannot be made: secret x not"),
         (ended("OOMKilled"), "pod p0: container ranks was killed for exceeding its memory limit"),
         (ended("Error", 2), "pod p0: container ranks has ended with status 2"),
-        (
-            {"metadata": {"name": "p0"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "low on disk"}},
-            "pod p0: the node has evicted the pod: low on disk",
-        ),
-        (
-            {
-                "metadata": {"name": "p0"},
-                "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "message": "for p9"}]},
-            },
-            "pod p0: a pod of higher priority has taken its place: for p9",
-        ),
-        (
-            {"metadata": {"name": "p0", "deletionTimestamp": "now"}, "status": {"phase": "Running"}},
-            "pod p0 is being removed by somebody else",
-        ),
+        ({"metadata": {"name": "p0"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "low on disk"}},
+         "pod p0: the node has evicted the pod: low on disk"),
+        ({"metadata": {"name": "p0"}, "status": {"conditions": [
+            {"type": "DisruptionTarget", "status": "True", "message": "for p9"}]}},
+         "pod p0: a pod of higher priority has taken its place: for p9"),
+        ({"metadata": {"name": "p0", "deletionTimestamp": "now"}, "status": {"phase": "Running"}},
+         "pod p0 is being removed by somebody else"),
     ],
-)
+)  # fmt: skip
 def test_a_pod_that_does_not_run_has_a_sentence(found: dict[str, Any], said: str) -> None:
     trouble = reasons.waits_in_vain(found)
     assert trouble
@@ -153,18 +139,16 @@ def test_a_pod_that_does_not_run_has_a_sentence(found: dict[str, Any], said: str
 
 def test_what_an_unschedulable_pod_needs_is_said() -> None:
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/2 nodes: 2 Insufficient cpu."}
-    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
-    assert trouble == (
-        "no node can take the pod: 0/2 nodes: 2 Insufficient cpu", "use fewer ranks a node, or free the nodes",
-    )  # fmt: skip
-    condition["message"] = "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
-    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
-    assert trouble
-    assert trouble[1].startswith("a node does not answer")
-    condition["message"] = "node had untolerated taint {x: y}"
-    trouble = reasons.waits_in_vain({"status": {"conditions": [condition]}})
-    assert trouble
-    assert "tolerations" in trouble[1]
+    for message, said, remedy in (
+        (condition["message"], "0/2 nodes: 2 Insufficient cpu", "use fewer ranks a node, or free the nodes"),
+        ("node(s) had untolerated taint {node.kubernetes.io/unreachable: }", "untolerated", "a node does not answer"),
+        ("node had untolerated taint {x: y}", "untolerated taint", "tolerations"),
+    ):
+        trouble = reasons.waits_in_vain({"status": {"conditions": [{**condition, "message": message}]}})
+        assert trouble
+        assert trouble[0].startswith("no node can take the pod: ")
+        assert said in trouble[0]
+        assert remedy in trouble[1]
 
 
 def test_a_pod_that_may_still_get_ready_is_waited_for() -> None:

@@ -39,6 +39,9 @@ def test_a_node_says_its_cores_its_addresses_and_its_boot() -> None:
     assert (plain.cpus, plain.address, plain.data_address, plain.boot_id) == (3, "10.213.0.1", "10.213.0.1", "b")
     assert nodes.read(node(**FLANNEL)).data_address == "10.214.0.1"
     assert nodes.read(node(**{"projectcalico.org/IPv4Address": "10.9.0.4/24"})).data_address == "10.9.0.4"
+    tainted = node(spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]})
+    settings = KubernetesSpec(pod='{"tolerations": [{"operator": "Exists"}]}')
+    assert nodes.read(tainted, making.tolerated(settings)).unusable == ""
 
 
 @pytest.mark.parametrize(
@@ -59,23 +62,10 @@ def test_a_node_that_no_pod_can_be_on_says_why(made: dict[str, Any], why: str) -
     assert told is None or told.endswith(f"with the labels a=b that pods can use, and 1 are needed: n0 {why}")
 
 
-def test_every_taint_is_tolerated_by_a_toleration_without_a_key() -> None:
-    tainted = node(spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]})
-    settings = KubernetesSpec(pod='{"tolerations": [{"operator": "Exists"}]}')
-    assert nodes.read(tainted, making.tolerated(settings)).unusable == ""
-
-
 def order(environment: Environment, placement: Placement) -> Order:
-    files = Files(host_prefix=Path("/x"), image_tag="tare:0123456789abcdef")
+    files, nodes = Files(host_prefix=Path("/x"), image_tag="tare:0123456789abcdef"), (make_node(),)
     return Order(
-        study="s-3",
-        slot=3,
-        environment=environment,
-        placement=placement,
-        nodes=(make_node(),),
-        nic=0,
-        hosts=4,
-        files=files,
+        study="s-3", slot=3, environment=environment, placement=placement, nodes=nodes, nic=0, hosts=4, files=files
     )
 
 
@@ -103,9 +93,6 @@ def test_a_pod_is_made_as_the_study_says() -> None:
     assert "resources" not in service, "the pod asks for no cores"
     assert "hostNetwork" not in pod["spec"]
     assert "runtimeClassName" not in pod["spec"]
-
-
-def test_a_pod_has_the_runtime_class_of_its_environment() -> None:
     (spec,) = pods(KubernetesSpec(), Placement(), runtime_class="host-gw")
     assert manifests.pod(spec)["spec"]["runtimeClassName"] == "host-gw"
 
@@ -123,14 +110,11 @@ def test_exclusive_pods_ask_for_the_whole_cores_of_their_ranks_and_for_no_more()
     assert manifests.pod(limited)["spec"]["containers"][0]["resources"] == {"requests": wanted, "limits": wanted}
 
 
-def test_addresses_of_pods_are_selected_by_the_smallest_network_with_all() -> None:
+def test_addresses_and_interfaces_tell_the_network() -> None:
     assert str(making.common_network(["10.244.0.5", "10.244.1.7"])) == "10.244.0.0/23"
     assert str(making.common_network(["10.244.0.5", "10.244.0.6"])) == "10.244.0.4/30"
     assert str(making.common_network(["10.244.0.5"])) == "10.244.0.4/30"
     assert str(making.common_network(["192.168.9.1", "10.0.0.1"])) == "0.0.0.0/0"
-
-
-def test_the_network_is_told_from_interfaces() -> None:
     pod = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
     tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
     host = Seen(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))

@@ -43,11 +43,7 @@ def test_other_names_are_none(name: str) -> None:
     assert not is_reference(name)
 
 
-def test_the_name_is_used_as_it_stands() -> None:
-    assert making.image_of("registry.example/other", NAME, "tare:ignored") == NAME
-
-
-def test_only_pods_of_a_cluster_have_such_an_image() -> None:
+def test_only_pods_of_a_cluster_have_such_an_image_by_the_name_as_it_stands() -> None:
     assert composition.refuse(OWN, Placement()) is None
     docker = Environment(name="d", runtime="docker", network="bridge", image=NAME)
     assert composition.refuse(docker, Placement()) == (
@@ -55,6 +51,7 @@ def test_only_pods_of_a_cluster_have_such_an_image() -> None:
     )
     reason = lab_kubernetes.refuse(LabSpec(), OWN, Placement())
     assert reason == f"a Kubernetes in a lab has no registry to pull {NAME} from: name a recipe"
+    assert making.image_of("registry.example/other", NAME, "tare:ignored") == NAME
 
 
 class Answers:

@@ -109,12 +109,9 @@ def test_the_version_of_an_image_is_its_tag(image: str, expected: tuple[str, str
     assert repository_and_version(image) == expected
 
 
-def test_a_setting_is_read_where_it_is_set() -> None:
+def test_a_setting_is_read_where_it_is_set_and_the_title_says_what_is_not_known() -> None:
     assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
     assert setting("mode=\nother: x", "mode") == ""
-
-
-def test_the_title_says_what_is_not_known() -> None:
     assert PodNetwork().title == "unknown (encapsulation not known)"
     told = PodNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
     assert told.title == "Calico v3 (VXLAN between subnets only, MTU 1450)"
@@ -149,14 +146,11 @@ def flannel() -> dict[str, Any]:
     }
 
 
-def test_only_what_the_likely_products_have_is_asked_for() -> None:
+def test_only_what_the_likely_products_have_is_asked_for_and_what_may_not_be_read_is_named_once() -> None:
     cluster = Cluster(flannel())
     told = pod_network(cluster)  # type: ignore[arg-type]
     assert (told.product, told.between_subnets_only, told.unread) == ("Flannel", True, ())
     assert cluster.asked == list(flannel())[:2] + list(flannel())[3:]
-
-
-def test_what_may_not_be_read_is_named_once() -> None:
     cluster = Cluster(flannel(), ("/apis", "/api/v1/namespaces"))
     told = pod_network(cluster)  # type: ignore[arg-type]
     assert (told.product, told.encapsulation, told.version) == ("Flannel", "VXLAN", "")
@@ -166,8 +160,5 @@ def test_what_may_not_be_read_is_named_once() -> None:
     nothing = pod_network(Cluster({}, ("/",)))  # type: ignore[arg-type]
     assert nothing.product == "unknown"
     assert nothing.unread[0] == "list nodes"
-
-
-def test_a_user_who_may_read_one_namespace_is_not_told_of_all() -> None:
     told = pod_network(Cluster(flannel(), ("/apis/apps/v1/daemonsets",)))  # type: ignore[arg-type]
     assert (told.product, told.version, told.unread) == ("Flannel", "v0.26.7", ())

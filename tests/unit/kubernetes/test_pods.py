@@ -1,7 +1,10 @@
-"""Pods are waited for until they run or will not, and removed until they are gone; refusals say what would help."""
+"""Pods are waited for until they run and removed until they are gone, and a policy counts once it denied a connection."""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +15,9 @@ from tare.kubernetes import pods
 from tare.kubernetes.api import ApiError
 from tare.kubernetes.manifests import PodSpec
 from tare.kubernetes.pods import Pods
+from tare.kubernetes.policy.check import INSIDE, OUTSIDE, Policy, tried
+from tare.kubernetes.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
+from waiting import wait_until
 
 READY = {"status": {"phase": "Running", "containerStatuses": [{"ready": True, "state": {"running": {}}}]}}
 PENDING: dict[str, Any] = {"status": {"phase": "Pending"}}
@@ -60,7 +66,9 @@ def test_a_pod_that_does_not_get_ready_in_time_is_named(monkeypatch: pytest.Monk
         of(api).wait(["p0"])
 
 
-def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named_with_its_finalizers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     api = FakeApi(DELETE=[{}], GET=[READY, READY, GONE])
     of(api).remove(["p0"])
     assert [method for method, _ in api.asked] == ["DELETE", "GET", "GET", "GET"]
@@ -68,9 +76,6 @@ def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named(monkeypatch:
     monkeypatch.setattr(pods, "GONE_S", 0.02)
     with pytest.raises(InfrastructureError, match="the pods p0 are not removed after"):
         of(FakeApi(DELETE=[{}], GET=[READY])).remove(["p0"])
-
-
-def test_a_pod_that_stays_is_named_with_its_finalizers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "GONE_S", 0.02)
     held = {"metadata": {"name": "p0", "finalizers": ["a.invalid/x", "b.invalid/y"]}}
     with pytest.raises(InfrastructureError, match=r"s: pod p0 has the finalizer a\.invalid/x, b\.invalid/y") as caught:
@@ -94,10 +99,8 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypa
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
-        (
-            ApiError('pods is forbidden: User "x" cannot create resource "pods" in API group ""', status=403),
-            "allow this user to create pods",
-        ),
+        (ApiError('pods is forbidden: User "x" cannot create resource "pods" in API group ""', status=403),
+         "allow this user to create pods"),
         (ApiError("forbidden by a webhook", status=403), "allow this user to do it"),
         (ApiError("exceeded quota: small", status=403), "a larger quota"),
         (ApiError("maximum cpu usage per Container is 1, but limit is 2", status=403), "a LimitRange of the namespace"),
@@ -105,7 +108,7 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypa
         (ApiError("Unauthorized", status=401), "sign in again"),
         (ApiError("already exists", status=409), "tare clean"),
     ],
-)
+)  # fmt: skip
 def test_a_refusal_says_what_would_help(refusal: ApiError, remedy: str) -> None:
     with pytest.raises(InfrastructureError, match="pod p0: ") as caught:
         of(FakeApi(POST=[refusal])).create(SPEC)
@@ -117,3 +120,80 @@ def test_what_ended_is_told_also_when_the_api_server_is_gone() -> None:
     lost = InfrastructureError("the Kubernetes API server https://x does not answer: timed out")
     assert of(FakeApi(GET=[lost])).ended("p0") == lost.message
     assert of(FakeApi(GET=[GONE])).ended("p0") == 'pod p0: pods "p0" not found'
+
+
+class Cluster:
+    """A cluster in which a policy denies some connections; who is `cut` off is so always."""
+
+    def __init__(self, *, denies: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> None:
+        self.denied = cut
+        self._denies = denies
+
+    def connects(self, name: str) -> bool:
+        return name not in self.denied
+
+    def put(self) -> None:
+        self.denied = (*self.denied, *self._denies)
+
+
+def said(cluster: Cluster) -> Policy:
+    return tried(cluster.connects, cluster.put, takes_s=0)
+
+
+def test_a_policy_is_in_force_only_if_it_denies_what_worked_before_and_leaves_the_inside() -> None:
+    assert said(Cluster(denies=(OUTSIDE,))) == Policy(
+        in_force=True, said="the network policy is in force: another namespace was denied"
+    )
+    answers = iter((True, False, True, True))
+    found = tried(lambda _name: next(answers), lambda: None, takes_s=0)
+    assert not found.in_force
+    assert "connects at times" in found.said
+    with pytest.raises(InfrastructureError, match="do not reach each other under the network policy"):
+        said(Cluster(denies=(INSIDE, OUTSIDE)))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "sentence"),
+    [
+        (Cluster(), "the policy is not in force: after 0 s a pod of another namespace still connects"),
+        (Cluster(cut=(OUTSIDE,)), "the network policy is not shown to be in force: no pod was reached before"),
+        (Cluster(denies=(OUTSIDE,), cut=(OUTSIDE,)),
+         "the network policy is not shown to be in force: no pod was reached before"),
+    ],
+)  # fmt: skip
+def test_without_a_denied_connection_nothing_is_claimed(cluster: Cluster, sentence: str) -> None:
+    assert said(cluster) == Policy(in_force=False, said=sentence)
+
+
+def test_the_policy_selects_all_pods_and_one_that_tries_has_no_rights() -> None:
+    made = network_policy("s", "s1")
+    assert made["spec"]["podSelector"] == {}
+    assert made["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert made["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
+    among, names = made["spec"]["egress"]
+    assert among == {"to": [{"podSelector": {}}]}
+    assert {each["port"] for each in names["ports"]} == {53}
+    assert made["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "tare"
+    made = trying(
+        "inside", "s", "s1", "worker", image="service", pull_policy="Never", fields={"priorityClassName": "low"}
+    )
+    assert made["spec"]["automountServiceAccountToken"] is False
+    assert made["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert made["spec"]["priorityClassName"] == "low"
+    assert "privileged" not in str(made)
+
+
+def test_the_programs_of_the_pods_tell_a_listener_from_none() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        listens, connects = (text.replace(str(PORT), str(bound.getsockname()[1])) for text in (LISTENS, CONNECTS))
+
+        def is_reached() -> bool:
+            return subprocess.run([sys.executable, "-IS", "-c", connects, "127.0.0.1"], check=False).returncode == 0
+
+        assert not is_reached()
+    with subprocess.Popen([sys.executable, "-IS", "-c", listens]) as listener:
+        try:
+            wait_until(is_reached)
+        finally:
+            listener.kill()

@@ -52,18 +52,15 @@ def test_a_container_asks_for_the_cores_of_its_own_ranks(share: Share, container
     assert making.asked(PODS, placement, exclusive=True) == (cpus, "")
 
 
-def test_a_shell_waits_for_each_rank_of_a_further_container() -> None:
+def test_a_shell_waits_for_each_rank_of_a_further_container_and_starts_it_there() -> None:
     placement = Placement(ranks_per_node=6, containers_per_node=3)
     assert shells(SPEC, placement) == {"e0-n0": 2, "e0-n0/ranks-1": 2, "e0-n0/ranks-2": 2}
+    assert rank_of(["--rank", "2", "/tmp/tare-s/rank.7"]) == (2, ["/bin/sh", "-c", BEGINS, "/tmp/tare-s/rank.7"])
 
 
 @pytest.mark.parametrize("words", [[], ["-x", "n1", "orted"], ["--rank", "one", "f"], ["--rank", "1"]])
 def test_what_a_launcher_asks_is_not_taken_for_a_rank(words: list[str]) -> None:
     assert rank_of(words) is None
-
-
-def test_a_rank_is_started_in_the_container_of_its_number() -> None:
-    assert rank_of(["--rank", "2", "/tmp/tare-s/rank.7"]) == (2, ["/bin/sh", "-c", BEGINS, "/tmp/tare-s/rank.7"])
 
 
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"])
@@ -108,14 +105,11 @@ def test_ranks_enter_by_the_wrapper_of_a_launch_that_has_one() -> None:
     assert own.argv("/run/agent") == ("mpirun", "/tmp/tare-s/rank", "1", "app")
 
 
-def test_a_container_is_found_by_its_first_process(tmp_path: Path) -> None:
+def test_a_container_is_found_by_its_first_process_and_its_cgroup_where_it_is_mounted(tmp_path: Path) -> None:
     for pid, words in ((5, "sh\0-c\0x\0tare-ranks\0"), (9, "sh\0-c\0x\0tare-ranks-1\0"), (11, "tare-ranks-1\0app\0")):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "cmdline").write_text(words)
     assert [first_process(number, tmp_path) for number in range(3)] == [5, 9, None]
-
-
-def test_the_cgroup_of_a_container_is_read_where_it_is_mounted(tmp_path: Path) -> None:
     own = tmp_path / "7" / "root" / "sys/fs/cgroup/memory"
     own.mkdir(parents=True)
     (own / "cgroup.procs").write_text("")

@@ -73,9 +73,7 @@ def chain(version: str = "1.0.0") -> tuple[dict[str, Any], ...]:
     return tuple({"type": name, "cniVersion": version} for name in ("bridge", "tuning", "portmap"))
 
 
-def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plugins_are_given_results_from_cni_0_4_on_and_undone_in_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch)
     with call_chain(chain(), POD, "x"):
         assert [(name, before) for _, name, before in spy.calls] == [
@@ -84,32 +82,24 @@ def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse
         spy.calls.clear()
     last = {"by": "portmap"}
     assert spy.calls == [("DEL", name, last) for name in ("portmap", "tuning", "bridge")]
-
-
-def test_before_cni_0_4_a_plugin_is_told_no_result_when_it_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch)
     with call_chain(chain("0.3.1"), POD, "x"):
         spy.calls.clear()
     assert {before for _, _, before in spy.calls} == {None}
 
 
-def test_where_a_plugin_fails_it_and_those_before_it_are_undone_and_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_a_plugin_fails_all_before_it_are_undone_and_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch, fails="tuning")
     with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), call_chain(chain(), POD, "x"):
         pytest.fail("it is not wired")
     assert spy.names == ["ADD bridge", "ADD tuning", "DEL tuning", "DEL bridge"]
-
-
-def test_all_plugins_are_undone_also_where_one_of_them_cannot_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch, fails="portmap", command="DEL")
     with pytest.raises(CommandFailed, match="portmap"), call_chain(chain(), POD, "x"):
         spy.calls.clear()
     assert spy.names == ["DEL portmap", "DEL tuning", "DEL bridge"]
 
 
-def test_a_configuration_is_found_by_its_path(path: Path) -> None:
+def test_a_configuration_is_found_by_its_path_or_told_missing(path: Path, tmp_path: Path) -> None:
     network = find(f"cni:{path}")
     assert isinstance(network, Cni)
     assert network.name == f"cni:{path}"
@@ -119,9 +109,6 @@ def test_a_configuration_is_found_by_its_path(path: Path) -> None:
     assert network.pods_share_nic
     assert not network.reaches_outside
     assert network.refuse(2) is None
-
-
-def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) -> None:
     network = Cni(f"{tmp_path}/none")
     for reason in (network.probe(), network.refuse(2)):
         assert reason is not None
@@ -129,9 +116,6 @@ def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) ->
     assert "cannot be read" in network.product
     with pytest.raises(RefusedError, match="not found"):
         _ = network.reaches_outside
-
-
-def test_dhcp_is_refused_as_nobody_answers(path: Path) -> None:
     path.write_text('{"name": "x", "type": "macvlan", "master": "${nic}", "ipam": {"type": "dhcp"}}')
     assert "no DHCP server" in str(Cni(str(path)).refuse(2))
 

@@ -30,32 +30,37 @@ LEASE = Lease(gateway=ipaddress.IPv4Interface("10.217.35.1/24"), mtu=1450)
 NAMES = {"flannel": "vxlan", "flannel-host-gw": "host-gw", "flannel-udp": "udp", "canal": "vxlan"}
 
 
-# --- etcd ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_etcd_is_alone_at_one_address_with_its_data_in_the_folder() -> None:
+def test_etcd_and_docker_are_told_where_the_store_is_and_the_api_it_has() -> None:
     argv = etcd.command("/x/etcd", "10.213.129.1", "/run/tare-f", version_2=False)
     told = dict(zip(argv[1::2], argv[2::2], strict=True))
     assert told["--listen-client-urls"] == told["--advertise-client-urls"] == "http://10.213.129.1:2379"
     assert told["--listen-peer-urls"] == told["--initial-advertise-peer-urls"] == "http://10.213.129.1:2380"
     assert told["--initial-cluster"] == f"{told['--name']}=http://10.213.129.1:2380"
     assert told["--data-dir"] == "/run/tare-f/etcd"
-
-
-def test_docker_gets_an_etcd_with_the_api_that_it_has() -> None:
     assert "--enable-v2=true" in etcd.command("/x/etcd", "10.213.0.1", "/run/tare-f", version_2=True)
-
-
-def test_daemons_of_docker_with_a_store_are_told_where_it_is_and_use_the_data_nic() -> None:
     assert cluster_options("http://10.213.0.1:2379", NODE) == (
         "--cluster-store", "etcd://10.213.0.1:2379", "--cluster-advertise", "data0:2376",
     )  # fmt: skip
     assert cluster_options("", NODE) == ()
 
 
-def test_a_swarm_and_a_store_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_what_has_no_store_or_needs_another_study_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RefusedError, match="Swarm"), daemons((NODE,), log_folder=tmp_path, swarm=True, store=True):
         pass
+    monkeypatch.setattr(etcd, "OWN", tmp_path)
+    monkeypatch.setattr(overlay_etcd, "find", lambda _: "/x/dockerd")
+    answer = Result(argv=(), status=0, stdout="Docker version 27.1.1, build 1\n", stderr="", elapsed_s=0)
+    monkeypatch.setattr(overlay_etcd, "run", lambda *_, **__: answer)
+    assert "use overlay" in str(NETWORKS["overlay-etcd"].probe())
+
+    def of(*networks: str) -> list[Environment]:
+        return [Environment(name=f"docker+{name}", runtime="docker", network=name) for name in networks]
+
+    assert composition.apart(of("host", "overlay-etcd")) == {}
+    assert composition.apart(of("host", "overlay")) == {}
+    reasons = composition.apart(of("overlay", "host", "overlay-etcd"))
+    assert list(reasons) == ["docker+overlay-etcd"]
+    assert "Swarm" in reasons["docker+overlay-etcd"]
 
 
 @pytest.mark.parametrize(
@@ -72,30 +77,6 @@ def test_a_docker_without_a_store_is_recognised_by_its_version(version: str, rea
     assert overlay_etcd.probe_version(version) == reason
 
 
-def test_a_docker_without_a_store_makes_the_network_unavailable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(etcd, "OWN", tmp_path)
-    monkeypatch.setattr(overlay_etcd, "find", lambda _: "/x/dockerd")
-    answer = Result(argv=(), status=0, stdout="Docker version 27.1.1, build 1\n", stderr="", elapsed_s=0)
-    monkeypatch.setattr(overlay_etcd, "run", lambda *_, **__: answer)
-    assert "use overlay" in str(NETWORKS["overlay-etcd"].probe())
-
-
-def test_overlay_with_a_store_and_overlay_in_a_swarm_need_studies_of_their_own() -> None:
-    def of(*networks: str) -> list[Environment]:
-        return [Environment(name=f"docker+{name}", runtime="docker", network=name) for name in networks]
-
-    assert composition.apart(of("host", "overlay-etcd")) == {}
-    assert composition.apart(of("host", "overlay")) == {}
-    reasons = composition.apart(of("overlay", "host", "overlay-etcd"))
-    assert list(reasons) == ["docker+overlay-etcd"]
-    assert "Swarm" in reasons["docker+overlay-etcd"]
-
-
-# --- flannel ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "backend"), NAMES.items())
 def test_each_level_is_a_backend_of_flannel_with_flannel_s_own_ports_and_numbers(name: str, backend: str) -> None:
     assert NETWORKS[name].backend == backend  # type: ignore[attr-defined]
@@ -104,7 +85,7 @@ def test_each_level_is_a_backend_of_flannel_with_flannel_s_own_ports_and_numbers
     }  # fmt: skip
 
 
-def test_flanneld_is_told_its_store_its_nic_and_its_file_and_rewrites_no_addresses() -> None:
+def test_flanneld_is_told_its_store_and_its_files_are_read() -> None:
     argv = flannel.command("/x/flanneld", "http://10.213.129.1:2379", "data3", "/run/tare-f/subnet.env")
     assert argv[0] == "/x/flanneld"
     assert {
@@ -112,25 +93,23 @@ def test_flanneld_is_told_its_store_its_nic_and_its_file_and_rewrites_no_address
         "-ip-masq=false",
     } <= set(argv)  # fmt: skip
     assert not any("kube" in token for token in argv)
-
-
-def test_the_subnet_file_is_read_and_half_a_file_is_not() -> None:
     text = "FLANNEL_NETWORK=10.217.0.0/16\nFLANNEL_SUBNET=10.217.35.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=false\n"
     assert read_lease(text) == LEASE
     for part in ("", "FLANNEL_SUBNET=10.217.35.1/24\n", "FLANNEL_SUBNET=10.217\nFLANNEL_MTU=1450", "nonsense"):
         assert read_lease(part) is None
+    log = "I1121 1 udp_network_amd64.go:99] Watching\nI1121 1 x.go:1] Subnet added: 10.217.9.0/24\nSubnet added:"
+    assert parse_subnets(log) == {"10.217.9.0/24"}
+    place = Place(node=NODE, pid=7, folder="/run/tare-flannel-s1-2")
+    assert place.path("subnet.env") == Path("/proc/7/root/run/tare-flannel-s1-2/subnet.env")
 
 
-def test_pods_of_a_node_have_the_addresses_after_the_bridge_s_until_there_are_none_left() -> None:
+def test_pods_of_a_node_have_addresses_after_the_bridge_s_and_are_wired() -> None:
     addresses = [str(LEASE.address(number)) for number in range(253)]
     assert addresses[0] == "10.217.35.2/24"
     assert addresses[-1] == "10.217.35.254/24"
     assert len(set(addresses)) == 253
     with pytest.raises(InfrastructureError, match="no address for pod 254"):
         LEASE.address(253)
-
-
-def test_a_pod_is_wired_as_flannel_s_plug_in_hands_it_on() -> None:
     config = NETWORKS["flannel"].plug_in(LEASE, LEASE.address(0))  # type: ignore[attr-defined]
     assert (config["type"], config["isGateway"], config["ipMasq"], config["mtu"]) == ("bridge", True, False, 1450)
     assert config["ipam"] == {
@@ -139,11 +118,6 @@ def test_a_pod_is_wired_as_flannel_s_plug_in_hands_it_on() -> None:
         "routes": [{"dst": "10.217.0.0/16"}],
     }
     json.dumps(config)
-
-
-def test_what_the_backend_udp_has_learned_is_read_from_its_log() -> None:
-    log = "I1121 1 udp_network_amd64.go:99] Watching\nI1121 1 x.go:1] Subnet added: 10.217.9.0/24\nSubnet added:"
-    assert parse_subnets(log) == {"10.217.9.0/24"}
 
 
 def test_what_flannel_lacks_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -171,9 +145,6 @@ def test_one_side_cannot_be_bare(name: str) -> None:
     assert not NETWORKS[name].reaches_outside
 
 
-# --- stacks of their own ------------------------------------------------------------------------------------------
-
-
 def test_stacks_of_environments_have_addresses_of_their_own_on_the_control_network() -> None:
     assert host_stack.control_address(NODE, "s12-0") == "10.213.128.2"
     assert host_stack.control_address(NODE, "s12-3") == "10.213.131.2"
@@ -181,21 +152,10 @@ def test_stacks_of_environments_have_addresses_of_their_own_on_the_control_netwo
         host_stack.control_address(NODE, "s12-120")
 
 
-def test_files_of_a_place_are_found_from_outside() -> None:
-    place = Place(node=NODE, pid=7, folder="/run/tare-flannel-s1-2")
-    assert place.path("subnet.env") == Path("/proc/7/root/run/tare-flannel-s1-2/subnet.env")
-
-
-# --- canal --------------------------------------------------------------------------------------------------------
-
-
-def test_the_pods_of_canal_are_routed_and_not_bridged() -> None:
+def test_pods_of_canal_are_routed_through_chains_of_their_own() -> None:
     config = NETWORKS["canal"].plug_in(LEASE, LEASE.address(1))  # type: ignore[attr-defined]
     assert (config["type"], config["mtu"]) == ("ptp", 1450)
     assert config["ipam"]["addresses"][0]["address"] == "10.217.35.3/24"
-
-
-def test_each_pod_of_canal_has_chains_of_its_own_that_look_at_connections_and_accept_by_a_profile() -> None:
     text = canal.rules(["veth1", "veth2"])
     for name in ("veth1", "veth2"):
         for kind, word in (("fw", "iifname"), ("tw", "oifname")):

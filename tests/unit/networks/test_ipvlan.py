@@ -23,11 +23,8 @@ def wired(index: int, number: int = 0) -> Wired:
     return Wired(pod=pod, nic=nic, endpoint=Endpoint(address=address, prefix=24, interface="eth0", mtu=1500))
 
 
-def test_a_node_gets_a_route_to_every_pod_of_the_others_through_their_node() -> None:
+def test_a_node_gets_a_route_to_every_pod_of_the_others_if_there_are_any() -> None:
     pods = [wired(0), wired(0, 1), wired(1), wired(1, 1)]
     routes = [(str(route.network), route.gateway, route.interface) for route in routes_to(node(0), pods)]
     assert routes == [("10.218.1.2/32", "10.214.1.2", "data1"), ("10.218.1.12/32", "10.214.1.2", "data1")]
-
-
-def test_a_node_alone_needs_no_route() -> None:
     assert routes_to(node(0), [wired(0)]) == []

@@ -66,19 +66,19 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     return made
 
 
-# --- CNI ----------------------------------------------------------------------------------------------------------
-
-
-def test_plugins_are_looked_for_where_cni_path_says_first(plugins: Path) -> None:
+def test_plugins_are_looked_for_where_cni_path_says_and_missing_ones_named(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cni_folders() == (plugins,)
     assert cni_plugin("bridge") == plugins / "bridge"
     assert cni_plugin("nowhere") is None
-
-
-def test_the_plugins_that_are_missing_are_named_with_what_installs_them(plugins: Path) -> None:
     assert probe_cni("bridge", "static") is None
     reason = probe_cni("bridge", "macvlan", "ipvlan")
     assert reason == "CNI plug-in macvlan, ipvlan is missing: apt-get install containernetworking-plugins"
+    monkeypatch.setattr(plug, "CNI_FOLDERS", ())
+    monkeypatch.delenv("CNI_PATH", raising=False)
+    with pytest.raises(InfrastructureError, match="apt-get install containernetworking-plugins"):
+        call_cni("ADD", config("bridge", NIC), POD)
 
 
 def test_a_plugin_is_called_in_the_network_namespace_of_its_node_with_its_configuration(
@@ -116,40 +116,25 @@ def test_a_failing_plugin_is_told_with_its_own_words_the_pod_and_the_node(
     assert str(caught.value) == f"CNI bridge ADD for tare-lab-1-n1 on n1 failed: {words}"
 
 
-def test_a_plugin_that_says_nothing_is_told_so_and_which_of_a_chain_it_is(plugins: Path, spy: Spy) -> None:
+def test_a_plugin_that_says_nothing_is_told_so_and_a_pod_is_unplugged_all_the_same(plugins: Path, spy: Spy) -> None:
     spy.answer = (2, "", "")
     with pytest.raises(CommandFailed) as caught:
         call_cni("ADD", config("bridge", NIC), POD, " (2 of 3 in x.conflist)")
     told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: no output"
     assert str(caught.value) == told
-
-
-def test_a_plugin_of_a_pod_that_is_gone_is_told_of_no_namespace(plugins: Path, spy: Spy) -> None:
-    call_cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
-    assert spy.calls[0].env["CNI_NETNS"] == ""
-
-
-def test_without_plugins_the_error_says_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plug, "CNI_FOLDERS", ())
-    monkeypatch.delenv("CNI_PATH", raising=False)
-    with pytest.raises(InfrastructureError, match="apt-get install containernetworking-plugins"):
-        call_cni("ADD", config("bridge", NIC), POD)
-
-
-def test_a_pod_is_unplugged_also_when_the_body_fails(plugins: Path, spy: Spy) -> None:
+    spy.answer = (0, "{}", "")
     with pytest.raises(KeyboardInterrupt), wire_by_cni(POD, config("bridge", NIC)):
         raise KeyboardInterrupt
-    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD", "DEL"]
-    assert spy.calls[0].stdin == spy.calls[1].stdin
+    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD", "ADD", "DEL"]
+    assert spy.calls[1].stdin == spy.calls[2].stdin
 
 
-def test_a_pod_that_is_gone_is_not_unplugged(plugins: Path, spy: Spy) -> None:
+def test_a_pod_that_is_gone_is_told_of_no_namespace_or_not_unplugged(plugins: Path, spy: Spy) -> None:
+    call_cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
+    assert spy.calls[0].env["CNI_NETNS"] == ""
     with wire_by_cni(replace(POD, pid=2**30), config("bridge", NIC)):
         pass
-    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD"]
-
-
-# --- a NIC that is lent -------------------------------------------------------------------------------------------
+    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["DEL", "ADD"]
 
 
 class Route:
@@ -204,9 +189,6 @@ def test_an_interface_that_is_not_there_is_named(route: Route) -> None:
         pass
 
 
-# --- names, addresses, proof --------------------------------------------------------------------------------------
-
-
 def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its_own() -> None:
     assert network_name("lab-3") == "tare-lab-3"
     overlay = NETWORKS["overlay"]
@@ -224,9 +206,6 @@ def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its
 def test_watches_say_what_carries_and_what_stays_silent() -> None:
     assert [(w.pid, w.interface, w.role) for w in carriers((5, "eth0", "veth"))] == [(5, "eth0", "veth")]
     assert {(w.interface, w.role) for w in silent(5)} == {("lo", SILENT_ROLE), ("ctl0", SILENT_ROLE)}
-
-
-def test_the_host_network_proves_itself_by_the_nodes_nic_and_the_silence_of_the_others() -> None:
     with NETWORKS["host"].attach(POD, NIC) as endpoint:
         assert (endpoint.address, endpoint.interface, endpoint.mtu) == ("10.214.1.2", "data1", 9000)
         assert [w.interface for w in endpoint.watches if w.role != SILENT_ROLE] == ["data1"]

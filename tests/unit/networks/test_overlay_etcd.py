@@ -36,18 +36,8 @@ def announced(monkeypatch: pytest.MonkeyPatch, *, heard_after: int) -> list[tupl
     return asked
 
 
-def test_a_container_that_reaches_the_others_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_is_connected_again_until_it_reaches_the_others_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert announced(monkeypatch, heard_after=0) == []
-
-
-def test_a_container_that_does_not_reach_the_others_is_connected_again_with_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     assert announced(monkeypatch, heard_after=2) == AGAIN
-
-
-def test_a_container_that_never_reaches_the_others_is_told_before_an_mpi_waits_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     with pytest.raises(InfrastructureError, match=r"tare-s7-2-d0 does not reach 10\.215\.2\.101 and 10\.215\.2\.102"):
         announced(monkeypatch, heard_after=3)

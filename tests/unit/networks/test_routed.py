@@ -46,17 +46,11 @@ def places(subnets: int = 1, nodes: int = 2, pods: int = 1) -> list[tuple[Wired,
     return [wired(number, data_nic(3, number, spec), pods) for number in range(nodes)]
 
 
-# --- addresses ----------------------------------------------------------------------------------------------------
-
-
-def test_pods_have_addresses_of_a_pool_of_their_environment() -> None:
+def test_pods_have_addresses_of_their_pool_and_veths_names_of_ours() -> None:
     nic = Nic(name="data3", address="10.214.3.7", prefix=24)
     assert pod_address(nic) == "10.216.3.7"
     assert ipaddress.ip_address(pod_address(nic)) in ipaddress.ip_network(pool_of(nic))
     assert pool_of(nic) != pool_of(Nic(name="data4", address="10.214.4.7", prefix=24))
-
-
-def test_names_of_veths_are_ours_differ_and_are_short_enough() -> None:
     names = {
         port_name(Nic(name=f"data{k}", address="", prefix=24), pod) for k, pod in product((1, 11, 250), (0, 1, 64))
     }
@@ -64,14 +58,11 @@ def test_names_of_veths_are_ours_differ_and_are_short_enough() -> None:
     assert all(name.startswith("tarec") and len(name) <= 15 for name in names)
 
 
-# --- BIRD ---------------------------------------------------------------------------------------------------------
-
-
 def nodes_of(every: list[tuple[Wired, ...]]) -> list[Node]:
     return [place[0].pod.node for place in every]
 
 
-def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() -> None:
+def test_all_nodes_have_sessions_with_all_others_through_tunnels_and_files_of_their_stack() -> None:
     every = places(nodes=3)
     first, _, third = nodes_of(every)
     sessions = list_sessions(every[1][0].nic, [first, third], NONE)
@@ -84,18 +75,12 @@ def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() ->
     assert "  local 10.214.3.2 as 64512;\n  neighbor 10.214.3.1 as 64512;\n" in text
     assert text.count("import where net ~ [ 10.216.3.0/24{32,32} ];") == 2
     assert text.count("export where net ~ [ 10.216.3.0/24{32,32} ] && source = RTS_INHERIT;") == 2
-
-
-def test_a_tunnel_takes_the_routes_of_its_session() -> None:
     every = places()
     tunnels = ipip.Tunnels(means="the kernel's ipip", interfaces={1: "tareip3-1"})
     (session,) = list_sessions(every[0][0].nic, nodes_of(every)[1:], tunnels)
     assert session.interface == "tareip3-1"
     assert 'ifname = "tareip3-1";' in bird.config("10.213.0.1", "10.216.3.0/24", (session,))
     assert route_interfaces("n0", every[0][0].nic, [*every[0], *every[1]], tunnels) == {"10.216.3.2": "tareip3-1"}
-
-
-def test_bird_s_files_are_in_the_folder_of_its_stack() -> None:
     argv = bird.command("/opt/bird", "/run/tare-calico-l-1")
     assert argv[:4] == ("/opt/bird", "-f", "-c", "/run/tare-calico-l-1/bird.conf")
     assert all(word.startswith("/run/tare-calico-l-1/") for word in argv[3::2])
@@ -110,12 +95,9 @@ tarec3-0\t0103D80A\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0
 """
 
 
-def test_routes_to_single_hosts_are_read_from_the_kernel_s_table() -> None:
+def test_routes_to_hosts_are_read_and_all_pods_of_others_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bird.host_routes(ROUTES) == {"10.216.3.2": "data3", "10.216.3.1": "tarec3-0"}
     assert bird.host_routes("") == {}
-
-
-def test_all_pods_of_other_nodes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     every = places(nodes=2, pods=2)
     wanted = route_interfaces("n0", every[0][0].nic, [*every[0], *every[1]], NONE)
     assert wanted == {"10.216.3.2": "data3", "10.216.3.6": "data3"}
@@ -130,20 +112,13 @@ def test_without_bird_it_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch,
     assert bird.probe() == "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
 
 
-# --- IP-in-IP -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("wrapping", "subnets", "wrapped"),
     [
-        (Wrapping.NEVER, 1, []),
-        (Wrapping.NEVER, 2, []),
-        (Wrapping.ALWAYS, 1, [1, 2, 3]),
-        (Wrapping.ALWAYS, 2, [1, 2, 3]),
-        (Wrapping.CROSS_SUBNET, 1, []),
-        (Wrapping.CROSS_SUBNET, 2, [2, 3]),
+        (Wrapping.NEVER, 1, []), (Wrapping.NEVER, 2, []), (Wrapping.ALWAYS, 1, [1, 2, 3]),
+        (Wrapping.ALWAYS, 2, [1, 2, 3]), (Wrapping.CROSS_SUBNET, 1, []), (Wrapping.CROSS_SUBNET, 2, [2, 3]),
     ],
-)
+)  # fmt: skip
 def test_packets_are_wrapped_always_or_between_subnets_or_never(
     wrapping: Wrapping, subnets: int, wrapped: list[int]
 ) -> None:
@@ -155,7 +130,9 @@ def test_packets_are_wrapped_always_or_between_subnets_or_never(
     assert calico._all_wrapped(first) == (len(wrapped) == 3)
 
 
-def test_packets_are_led_to_the_nodes_that_there_is_a_tunnel_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_are_led_to_the_nodes_that_there_is_a_tunnel_to_with_room_for_a_header(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     led: list[tuple[int, bytes, bytes]] = []
     monkeypatch.setattr(ipip.bpf, "update", lambda *values: led.append(values))
     tunnels = ipip.Tunnels(means="programs", ways=7, far=frozenset({"10.214.3.2"}))
@@ -163,16 +140,13 @@ def test_packets_are_led_to_the_nodes_that_there_is_a_tunnel_to(monkeypatch: pyt
     ipip.add_route(tunnels, "10.216.3.1", "10.214.3.1")
     ipip.add_route(NONE, "10.216.3.2", "10.214.3.2")
     assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
-
-
-def test_the_kernel_s_tunnels_leave_room_for_their_header() -> None:
     nic = Nic(name="data3", address="10.214.3.1", prefix=24)
     argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2"))
     assert argv[:5] == ("link", "add", "tareip3-1", "mtu", "1480")
     assert argv[5:11] == ("type", "ipip", "local", "10.214.3.1", "remote", "10.214.3.2")
 
 
-def test_instructions_are_assembled_as_the_kernel_reads_them() -> None:
+def test_instructions_are_assembled_as_the_kernel_reads_them_and_programs_end() -> None:
     code = bpf.assemble([
         bpf.copy(bpf.R6, bpf.R1),
         bpf.load(bpf.R0, bpf.R6, 16, 4),
@@ -193,9 +167,6 @@ def test_instructions_are_assembled_as_the_kernel_reads_them() -> None:
         "b700000000000000",
         "9500000000000000",
     ]
-
-
-def test_both_programs_are_short_and_end() -> None:
     own = bytes([10, 214, 3, 1])
     for code in (ipip.egress_program(own, 3, 4), ipip.ingress_program(own, 4)):
         assert len(code) % 8 == 0
@@ -204,7 +175,7 @@ def test_both_programs_are_short_and_end() -> None:
         assert own in code
 
 
-def test_counters_that_are_no_interface_s_are_read_where_they_are() -> None:
+def test_counters_that_are_no_interface_s_are_told_as_one_s(monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
     watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, by_network=True)
     place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
@@ -212,15 +183,9 @@ def test_counters_that_are_no_interface_s_are_read_where_they_are() -> None:
     (item,) = monitor.traffic([place], before, after)
     assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)
     assert (item.interface, item.role) == ("ipip-data3", "IP-in-IP")
-
-
-def test_counters_of_the_programs_are_told_as_an_interface_s(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {ipip.SENT: struct.pack("<QQ", 2, 3000), ipip.RECEIVED: struct.pack("<QQ", 1, 1500)}
     monkeypatch.setattr(ipip.bpf, "look_up", lambda file, key, size: values[struct.unpack("<I", key)[0]])
     assert ipip.read_counters(9) == (1500, 1, 3000, 2)
-
-
-# --- the second subnet --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("nodes", "halves"), [(2, [0, 1]), (3, [0, 0, 1]), (4, [0, 0, 1, 1])])

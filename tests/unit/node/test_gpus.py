@@ -23,19 +23,15 @@ def pci(number: int, vendor: str, kind: str) -> dict[str, str]:
     return {f"{place}/vendor": f"{vendor}\n", f"{place}/class": f"{kind}\n"}
 
 
-def test_a_machine_without_a_gpu_has_none(tmp_path: Path) -> None:
+def test_gpus_are_counted_by_model_or_vendor(tmp_path: Path) -> None:
     network, of_a_server = pci(1, "0x8086", "0x020000"), pci(2, "0x1a03", "0x030000")
     assert gpus.find_gpus(write(tmp_path, network | of_a_server)) == ()
     assert gpus.in_words(()) == "none"
-
-
-def test_gpus_are_counted_by_the_model_that_their_driver_names(tmp_path: Path) -> None:
+    tmp_path /= "nvidia"
     places = [f"proc/driver/nvidia/gpus/0000:0{number}:00.0/information" for number in (1, 2)]
     write(tmp_path, dict.fromkeys(places, A100) | pci(1, "0x10de", "0x030200") | pci(2, "0x10de", "0x030200"))
     assert gpus.in_words(gpus.find_gpus(tmp_path)) == "2 x NVIDIA A100-SXM4-40GB, not given to containers"
-
-
-def test_gpus_whose_driver_is_not_loaded_are_counted_by_their_vendor(tmp_path: Path) -> None:
+    tmp_path /= "vendors"
     write(tmp_path, pci(1, "0x10de", "0x030200") | pci(2, "0x1002", "0x120000") | pci(3, "0x1002", "0x038000"))
     told = gpus.in_words(gpus.find_gpus(tmp_path), ("apptainer", "podman"))
     assert told == "2 x AMD GPU, 1 x NVIDIA GPU, given to containers of apptainer, podman"
@@ -54,13 +50,12 @@ def test_a_gpu_that_is_missing_is_said(word: str, reason: str, tmp_path: Path) -
     assert gpus.probe(("infiniband", "/dev/fuse"), tmp_path) is None
 
 
-def test_a_gpu_with_its_device_nodes_is_available(tmp_path: Path) -> None:
+def test_only_nodes_and_specifications_of_a_device_count(tmp_path: Path) -> None:
     write(tmp_path, {"dev/nvidia0": "", "dev/nvidiactl": "", "dev/kfd": ""})
     assert gpus.probe(("nvidia", "rocm"), tmp_path) is None
-
-
-def test_the_control_device_alone_is_no_gpu(tmp_path: Path) -> None:
-    assert gpus.probe(("nvidia",), write(tmp_path, {"dev/nvidiactl": ""})) is not None
+    assert gpus.probe(("nvidia",), write(tmp_path / "control", {"dev/nvidiactl": ""})) is not None
+    write(tmp_path, {"etc/cdi/nvidia.txt": "kind: nvidia.com/gpu\ndevices:\n- name: all\n"})
+    assert gpus.probe(("cdi:nvidia.com/gpu=all",), tmp_path) is not None
 
 
 @pytest.mark.parametrize(
@@ -75,8 +70,3 @@ def test_a_device_of_a_cdi_specification_is_found_by_kind_and_name(file: str, te
     assert gpus.probe(("cdi:nvidia.com/gpu=0",), tmp_path) is None
     assert gpus.probe(("cdi:nvidia.com/gpu=1",), tmp_path) is not None
     assert gpus.probe(("cdi:nvidia.com/mig=0",), tmp_path) is not None
-
-
-def test_a_specification_under_another_name_is_not_read(tmp_path: Path) -> None:
-    write(tmp_path, {"etc/cdi/nvidia.txt": "kind: nvidia.com/gpu\ndevices:\n- name: all\n"})
-    assert gpus.probe(("cdi:nvidia.com/gpu=all",), tmp_path) is not None

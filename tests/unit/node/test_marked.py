@@ -71,11 +71,18 @@ def test_a_variable_names_the_helpers_of_a_pod(start: Start, tmp_path: Path) -> 
     assert other.poll() is None
 
 
-def test_what_starts_meanwhile_is_marked_and_nothing_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_starts_meanwhile_is_marked_and_others_are_waited_for_by_their_owners(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("TARE_RUN", raising=False)
     with marked.marked(RUN):
         assert process.run(("sh", "-c", "echo $TARE_RUN")).stdout == f"{RUN}\n"
     assert process.run(("sh", "-c", "echo $TARE_RUN")).stdout == "\n"
+    with marked.marked(RUN), process.beside(("sh", "-c", "exit 7")) as child:
+        stat = Path(f"/proc/{child.pid}/stat")
+        wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+        marked.usage_s(tmp_path)
+        assert child.wait() == 7
 
 
 def test_the_time_of_a_daemon_that_left_its_parent_is_counted(tmp_path: Path) -> None:
@@ -83,11 +90,3 @@ def test_the_time_of_a_daemon_that_left_its_parent_is_counted(tmp_path: Path) ->
         before_s = marked.usage_s(tmp_path)
         process.run((sys.executable, "-IS", "-c", ORPHAN), timeout_s=None)
         wait_until(lambda: marked.usage_s(tmp_path) - before_s >= 0.3)
-
-
-def test_what_others_wait_for_is_left_to_them(tmp_path: Path) -> None:
-    with marked.marked(RUN), process.beside(("sh", "-c", "exit 7")) as child:
-        stat = Path(f"/proc/{child.pid}/stat")
-        wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
-        marked.usage_s(tmp_path)
-        assert child.wait() == 7

@@ -29,8 +29,14 @@ def test_devices_are_named_if_they_are_few_and_counted_otherwise(
     assert rights["node_device_count"] == "67"
 
 
-def test_of_a_node_that_cannot_be_read_no_rank_has_all_devices() -> None:
+def test_what_cannot_be_read_is_told_as_such() -> None:
     assert reach({"devices": "fuse"}, NodeHas())["has_all_devices"] == "no"
+    rights = reach({"mounts": "\n".join(f"rw 0:99 /m{number}" for number in range(9))}, HAS)
+    assert (rights["own_mounts"], rights["own_mount_count"]) == ("/m0 /m1 /m2 /m3 /m4 /m5", "9")
+    assert reach({"seccomp": "2"}, HAS) == {"seccomp": "2"}
+    own = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"
+    container_s = f"40 36 0:99 / /run/{CONTAINER}/merged rw - overlay overlay rw\n"
+    assert mounted_numbers(own + container_s) == frozenset({"98:0"})
 
 
 @pytest.mark.parametrize(
@@ -53,18 +59,3 @@ def test_folders_that_can_be_written_are_the_container_s_own_or_the_node_s(
 ) -> None:
     rights = reach({"mounts": mounts}, HAS)
     assert (rights["root"], rights["own_mounts"], rights["node_mounts"]) == (root, own, node)
-
-
-def test_many_folders_are_counted() -> None:
-    rights = reach({"mounts": "\n".join(f"rw 0:99 /m{number}" for number in range(9))}, HAS)
-    assert (rights["own_mounts"], rights["own_mount_count"]) == ("/m0 /m1 /m2 /m3 /m4 /m5", "9")
-
-
-def test_what_a_rank_did_not_report_stays_away_and_the_rest_stays_as_it_was() -> None:
-    assert reach({"seccomp": "2"}, HAS) == {"seccomp": "2"}
-
-
-def test_the_numbers_of_file_systems_are_read_as_the_kernel_writes_them() -> None:
-    own = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"
-    container_s = f"40 36 0:99 / /run/{CONTAINER}/merged rw - overlay overlay rw\n"
-    assert mounted_numbers(own + container_s) == frozenset({"98:0"})

@@ -47,20 +47,15 @@ def words() -> list[str]:
     return [item.what for item in clean.find()]
 
 
-def test_where_nothing_is_ours_nothing_is_found_or_removed(run: Path) -> None:
+def test_where_nothing_is_ours_nothing_is_found_and_finding_changes_nothing(run: Path) -> None:
     assert clean.find() == ()
     assert clean.remove() == ()
     (run / "foreign").mkdir()
     assert clean.remove() == ()
     assert (run / "foreign").is_dir()
-
-
-def test_a_run_that_lives_is_not_left_over_and_a_killed_one_is(run: Path) -> None:
-    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
-    assert clean.living_labs() == {"s1"}
-    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s2"]
-    assert living.is_dir()
-    assert not dead.exists()
+    folder = state(run, "s2", pid=2**22 + 1, start=5)
+    assert words() == [f"folder {folder}"]
+    assert words() == [f"folder {folder}"]
 
 
 def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(run: Path) -> None:
@@ -76,9 +71,16 @@ def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(r
         other.communicate(b"\n")
 
 
-def test_another_process_with_the_number_of_a_dead_run_does_not_keep_it_alive(run: Path) -> None:
-    state(run, "s1", pid=os.getpid(), start=start_time(os.getpid()) + 1)
+def test_a_run_that_lives_is_not_left_over_and_one_that_is_dead_or_has_its_number_is(run: Path) -> None:
     assert clean.living_labs() == set()
+    state(run, "s3", pid=os.getpid(), start=start_time(os.getpid()) + 1)
+    assert clean.living_labs() == set()
+    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s3"]
+    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
+    assert clean.living_labs() == {"s1"}
+    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s2"]
+    assert living.is_dir()
+    assert not dead.exists()
 
 
 def test_a_lab_that_was_made_to_stay_is_left_over_only_when_all_is_to_go(run: Path) -> None:
@@ -89,12 +91,6 @@ def test_a_lab_that_was_made_to_stay_is_left_over_only_when_all_is_to_go(run: Pa
     assert not folder.exists()
 
 
-def test_finding_changes_nothing(run: Path) -> None:
-    folder = state(run, "s2", pid=2**22 + 1, start=5)
-    assert words() == [f"folder {folder}"]
-    assert words() == [f"folder {folder}"]
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"pid": "x"}', '{"lab": "s9", "start": 1}', "null"])
 def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str) -> None:
     folder = run / "s9-abc"
@@ -103,9 +99,6 @@ def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str)
     assert [item.lab for item in clean.find(dead_only=True)] == ["s9"]
     clean.remove()
     assert not folder.exists()
-
-
-# --- processes ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -120,15 +113,12 @@ def holder(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Po
         started.kill()
 
 
-def test_a_holder_is_found_by_our_mark_in_its_command_line_and_killed(holder: subprocess.Popen[bytes]) -> None:
+def test_a_holder_is_found_by_our_mark_alone_and_killed(holder: subprocess.Popen[bytes]) -> None:
+    clean.remove_lab("utest2")
+    assert holder.poll() is None
     assert clean.processes() == {"utest1": {holder.pid}}
     clean.remove_lab("utest1")
     assert holder.wait() == -signal.SIGKILL
-
-
-def test_a_process_in_the_cgroup_of_no_lab_is_not_ended(holder: subprocess.Popen[bytes]) -> None:
-    clean.remove_lab("utest2")
-    assert holder.poll() is None
 
 
 def entry_of(folder: Path, *argv: str) -> Path:
@@ -167,9 +157,6 @@ def test_the_holders_of_another_user_are_not_ours(run: Path, monkeypatch: pytest
     assert HOLDER_OF(entry) is None
 
 
-# --- cgroups ------------------------------------------------------------------------------------------------------
-
-
 def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,20 +182,14 @@ def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
     assert all((tree.mountpoint / "docker" / "foreign").is_dir() for tree in trees)
 
 
-def test_a_process_has_a_start_time_and_one_that_is_not_there_has_none() -> None:
+def test_owners_are_told_by_start_time_and_machine() -> None:
     assert start_time(os.getpid()) > 0
     assert start_time(2**22 + 1) == 0
     note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
     assert owner() == note
-
-
-def test_the_note_of_another_machine_says_nothing_of_this_ones_processes() -> None:
     assert is_of_this_machine(owner())
     assert is_of_this_machine({"pid": 1})  # written by an earlier version
     assert not is_of_this_machine({**owner(), "host": "elsewhere"})
-
-
-# --- a head on a machine that is one of its nodes -----------------------------------------------------------------
 
 
 def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:

@@ -66,9 +66,6 @@ def state(run: Path, lab: str, **note: object) -> Path:
     return folder
 
 
-# --- names and marks ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["..", "a/../..", "", "*"])
 def test_nothing_is_removed_under_a_name_that_no_lab_has(name: str, tree: Hierarchy, signals: list[int]) -> None:
     with pytest.raises(InfrastructureError, match="cannot name a lab: nothing of it is removed"):
@@ -80,10 +77,17 @@ def test_nothing_is_removed_under_a_name_that_no_lab_has(name: str, tree: Hierar
     assert signals == []
 
 
-def test_a_state_that_names_no_lab_is_told_by_its_folder(run: Path, tree: Hierarchy, signals: list[int]) -> None:
+def test_a_state_that_names_no_lab_is_told_by_its_folder_and_a_marked_cgroup_is_ours(
+    run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (state(run, "s1") / "owner.json").write_text('{"lab": "../sshd.service"}')
     assert [item.lab for item in clean.remove()] == ["s1"]
     assert signals == []
+    put(tree.top / "s1", FOREIGN)
+    mark(tree.top / "s1")
+    monkeypatch.setattr(os, "kill", lambda pid, number: (tree.top / "s1" / "cgroup.procs").unlink())
+    assert [item.what for item in clean.remove()] == [f"process {FOREIGN} of s1", "cgroup /tare/s1"]
+    assert not (tree.top / "s1").exists()
 
 
 def test_a_cgroup_below_ours_without_a_mark_is_left_alone_and_told(tree: Hierarchy, signals: list[int]) -> None:
@@ -100,14 +104,6 @@ def test_a_cgroup_below_ours_without_a_mark_is_left_alone_and_told(tree: Hierarc
     assert (tree.top / "s1" / "cgroup.procs").exists()
     assert clean.unmarked() == (tree.top / "s1",)
     assert clean.free_name("s1") == "s1x1"
-
-
-def test_a_marked_one_is_ours(tree: Hierarchy, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tree.top / "s1", FOREIGN)
-    mark(tree.top / "s1")
-    monkeypatch.setattr(os, "kill", lambda pid, number: (tree.top / "s1" / "cgroup.procs").unlink())
-    assert [item.what for item in clean.remove()] == [f"process {FOREIGN} of s1", "cgroup /tare/s1"]
-    assert not (tree.top / "s1").exists()
 
 
 def test_where_the_kernel_keeps_no_attributes_a_file_of_this_boot_stands_for_the_mark(
@@ -145,9 +141,6 @@ def test_a_process_that_has_the_number_of_an_ended_one_is_not_killed(monkeypatch
         assert sent == [signal.SIGKILL]
 
 
-# --- an earlier boot ------------------------------------------------------------------------------------------------
-
-
 def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> None:
     note = owner()
     assert lives(note)
@@ -171,8 +164,6 @@ def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs_under_its_numbers(
         with pytest.raises(InfrastructureError, match="the lab lab is broken"):
             lab_commands.lab_exec("lab", "n0", ["true"])
 
-
-# --- the folder of states of another user ---------------------------------------------------------------------------
 
 COMMANDS: dict[str, Callable[[], object]] = {
     "status": lab_commands.lab_status,
@@ -219,9 +210,6 @@ def test_a_lab_s_name_leads_out_of_the_folder_of_states_in_no_command(name: str,
             command()
 
 
-# --- processes that do not end --------------------------------------------------------------------------------------
-
-
 def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +232,7 @@ def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
     assert len(said) == 2
 
 
-def test_what_stays_is_listed_as_left_and_not_as_removed(
+def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tare.cli.commands import show_clean
@@ -258,11 +246,6 @@ def test_what_stays_is_listed_as_left_and_not_as_removed(
     assert shown.out.splitlines() == [f"left process {FOREIGN} of s1", "left cgroup /tare/s1"]
     assert "do not end" in shown.err
     assert f"left alone: the cgroup {tree.top / 'theirs'} was not created by tare" in shown.err
-
-
-def test_a_lab_whose_former_self_does_not_end_is_to_have_another_name(
-    run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(clean, "DEADLINE_S", 0.02)
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
@@ -271,9 +254,6 @@ def test_a_lab_whose_former_self_does_not_end_is_to_have_another_name(
     mark(tree.top / "lab")
     with pytest.raises(TareError, match=r"an earlier lab lab cannot be removed(.|\n)*choose another name"):
         lab_commands.lab_up("lab", nodes=1, nics=1, cores=None, link_rate="", segmented=False, docker=False)
-
-
-# --- where our cgroup is --------------------------------------------------------------------------------------------
 
 
 def test_a_lab_that_was_made_in_another_cgroup_is_found_by_its_note(

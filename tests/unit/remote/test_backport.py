@@ -35,24 +35,19 @@ def test_fields_without_a_default_may_follow_those_with_one() -> None:
         made.a = 3
 
 
-def test_a_dataclass_without_options_is_pythons() -> None:
+def test_what_newer_pythons_have_is_there_in_older_ones() -> None:
     @backport._dataclass
     class Point:
         x: int
         y: int = 0
 
     assert Point(1) == Point(1, 0)
-
-
-def test_zip_is_strict_where_asked() -> None:
     assert list(backport._Zip([1, 2], "ab", strict=True)) == [(1, "a"), (2, "b")]
     assert list(backport._Zip([1, 2], "a")) == [(1, "a")]
     assert list(backport._Zip(strict=True)) == []
     with pytest.raises(ValueError, match="different lengths"):
         list(backport._Zip([1, 2], "a", strict=True))
 
-
-def test_texts_and_digests() -> None:
     class Word(backport._StrEnum):
         ONE = "one"
 

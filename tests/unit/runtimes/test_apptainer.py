@@ -66,9 +66,6 @@ def nothing_is_held(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apptainer, "enter", lambda pid: ("nsenter", str(pid), "--"))
 
 
-# --- the program --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "says", "version"),
     [
@@ -84,15 +81,12 @@ def test_either_name_will_do(name: str, says: str, version: str, machine: Path) 
     assert Apptainer().version() == version
 
 
-def test_a_program_that_does_not_start_is_not_there(machine: Path) -> None:
+def test_what_does_not_start_or_is_the_game_of_that_name_is_not_apptainer(machine: Path) -> None:
     path = program(machine / "apptainer", "", 127)
     reason = Apptainer().probe()
     assert reason is not None
     assert str(path) in reason
     assert "tools/apptainer" in reason
-
-
-def test_the_game_of_that_name_is_told_apart(machine: Path) -> None:
     program(machine / "singularity", "singularity 1.00")
     assert Apptainer().version() == ""
     reason = Apptainer().probe()
@@ -124,17 +118,11 @@ def test_without_it_the_reason_names_both_ways_to_get_it(machine: Path) -> None:
         pass
 
 
-# --- what it is told ----------------------------------------------------------------------------------------------
-
-
-def test_a_container_sees_the_image_and_the_shown_folders_and_gets_no_right() -> None:
+def test_a_container_sees_the_image_and_gets_no_right_but_a_user_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exec_options(request(shown=("/home/u", "/opt/x")), ROOTFS) == (
         "exec", "--no-privs", "--no-mount", "home,cwd", "--pwd", "/",
         "--bind=/home/u:/home/u:ro", "--bind=/opt/x:/opt/x:ro", "/cache/images/0123/rootfs",
     )  # fmt: skip
-
-
-def test_root_of_a_user_namespace_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
     assert exec_options(request(), ROOTFS)[:3] == ("exec", "--no-privs", "--userns")
 
@@ -203,11 +191,8 @@ def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
         assert pod.group.path == "lab/n0/job"
 
 
-# --- from a SIF ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("nothing_is_held")
-def test_the_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
+def test_a_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
     program(machine / "apptainer", "apptainer version 1.4.5")
     asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
     with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
@@ -240,21 +225,15 @@ def test_a_sif_needs_root_and_the_tool_that_packs_it(machine: Path, monkeypatch:
     assert "loop" in reason
 
 
-# --- tools/apptainer ----------------------------------------------------------------------------------------------
-
-
 def tool(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
     argv = (str(ROOT / "tools" / "apptainer"), *arguments)
     return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=False)
 
 
-def test_the_lock_names_each_package_once_with_version_and_sha256() -> None:
+def test_the_lock_and_the_tool_agree_with_the_runtime() -> None:
     lines = [line for line in (ROOT / "lock/apptainer.txt").read_text().splitlines() if not line.startswith("#")]
     assert [line.split()[0] for line in lines] == ["apptainer", "libc6"]
     assert all(re.fullmatch(r"[a-z0-9.+-]+ [\w.:+~-]+ [0-9a-f]{64}", line) for line in lines)
-
-
-def test_the_tool_and_the_runtime_agree_on_the_place() -> None:
     assert "readonly PREFIX=/opt/tare/apptainer " in (ROOT / "tools/apptainer").read_text()
     assert "/opt/tare/apptainer/bin/apptainer" in apptainer.PROGRAMS
 

@@ -15,7 +15,7 @@ from tare.runtimes.charliecloud import PREPARE, SHOW, Charliecloud, ch_run
 from tare.wiring.plug import Wiring
 
 
-def test_a_command_is_put_behind_ch_run_with_a_user_and_the_image_s_own_path() -> None:
+def test_a_command_is_put_behind_ch_run_and_a_pod_with_a_hostname_is_refused() -> None:
     argv = ch_run("/usr/bin/ch-run")
     assert argv[:3] == ("env", "USER=root", "/usr/bin/ch-run")
     assert "--set-env=PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" in argv
@@ -23,6 +23,9 @@ def test_a_command_is_put_behind_ch_run_with_a_user_and_the_image_s_own_path() -
     assert "--cd=/" in argv
     assert "--cd=/home/u" in ch_run("/usr/bin/ch-run", cwd="/home/u")
     assert not {"--write", "-w", "--unsafe"} & set(argv)
+    request = make_request(make_node(), wiring=Wiring.NODE, rootfs=None, host="n0c1")
+    with pytest.raises(RefusedError, match="hostname"), Charliecloud().pod(request):
+        pass
 
 
 @pytest.mark.parametrize("script", [PREPARE, SHOW])
@@ -51,9 +54,3 @@ def test_a_machine_without_user_namespaces_is_told_apart(
     reason = Charliecloud().probe()
     assert (reason is None) is usable
     assert usable or "max_user_namespaces" in str(reason)
-
-
-def test_a_pod_with_a_hostname_of_its_own_is_refused_before_anything_is_started() -> None:
-    request = make_request(make_node(), wiring=Wiring.NODE, rootfs=None, host="n0c1")
-    with pytest.raises(RefusedError, match="hostname"), Charliecloud().pod(request):
-        pass

@@ -35,16 +35,13 @@ def test_a_runtime_has_the_programs_that_it_says_and_an_image(name: str) -> None
     assert bool(client.holds) == (bool(client.programs) and RUNTIMES[name].needs_daemon)
 
 
-def test_commands_of_docker_reach_the_daemon_of_their_node() -> None:
+def test_commands_reach_the_daemon_of_their_node_and_name_the_image_of_containers() -> None:
     client = RUNTIMES["docker"].client(request())
     assert client.variables == {"DOCKER_HOST": "unix:///run/docker.sock"}
     assert client.words == {"image": "tare/debian:1"}
     assert client.holds == ("docker", "container", "inspect", "tare-s-n0")
     of_machine = RUNTIMES["docker"].client(make_request(MACHINE, image_tag="tare/debian:1"))
     assert of_machine.variables == {"DOCKER_HOST": "unix:///var/run/docker.sock"}
-
-
-def test_commands_of_apptainer_name_the_image_that_containers_start_from() -> None:
     assert RUNTIMES["apptainer-sif"].client(request()).words == {"image": "/cache/image.sif"}
     client = RUNTIMES["apptainer"].client(request())
     assert client.words == {"image": "/image/rootfs"}

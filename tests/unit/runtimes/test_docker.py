@@ -46,19 +46,15 @@ def started(monkeypatch: pytest.MonkeyPatch, *messages: str) -> tuple[Daemon, st
     return daemon, error.value.message
 
 
-def test_a_container_that_was_attached_too_late_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_was_attached_too_late_is_started_once_more_and_other_failures_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     daemon, message = started(monkeypatch, LATE)
     assert message == "it runs"
     assert daemon.did == ["run", "remove tare-s-n0", "run", "remove tare-s-n0"]
-
-
-def test_a_second_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     daemon, message = started(monkeypatch, LATE, LATE)
     assert message == LATE
     assert daemon.did.count("run") == 2
-
-
-def test_another_failure_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     daemon, message = started(monkeypatch, "no such image")
     assert message == "no such image"
     assert daemon.did == ["run", "remove tare-s-n0"]

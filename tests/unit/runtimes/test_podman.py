@@ -42,12 +42,9 @@ def test_a_pod_s_container_has_what_docker_s_has_and_is_not_privileged(shown: tu
     assert [o for o in options if o.startswith("--volume")] == [f"--volume={p}:{p}:ro" for p in shown]
 
 
-def test_one_of_several_pods_has_its_own_name_and_cores() -> None:
+def test_a_pod_has_its_own_name_and_cores_and_what_joins_it_shares_all_but_these() -> None:
     options = run_options(request(host="n0c1", cores=(3,)), network="host")
     assert (value(options, "--hostname"), value(options, "--cpuset-cpus")) == ("n0c1", "3")
-
-
-def test_a_container_that_joins_a_pod_shares_its_network_memory_processes_and_hostname() -> None:
     options = join_options(POD, request(shown=("/home/u",)), "tare-s-n0-1", (3,))
     assert not any(option.startswith(FORBIDDEN) for option in options)
     assert {value(options, name) for name in ("--network", "--ipc", "--pid")} == {"container:tare-s-n0"}

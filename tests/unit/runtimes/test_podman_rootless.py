@@ -45,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman, "INIT", Path("/"))
 
 
-def test_a_container_keeps_its_user_and_has_a_network_of_its_user_s_making() -> None:
+def test_a_container_keeps_its_user_and_what_joins_it_is_the_same() -> None:
     options = run_options(request())
     assert value(options, "--userns") == "keep-id"
     assert value(options, "--network") == "none"
@@ -53,9 +53,6 @@ def test_a_container_keeps_its_user_and_has_a_network_of_its_user_s_making() -> 
     assert (value(options, "--hostname"), value(options, "--shm-size")) == ("n0", "1g")
     assert options[-4:] == ("--rootfs", f"{PLACE}/image:O", "sleep", "infinity")
     assert "--cpuset-cpus" not in options, "an ordinary user has no cpuset under cgroup v1"
-
-
-def test_a_container_that_joins_a_pod_is_the_same_user_in_the_same_namespaces() -> None:
     options = join_options(POD, request(), "tare-s-n0-1")
     assert {value(options, name) for name in ("--userns", "--network", "--ipc", "--pid")} == {"container:tare-s-n0"}
     assert value(options, "--user") == f"{USER}:{USER}"
@@ -64,15 +61,12 @@ def test_a_container_that_joins_a_pod_is_the_same_user_in_the_same_namespaces() 
     assert value(join_options(POD, request(wiring=Wiring.NODE), "x"), "--network") == "host"
 
 
-def test_folders_are_shown_where_they_are_and_the_one_to_work_in_can_be_written() -> None:
+def test_folders_are_shown_where_they_are_also_below_root_s_home() -> None:
     asked = request(shown=("/home/u", "/opt/x"), cwd="/home/u")
     assert folders(asked) == {f"{PLACE}/shown/0": ("ro", "/opt/x"), f"{PLACE}/shown/cwd": ("rw", "/home/u")}
     volumes = [option for option in run_options(asked) if option.startswith("--volume")]
     assert volumes == [f"--volume={PLACE}/shown/0:/opt/x:ro", f"--volume={PLACE}/shown/cwd:/home/u"]
     assert folders(request()) == {}
-
-
-def test_folders_below_the_home_of_root_can_be_passed_to() -> None:
     assert "--tmpfs=/root:mode=755" in run_options(request(shown=("/root/app",)))
     assert "--tmpfs=/root:mode=755" in run_options(request(cwd="/root"))
     assert not any("tmpfs" in option for option in run_options(request(shown=("/rooted/app",), cwd="/home/u")))
@@ -96,12 +90,17 @@ def test_the_image_s_owners_are_numbered_as_podman_numbers_those_of_the_containe
 
 
 @pytest.mark.usefixtures("installed")
-def test_podman_is_run_as_the_user_with_all_that_it_keeps_in_the_pod_s_own_place() -> None:
+def test_an_old_kernel_is_told_and_podman_is_run_as_the_user_in_the_pod_s_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert as_user()[:6] == ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups")
     argv = client("exec", "tare-s-n0")
     for name in ("--root", "--runroot", "--tmpdir"):
         assert value(argv, name).startswith(f"{PLACE}/")
     assert (value(argv, "--runtime"), value(argv, "--cgroup-manager")) == ("crun", "cgroupfs")
+    monkeypatch.setattr(podman_rootless, "kernel", lambda release: (5, 10))
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    assert "older than 5.19" in str(PodmanRootless().probe())
 
 
 @pytest.mark.parametrize(
@@ -116,13 +115,6 @@ def test_the_probe_names_what_is_missing_and_its_package(
     for module in (podman, user_podman):
         monkeypatch.setattr(module, "find", lambda program: None if program == missing else f"/usr/bin/{program}")
     assert str(PodmanRootless().probe()).endswith(f"apt-get install {package}")
-
-
-@pytest.mark.usefixtures("installed")
-def test_a_kernel_that_cannot_map_owners_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(podman_rootless, "kernel", lambda release: (5, 10))
-    monkeypatch.setattr(Path, "exists", lambda path: True)
-    assert "older than 5.19" in str(PodmanRootless().probe())
 
 
 @pytest.mark.parametrize(

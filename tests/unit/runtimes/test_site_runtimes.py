@@ -74,9 +74,6 @@ def user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(podman_hpc, "find", lambda name: f"/opt/{name}")
 
 
-# --- command lines ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", SITES)
 def test_the_commands_of_a_site_s_runtime_equal_their_golden_file(name: str) -> None:
     asked = asked_of(SITES[name])
@@ -101,9 +98,6 @@ def test_how_a_runtime_gives_gpus_equals_its_golden_file(name: str) -> None:
         for command, before in zip(GIVES[name](asked), without, strict=True)
     ]
     check(f"gpus-{name}", [given, *more])
-
-
-# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -148,9 +142,6 @@ def test_a_site_s_runtime_has_its_node_s_network(name: str) -> None:
     assert refuse(replace(wanted, network="host"), Placement()) is None
 
 
-# --- images -------------------------------------------------------------------------------------------------------
-
-
 def answering(calls: list[tuple[str, ...]], stdout: str = "", status: int = 0) -> Callable[..., Result]:
     def run(argv: tuple[str, ...], **_: object) -> Result:
         calls.append(argv)
@@ -172,7 +163,7 @@ def test_sarus_loads_an_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [call[1] for call in calls] == ["images"]
 
 
-def test_enroot_unpacks_an_image_for_a_pod_and_removes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enroot_and_shifter_make_an_image_ready_or_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(enroot, "run", answering(calls))
     runtime = SITES["enroot"]
@@ -181,9 +172,6 @@ def test_enroot_unpacks_an_image_for_a_pod_and_removes_it(monkeypatch: pytest.Mo
     assert calls[-1][-3:] == ("remove", "--force", REQUEST.name)
     with pytest.raises(RefusedError, match="needs an image"), runtime.ready(REQUEST):
         pass
-
-
-def test_shifter_says_which_image_is_to_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SITES["shifter"]
     monkeypatch.setattr(shifter, "run", answering([], status=1))
     with pytest.raises(RefusedError, match="no image custom:tare:0123456789abcdef"), runtime.ready(asked_of(runtime)):
@@ -193,7 +181,9 @@ def test_shifter_says_which_image_is_to_be_imported(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_a_store_without_a_squashed_image_is_none(tmp_path: Path) -> None:
+def test_a_failed_migration_is_said_and_an_empty_store_has_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "overlay-images").mkdir()
     (tmp_path / "overlay-images" / "images.json").write_text('[{"id": "abc"}]')
     assert podman_hpc.image_of(tmp_path) == ""
@@ -201,10 +191,6 @@ def test_a_store_without_a_squashed_image_is_none(tmp_path: Path) -> None:
     (tmp_path / "overlay" / "l" / "XY.squash").touch()
     assert podman_hpc.image_of(tmp_path) == "abc"
 
-
-def test_a_migration_that_failed_is_said_although_podman_hpc_ends_with_0(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     def call(folder: Path, store: Path, *arguments: str, **_: object) -> Result:
         if arguments[0] == "load":
             (folder / "storage" / "overlay-images").mkdir(parents=True)
@@ -213,7 +199,7 @@ def test_a_migration_that_failed_is_said_although_podman_hpc_ends_with_0(
 
     monkeypatch.setattr(podman_hpc, "_call", call)
     with pytest.raises(InfrastructureError, match="could not migrate the image: no lz4"):
-        podman_hpc.migrate(tmp_path / "image.tar", tmp_path)
+        podman_hpc.migrate(tmp_path / "image.tar", tmp_path / "new")
 
 
 def test_root_and_users_without_fuse_are_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

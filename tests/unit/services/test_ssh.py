@@ -38,22 +38,19 @@ def settings(text: str) -> dict[str, list[str]]:
     return found
 
 
-# --- configurations -----------------------------------------------------------------------------------------------
-
-
-def test_a_daemon_listens_at_its_pods_address_alone_and_takes_only_the_key_of_this_launch() -> None:
+def test_a_daemon_takes_only_this_launch_s_key_and_a_session_the_image_s_environment() -> None:
     said = settings(ssh.daemon_config(host("d0", "10.215.3.100"), Path("/keys"), {}))
     assert said["ListenAddress"] == ["10.215.3.100:22"]
     assert (said["AuthorizedKeysFile"], said["HostKey"]) == (["/keys/user.pub"], ["/keys/host"])
     for refused in ("PasswordAuthentication", "KbdInteractiveAuthentication", "AllowTcpForwarding", "X11Forwarding"):
         assert said[refused] == ["no"]
-
-
-def test_a_session_gets_the_images_environment_but_for_what_is_the_sessions_own() -> None:
     given = {"PATH": "/opt/mpi/bin:/usr/bin", "HOME": "/nowhere", "HOSTNAME": "x", "A": "two words", "B": 'a "quote"'}
     (line,) = settings(ssh.daemon_config(host("d0"), Path("/keys"), given))["SetEnv"]
     assert line == '"A=two words" "PATH=/opt/mpi/bin:/usr/bin"'
     assert "SetEnv" not in ssh.daemon_config(host("d0"), Path("/keys"), {})
+    assert ssh.known_hosts([host("d0"), host("d1")], "ssh-ed25519 KEY tare\n") == (
+        "d0 ssh-ed25519 KEY\nd1 ssh-ed25519 KEY\n"
+    )
 
 
 def test_the_client_finds_each_host_by_its_alias_and_trusts_the_pinned_key_alone() -> None:
@@ -69,12 +66,6 @@ def test_the_client_finds_each_host_by_its_alias_and_trusts_the_pinned_key_alone
     assert said["batchmode"] == ["yes"]
 
 
-def test_every_host_is_known_by_the_one_key_of_the_launch() -> None:
-    assert ssh.known_hosts([host("d0"), host("d1")], "ssh-ed25519 KEY tare\n") == (
-        "d0 ssh-ed25519 KEY\nd1 ssh-ed25519 KEY\n"
-    )
-
-
 def test_keys_are_new_in_each_launch_private_and_gone_after_it(tmp_path: Path) -> None:
     seen = []
     for _ in range(2):
@@ -85,9 +76,6 @@ def test_keys_are_new_in_each_launch_private_and_gone_after_it(tmp_path: Path) -
             seen.append((tmp_path / "ssh-0" / "user.pub").read_text())
         assert not (tmp_path / "ssh-0").exists()
     assert seen[0] != seen[1]
-
-
-# --- ports --------------------------------------------------------------------------------------------------------
 
 
 def test_ports_are_the_papers_and_those_after_it_where_launches_share_an_address(tmp_path: Path) -> None:
@@ -113,9 +101,6 @@ def test_a_port_on_which_something_listens_is_seen_and_a_free_one_is_not() -> No
             assert not ssh.listens(os.getpid(), port), "bound, and not listening yet"
             server.listen()
             assert ssh.listens(os.getpid(), port)
-
-
-# --- what goes with what ------------------------------------------------------------------------------------------
 
 
 def refusal(runtime: str, way: str, placement: Placement | None = None, network: str = "host", **more: object) -> str:

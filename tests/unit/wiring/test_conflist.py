@@ -42,9 +42,6 @@ def static(*addresses: str) -> dict[str, Any]:
     return {"type": "ptp", "ipam": {"type": "static", "addresses": [{"address": each} for each in addresses]}}
 
 
-# --- reading ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -82,7 +79,7 @@ def test_what_is_wrong_with_a_configuration_is_told_with_its_file(text: str, wor
     assert words in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_no_configuration_and_told(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b'{"name":\n "\xe4"}')
     (tmp_path / "large").write_bytes(b" " * (2 << 20))
     for name, words in (
@@ -95,9 +92,6 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"\S") as caught:
             read(f"{tmp_path}/{name}" if name else str(tmp_path))
         assert words in str(caught.value)
-
-
-def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/zero", "/dev/full", str(tmp_path / "pipe")):
         with pytest.raises(ValueError, match="cannot be read: it is not a regular file"):
@@ -131,18 +125,12 @@ def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -
     assert not told or "x" in told
 
 
-def test_a_plain_configuration_is_a_chain_of_one() -> None:
+def test_a_chain_of_one_gets_values_for_its_variables_and_tells_of_its_nic() -> None:
     one = parse('{"name": "x", "type": "ptp", "ipam": {"type": "static"}}', "x.conf")
     assert one.programs == ("ptp", "static")
     (plugin,) = fill_in(one, HERE)
     assert plugin["name"] == "x"
     assert "cniVersion" not in plugin
-
-
-# --- filling in ---------------------------------------------------------------------------------------------------
-
-
-def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> None:
     plugin = {"type": "x", "all": [f"${{{name}}}" for name in VARIABLES], "text": "${node}-${mtu}-${nic}"}
     (made,) = fill_in(stated(plugin), HERE)
     values = dict(zip(VARIABLES, made["all"], strict=True))
@@ -152,9 +140,6 @@ def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> No
     }  # fmt: skip
     assert made["text"] == "1-9000-data3"
     assert (made["name"], made["cniVersion"]) == ("mine", "1.0.0")
-
-
-def test_what_a_file_says_of_the_nic_is_known() -> None:
     plain, taking = stated(host_local(subnet="10.50.0.0/24")), stated(static("${cidr}"))
     assert (plain.takes_subnet, plain.takes_address, plain.moves_nic) == (False, False, False)
     assert (taking.takes_subnet, taking.takes_address) == (True, True)
@@ -193,8 +178,14 @@ def test_no_two_nodes_hand_out_the_same_address(ipam: dict[str, Any], nodes: int
     assert len(set().union(*found)) == sum(map(len, found))
 
 
-def test_one_node_has_its_range_whole() -> None:
+def test_one_node_has_its_range_whole_and_one_network_covers_those_of_all() -> None:
     assert len(leased(stated(host_local(subnet="10.50.0.0/24")), 0, 1)) == 254
+    routed = stated(host_local(subnet="10.244.${node}.0/24"))
+    assert own_subnets(routed, 2) == ((IPv4Network("10.244.0.0/24"),), (IPv4Network("10.244.1.0/24"),))
+    assert own_subnets(stated(static("${cidr}")), 2) == ((), ())
+    networks = [IPv4Network(f"10.244.{node}.0/24") for node in range(3)]
+    assert find_supernet(networks) == IPv4Network("10.244.0.0/22")
+    assert find_supernet([]) is None
 
 
 @given(st.integers(16, 30), st.integers(1, 64))
@@ -211,9 +202,6 @@ def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(pref
     assert IPv4Address(bounds[0]) in network
     assert IPv4Address(bounds[-1]) in network
     assert bounds[-1] < int(network.broadcast_address)
-
-
-# --- looking through ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -249,15 +237,3 @@ def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: di
 )
 def test_addresses_that_can_be_are_not_refused(plugin: dict[str, Any]) -> None:
     assert refuse(stated(plugin), 2, lab=LAB) is None
-
-
-def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
-    routed = stated(host_local(subnet="10.244.${node}.0/24"))
-    assert own_subnets(routed, 2) == ((IPv4Network("10.244.0.0/24"),), (IPv4Network("10.244.1.0/24"),))
-    assert own_subnets(stated(static("${cidr}")), 2) == ((), ())
-
-
-def test_one_network_covers_those_of_all_nodes() -> None:
-    networks = [IPv4Network(f"10.244.{node}.0/24") for node in range(3)]
-    assert find_supernet(networks) == IPv4Network("10.244.0.0/22")
-    assert find_supernet([]) is None

@@ -26,7 +26,7 @@ ENDPOINT = Endpoint(
 )
 
 
-def test_ports_are_read_with_their_links_states_drivers_and_interfaces(tmp_path: Path) -> None:
+def test_ports_are_read_and_a_transport_takes_the_first_active_one(tmp_path: Path) -> None:
     _, classes = machine(tmp_path)
     found = {port.name: port for port in infiniband.ports(classes)}
     assert list(found) == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
@@ -34,18 +34,17 @@ def test_ports_are_read_with_their_links_states_drivers_and_interfaces(tmp_path:
     assert [port.interface for port in found.values()] == ["ib0", "ens1f1np1", "ib2"]
     assert {port.driver for port in found.values()} == {"mlx5_core"}
     assert found["mlx5_0:1"].words == "mlx5_0:1 (InfiniBand), 100 Gb/sec (4X EDR)"
+    first, second, third = infiniband.ports(classes)
+    for ports, name in (
+        ((first, second, third), "mlx5_0:1"),
+        ((second, third), "mlx5_1:1"),
+        ((second, first), "mlx5_0:1"),
+    ):
+        assert infiniband.port_for("verbs", ports).name == name
 
 
-def test_a_transport_takes_the_first_active_port_and_infiniband_before_ethernet(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path)
-    found = infiniband.ports(classes)
-    assert infiniband.port_for("verbs", found).name == "mlx5_0:1"
-    assert infiniband.port_for("verbs", found[1:]).name == "mlx5_1:1"
-    assert infiniband.port_for("verbs", (found[1], found[0])).name == "mlx5_0:1"
-
-
-def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path)
+def test_what_is_down_or_missing_is_told_and_active_adapters_are_given(tmp_path: Path) -> None:
+    dev, classes = machine(tmp_path)
     down = infiniband.ports(classes)[2:]
     with pytest.raises(RefusedError, match=r"transport: verbs needs an active port \(mlx5_2:1 is 1: DOWN\)"):
         infiniband.port_for("verbs", down)
@@ -53,10 +52,6 @@ def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Pat
         infiniband.port_for("ofi:psm2", infiniband.ports(classes))
     assert infiniband.probe("verbs", classes) is None
     assert infiniband.probe("ofi:efa", classes) is not None
-
-
-def test_a_container_is_given_the_devices_of_active_adapters(tmp_path: Path) -> None:
-    dev, classes = machine(tmp_path)
     given = devices.find_infiniband(dev, classes)
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
 
@@ -86,7 +81,9 @@ def test_the_packets_of_a_soft_adapter_pass_the_interface_below_it(
         infiniband.watch_of(nothing, POD)
 
 
-def test_ip_over_infiniband_has_the_address_of_the_node_s_ib0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ip_over_infiniband_has_the_address_of_ib0_or_is_told_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, classes = machine(tmp_path)
     assert infiniband.ipoib_interfaces(classes) == ("ib0", "ib2")
     monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"ib0": ("10.9.0.1", 16), "data0": ("10.214.0.1", 24)})
@@ -98,9 +95,6 @@ def test_ip_over_infiniband_has_the_address_of_the_node_s_ib0(tmp_path: Path, mo
     monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"data0": ("10.214.0.1", 24)})
     with pytest.raises(InfrastructureError, match="n0 has no IP over InfiniBand interface"):
         infiniband.over_ipoib(ENDPOINT, POD, classes)
-
-
-def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: Path) -> None:
     assert "needs an InfiniBand adapter" in str(infiniband.probe_ipoib(tmp_path))
     _, classes = machine(tmp_path / "a", SOFT)
     assert "modprobe ib_ipoib" in str(infiniband.probe_ipoib(classes))
@@ -108,16 +102,10 @@ def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: 
     assert infiniband.probe_ipoib(classes) is None
 
 
-# --- counters -----------------------------------------------------------------------------------------------------
-
-
-def test_a_port_counts_in_words_of_four_bytes(tmp_path: Path) -> None:
+def test_a_port_counts_in_words_of_four_bytes_for_all_hosts_that_share_it(tmp_path: Path) -> None:
     _, classes = machine(tmp_path)
     assert monitor.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
     assert monitor.port_counters("mlx5_2:1", classes) is None
-
-
-def test_hosts_that_share_a_port_share_what_it_carried() -> None:
     watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
     places = [monitor.HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
     before = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
@@ -126,9 +114,6 @@ def test_hosts_that_share_a_port_share_what_it_carried() -> None:
         ("n0", 1000, 1000),
         ("n1", 1000, 1000),
     ]
-
-
-# --- images -------------------------------------------------------------------------------------------------------
 
 
 def image(folder: Path, *, driver: str = "mlx5", private: str = "34", library: bytes = b"\0rdmav34\0") -> Path:
@@ -142,11 +127,13 @@ def image(folder: Path, *, driver: str = "mlx5", private: str = "34", library: b
     return folder
 
 
-def test_an_image_with_the_adapter_s_driver_fits_and_tells_its_versions(tmp_path: Path) -> None:
+def test_an_image_with_the_driver_fits_unless_the_kernel_speaks_otherwise(tmp_path: Path) -> None:
     _, classes = machine(tmp_path / "sys")
     rootfs = image(tmp_path / "image")
     assert infiniband.unfit(rootfs, "verbs", classes) is None
     assert infiniband.versions(rootfs) == {"libibverbs": "1.14.44.0", "libmlx5": "1.24.44.0"}
+    _, classes = machine(tmp_path / "newer", MLX5.replace("abi_version 6", "abi_version 7"))
+    assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(image(tmp_path / "i"), "verbs", classes))
 
 
 def test_what_an_image_lacks_for_an_adapter_is_told_with_what_brings_it(tmp_path: Path) -> None:
@@ -157,8 +144,3 @@ def test_what_an_image_lacks_for_an_adapter_is_told_with_what_brings_it(tmp_path
     assert "no driver for mlx5_0 (libmlx5-rdmav*.so)" in str(infiniband.unfit(other, "verbs", classes))
     mixed = image(tmp_path / "mixed", private="25")
     assert "another rdma-core than its libibverbs" in str(infiniband.unfit(mixed, "verbs", classes))
-
-
-def test_a_kernel_whose_interface_rdma_core_does_not_speak_is_told(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path / "sys", MLX5.replace("abi_version 6", "abi_version 7"))
-    assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(image(tmp_path / "i"), "verbs", classes))

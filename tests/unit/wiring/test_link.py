@@ -73,14 +73,11 @@ def test_what_no_link_can_be_is_told_with_its_place(text: str, words: str) -> No
     assert ".e.link" in str(raised.value)
 
 
-def test_offloads_are_the_words_of_ethtool_and_read_from_what_it_tells() -> None:
+def test_links_are_told_to_tc_and_ethtool_in_their_words() -> None:
     assert link.ethtool_words(("gro=off", "tso=on")) == ("gro", "off", "tso", "on")
     assert link.features(TOLD) == {
         "tso": "off", "gso": "on", "gro": "off", "lro": "off [fixed]", "sg": "on", "tx": "on", "rx": "on",
     }  # fmt: skip
-
-
-def test_a_delay_comes_before_a_rate_and_a_rate_alone_at_the_root() -> None:
     begin = ("tc", "qdisc", "add", "dev", "data1")
     assert link.qdiscs(Link(), "data1") == ()
     assert link.qdiscs(Link(rate_bps=10**9), "data1") == (
@@ -103,9 +100,6 @@ def test_a_delay_comes_before_a_rate_and_a_rate_alone_at_the_root() -> None:
             "50ms",
         ),
     )
-
-
-def test_tracked_and_untracked_differ_in_the_tracking_alone() -> None:
     tracked, untracked = (link.rules(each, "eth0") for each in (Tracking.TRACK, Tracking.NOTRACK))
     assert "notrack" not in tracked
     assert untracked.count("counter notrack;") == 2
@@ -147,10 +141,19 @@ def test_an_environment_with_a_link_has_a_nic_of_its_own(network: str) -> None:
     assert list(slots.values()) == [0, 1]
 
 
-def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod() -> None:
+def test_the_bare_side_has_the_same_nic_and_a_link_is_set_where_the_nic_is() -> None:
     wanted = Link(mtu=9000, offloads=("tso=off",), br_netfilter=True, conntrack=Tracking.TRACK)
     other = geometry.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
     assert other.link == Link(mtu=9000, offloads=("tso=off",))
+    nic = Nic(name="data1", address="10.214.1.2", prefix=24)
+    node = make_node(1, nics=(nic,), pid=7)
+    endpoint = Endpoint(address="10.217.3.2", prefix=16, interface="eth0", mtu=1450)
+    assert link.where(node, nic, endpoint).pid == 7
+    watches = (
+        Watch(pid=5, interface="eth0", role="veth of the pod"),
+        Watch(pid=9, interface="data1", role="data NIC under flannel"),
+    )
+    assert link.where(node, nic, replace(endpoint, watches=watches)).pid == 9
 
 
 def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,15 +167,3 @@ def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.Monk
     monkeypatch.setattr(link, "find", lambda _: None)
     assert "apt-get install ethtool" in str(link.probe(Link(offloads=("tso=off",))))
     assert link.probe(Link(mtu=9000)) is None
-
-
-def test_a_link_is_set_where_the_nic_is_on_the_node_or_in_a_stack_of_its_own() -> None:
-    nic = Nic(name="data1", address="10.214.1.2", prefix=24)
-    node = make_node(1, nics=(nic,), pid=7)
-    endpoint = Endpoint(address="10.217.3.2", prefix=16, interface="eth0", mtu=1450)
-    assert link.where(node, nic, endpoint).pid == 7
-    watches = (
-        Watch(pid=5, interface="eth0", role="veth of the pod"),
-        Watch(pid=9, interface="data1", role="data NIC under flannel"),
-    )
-    assert link.where(node, nic, replace(endpoint, watches=watches)).pid == 9

@@ -98,8 +98,10 @@ def test_the_launch_that_is_asked_differs_in_nothing_but_what_lets_the_library_s
         assert all(re.search("LOG_LEVEL|verbose|DEBUG", name) for name in asked.keys() - usual.keys())
 
 
-def test_where_ucx_may_choose_it_is_given_the_port_first_and_then_the_interface() -> None:
+def test_openib_connects_by_addresses_and_ucx_chooses_between_the_port_and_the_interface() -> None:
     assert all_settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
+    assert all_settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
+    assert "btl_openib_cpc_include" not in all_settings("openmpi", "openib", ports=True)
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5", "mpich"])
@@ -108,11 +110,6 @@ def test_neighbours_of_ucx_share_memory_and_never_use_tcp(mpi: str) -> None:
     assert one["UCX_TLS"] == "self,sysv"
     several = all_settings(mpi, "ucx:tcp", ranks=2)
     assert (several["UCX_TLS"], several["UCX_RNDV_THRESH"]) == ("self,sysv,tcp", "inf")
-
-
-def test_openib_over_ethernet_connects_by_addresses() -> None:
-    assert all_settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
-    assert "btl_openib_cpc_include" not in all_settings("openmpi", "openib", ports=True)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +126,7 @@ def test_an_mpi_without_a_transport_says_what_it_has(mpi: str, words: str) -> No
         launch_argv(mpi, make_job("openib"))
 
 
-def test_a_component_that_a_build_has_not_is_named() -> None:
-    way = MPIS["openmpi"].ways["openib"]
-    assert missing_part(way, frozenset({"btl openib"}), "Open MPI 4.1.4", "openib") is None
-    assert missing_part(way, frozenset(), "Open MPI 4.1.4", "openib") is None  # nothing told, nothing judged
-    assert missing_part(way, frozenset({"btl tcp"}), "Open MPI 4.1.4", "openib") == (
-        "Open MPI 4.1.4 was built without btl openib, which transport: openib needs"
-    )
-
-
-def test_components_are_read_from_what_ompi_info_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_are_read_from_what_ompi_info_says_and_missing_ones_named(monkeypatch: pytest.MonkeyPatch) -> None:
     said = (
         'mca:btl:tcp:version:"mca:2.1.0"\nmca:btl:tcp:version:"api:3.1.0"\nmca:pml:ucx:version:"mca:2.1.0"\nomg:btl:x:1'
     )
@@ -148,9 +136,12 @@ def test_components_are_read_from_what_ompi_info_says(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("tare.mpi.openmpi.run", lambda *_, **__: Said())
     assert components("/nowhere/ompi_info") == {"btl tcp", "pml ucx"}
-
-
-# --- studies ------------------------------------------------------------------------------------------------------
+    way = MPIS["openmpi"].ways["openib"]
+    assert missing_part(way, frozenset({"btl openib"}), "Open MPI 4.1.4", "openib") is None
+    assert missing_part(way, frozenset(), "Open MPI 4.1.4", "openib") is None  # nothing told, nothing judged
+    assert missing_part(way, frozenset({"btl tcp"}), "Open MPI 4.1.4", "openib") == (
+        "Open MPI 4.1.4 was built without btl openib, which transport: openib needs"
+    )
 
 
 def stated(transport: str, more: str = "") -> Environment:
@@ -169,11 +160,10 @@ def test_a_study_names_a_transport_with_its_detail(transport: str) -> None:
     [
         ("tpc", "unknown transport 'tpc'; did you mean tcp"),
         ("tcp:fast", "tcp takes nothing after a colon: write tcp"),
-        ("ofi:tpc", "ofi has no 'tpc' .allowed: ofi:tcp, "),
-        ("ucx:", "ucx has no ''"),
+        ("ofi:tpc", "ofi has no 'tpc' .allowed: ofi:tcp, "), ("ucx:", "ucx has no ''"),
         ("uct:tcp", "uct has no 'tcp'"),
     ],
-)
+)  # fmt: skip
 def test_a_transport_that_there_is_not_is_told_with_those_there_are(transport: str, words: str) -> None:
     with pytest.raises(Exception, match=words):
         stated(transport)
@@ -182,18 +172,11 @@ def test_a_transport_that_there_is_not_is_told_with_those_there_are(transport: s
 @pytest.mark.parametrize(
     ("transport", "devices", "wanted"),
     [
-        ("tcp", ("infiniband",), False),
-        ("ucx", (), False),
-        ("ucx", ("infiniband",), True),
-        ("ucx:tcp", ("infiniband",), False),
-        ("ucx:ud", (), True),
-        ("verbs", (), True),
-        ("openib", (), True),
-        ("ofi", ("infiniband",), True),
-        ("ofi:psm2", (), True),
-        ("ofi:tcp", ("infiniband",), False),
+        ("tcp", ("infiniband",), False), ("ucx", (), False), ("ucx", ("infiniband",), True),
+        ("ucx:tcp", ("infiniband",), False), ("ucx:ud", (), True), ("verbs", (), True), ("openib", (), True),
+        ("ofi", ("infiniband",), True), ("ofi:psm2", (), True), ("ofi:tcp", ("infiniband",), False),
     ],
-)
+)  # fmt: skip
 def test_what_takes_a_port_is_known_by_the_transport_or_where_it_may_choose_by_the_devices(
     transport: str, devices: tuple[str, ...], wanted: bool
 ) -> None:
@@ -244,8 +227,6 @@ def test_on_a_machine_without_an_adapter_its_transports_are_unavailable(monkeypa
         assert "adapter" in reason
 
 
-# --- what a library says ------------------------------------------------------------------------------------------
-
 UCX_13 = """
 [1763747000.1] [n0:55:0]     ucp_worker.c:1783 UCX  INFO  ep_cfg[0]: tag(self/memory sysv/memory tcp/data0);
 [1763747000.2] [n0:55:0]     ucp_worker.c:1783 UCX  INFO  ep_cfg[1]: tag(tcp/data0);
@@ -273,16 +254,12 @@ INTEL = "[0] MPI startup(): libfabric loaded: libfabric.so.1\n[0] MPI startup():
 @pytest.mark.parametrize(
     ("transport", "library", "said", "taken"),
     [
-        ("ucx", "UCX", UCX_13, ("tcp/data0",)),
-        ("ucx:tcp", "UCX", UCX_13, ("tcp/data0",)),
-        ("ucx:rc", "UCX", UCX_18, ("rc_mlx5/mlx5_0:1",)),
-        ("verbs", "UCX", UCX_18, ("rc_mlx5/mlx5_0:1",)),
-        ("openib", "Open MPI", BTL, ("btl openib",)),
-        ("ofi:tcp", "libfabric", FABRIC, ("tcp",)),
-        ("ofi", "libfabric", FABRIC, ("tcp",)),
-        ("ofi:tcp", "Intel MPI", INTEL, ("tcp",)),
+        ("ucx", "UCX", UCX_13, ("tcp/data0",)), ("ucx:tcp", "UCX", UCX_13, ("tcp/data0",)),
+        ("ucx:rc", "UCX", UCX_18, ("rc_mlx5/mlx5_0:1",)), ("verbs", "UCX", UCX_18, ("rc_mlx5/mlx5_0:1",)),
+        ("openib", "Open MPI", BTL, ("btl openib",)), ("ofi:tcp", "libfabric", FABRIC, ("tcp",)),
+        ("ofi", "libfabric", FABRIC, ("tcp",)), ("ofi:tcp", "Intel MPI", INTEL, ("tcp",)),
     ],
-)
+)  # fmt: skip
 def test_what_a_library_says_it_took_is_read_and_held_against_the_claim(
     transport: str, library: str, said: str, taken: tuple[str, ...]
 ) -> None:

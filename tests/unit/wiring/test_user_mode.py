@@ -15,16 +15,13 @@ NIC = Nic(name="data0", address="10.214.0.3", prefix=24)
 NAMES = ("pasta", "slirp4netns")
 
 
-def test_pasta_gives_the_node_s_address_and_forwards_nothing() -> None:
+def test_pasta_and_slirp4netns_are_told_the_node_s_address_and_forward_nothing() -> None:
     argv = pasta.command("/usr/bin/pasta", NIC)
     assert (value(argv, "--address"), value(argv, "--netmask")) == ("10.214.0.3", "24")
     assert (value(argv, "--interface"), value(argv, "--ns-ifname")) == ("data0", "eth0")
     assert value(argv, "--gateway") == "10.214.0.254"
     assert {value(argv, f"--{kind}") for kind in ("tcp-ports", "udp-ports", "tcp-ns", "udp-ns")} == {"none"}
     assert {"--foreground", "--config-net", "--no-map-gw"} <= set(argv)
-
-
-def test_slirp4netns_is_told_as_podman_tells_it() -> None:
     argv = slirp4netns.command("/usr/bin/slirp4netns")
     assert {"--configure", "--disable-host-loopback", "--enable-seccomp", "--netns-type=path"} <= set(argv)
     assert argv[-2:] == (user_mode.NETNS, "eth0")

@@ -14,21 +14,15 @@ from tare.wiring.plug import in_pod_subnet
 FOLDER = Path("/run/x")
 
 
-def test_the_daemons_stay_in_the_foreground_with_all_that_they_make_in_their_folder() -> None:
+def test_daemons_bridges_and_tunnels_of_a_switch_are_told_what_they_need() -> None:
     for argv in (vswitch.server("ovsdb-server", str(FOLDER)), vswitch.switch("ovs-vswitchd", str(FOLDER))):
         assert not any("detach" in word for word in argv)
         assert any(word.startswith("--unixctl=/run/x/") for word in argv)
         assert any("unix:/run/x/db.sock" in word for word in argv)
-
-
-def test_a_bridge_learns_as_a_switch_does_and_has_the_kernel_s_data_path() -> None:
     assert ovs.bridge("b", "system")[-2:] == ("datapath_type=system", "fail_mode=standalone")
     assert vswitch.vsctl("ovs-vsctl", FOLDER, ("show",)) == (
         "ovs-vsctl", "--db=unix:/run/x/db.sock", "--timeout=15", "show",
     )  # fmt: skip
-
-
-def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
     told = weave.tunnels("b", ["10.214.1.2", "10.214.1.3"])
     assert len(told) == 2
     for words, peer in zip(told, ("10.214.1.2", "10.214.1.3"), strict=True):
@@ -36,9 +30,6 @@ def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
         assert {f"options:remote_ip={peer}", "options:dst_port=6784", "type=vxlan"} <= set(words)
         assert words[-1] == "protected=true"
     assert len({words[2] for words in told}) == 2
-
-
-def test_pods_that_are_routed_to_have_a_subnet_beside_that_of_their_nic() -> None:
     assert in_pod_subnet(Nic(name="data1", address="10.214.1.2", prefix=24)).cidr == "10.218.1.2/24"
 
 

@@ -11,10 +11,8 @@ from tare.node import cgroups
 from tare.node.cgroups import MARK, Group, file_systems, hierarchies
 from unit.cgroup_tree import OWN, Tree, mountinfo_line
 
-# --- what is mounted ----------------------------------------------------------------------------------------------
 
-
-def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+def test_v1_gives_every_mounted_hierarchy_and_a_namespace_gets_them_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
     assert {h.mountpoint.name: h.controllers for h in v1} == {
         "cpuset": ("cpuset",),
         "cpu,cpuacct": ("cpu", "cpuacct"),
@@ -22,10 +20,16 @@ def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups
         "systemd": (),
     }
     assert {h.version for h in v1} == {1}
+    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
+        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
+    }  # fmt: skip
 
 
-def test_v2_gives_one_hierarchy(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+def test_v2_gives_one_hierarchy_and_a_namespace_gets_it_without_options(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
     assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
+    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
 
 
 def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
@@ -41,19 +45,6 @@ def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.Mo
     mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw") + "\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert hierarchies(mountinfo, OWN) == ()
-
-
-def test_a_cgroup_namespace_gets_the_same_hierarchies_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
-    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
-        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
-    }  # fmt: skip
-
-
-def test_a_cgroup_namespace_gets_v2_without_options(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
-
-
-# --- our own cgroup -----------------------------------------------------------------------------------------------
 
 
 def inside(tree: Tree, text: str) -> Path:
