@@ -1,4 +1,4 @@
-"""Commands are run to their end, to their time limit, and never leave their group behind."""
+"""Commands are run to their end or time limit, and interrupts are held back while they begin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, Miss
 from tare.host import process
 from tare.host.capture import STDERR_BYTES, STDOUT_BYTES
 from tare.host.process import beside, end, find, need, run, start
+from tare.host.signals import NUMBERS, uninterrupted
 from tare.model import Workload
 from tare.run.runner import judge
 from waiting import wait_until
@@ -94,11 +96,8 @@ def test_no_token_is_ever_read_by_a_shell(tokens: list[str]) -> None:
     assert result.stdout.replace("\r\n", "\n") == "\0".join(tokens).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_input_environment_and_folder_are_those_that_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(("cat",), stdin="a\nb").stdout == "a\nb"
-    assert run(("cat",)).stdout == ""
+def test_input_environment_and_folder_are_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (run(("cat",), stdin="a\nb").stdout, run(("cat",)).stdout) == ("a\nb", "")
     assert run(("true",), stdin="x" * 1_000_000).status == 0, "one that does not read it is no error"
     monkeypatch.setenv("OURS", "1")
     assert run(("/usr/bin/env",), env={"ONLY": "this"}).stdout == "ONLY=this\n"
@@ -128,9 +127,7 @@ def test_a_program_that_cannot_be_started_is_told_with_the_reason(starting: Call
         run(("true",), cwd=tmp_path / "gone")
 
 
-def test_programs_are_found_in_the_administrators_folders_too_and_missing_ones_name_their_package(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_programs_of_administrators_are_found_and_missing_ones_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert (find("nologin"), find("no-such-program")) == ("/usr/sbin/nologin", None)
     with pytest.raises(MissingTool, match="program is not installed\n  apt-get install the-package"):
@@ -160,9 +157,7 @@ def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_hold_us(pids
         os.kill(int(pids.read_text()), signal.SIGKILL)
 
 
-def test_a_process_that_cannot_be_killed_does_not_hold_us(
-    monkeypatch: pytest.MonkeyPatch, pids: Path, short_grace: None
-) -> None:
+def test_what_cannot_be_killed_does_not_hold_us(monkeypatch: pytest.MonkeyPatch, pids: Path, short_grace: None) -> None:
     monkeypatch.setattr(process, "_signal_group", lambda pid, number: None)  # as one that waits in the kernel (state D)
     result = at_limit(f"echo $$ > {pids}; {STAYS}", pids)
     try:
@@ -185,9 +180,7 @@ def test_an_interruption_ends_the_command_before_it_goes_on(pids: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [run, lambda argv: beside(argv).__enter__()], ids=["run", "beside"])
-def test_an_interruption_in_the_middle_of_starting_ends_the_command_too(
-    way: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_while_starting_ends_it_too(way: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     started, popen = [], subprocess.Popen
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
@@ -247,3 +240,39 @@ def test_what_writes_without_end_is_ended_and_told_with_the_action_or_fails_its_
     assert parsed is None
     reason = "it wrote more than 64 MiB to stdout, the most that tare keeps, and was stopped"
     assert outcome.reason == reason  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signals) -> None:
+    before = [signal.getsignal(each) for each in NUMBERS]
+    done = []
+    with pytest.raises(KeyboardInterrupt, match=number.name), uninterrupted():  # noqa: PT012
+        os.kill(os.getpid(), number)
+        done.append(1)
+    assert (done, [signal.getsignal(each) for each in NUMBERS]) == ([1], before)
+
+
+def test_an_interrupt_takes_effect_at_the_end_of_the_outer_block_and_errors_pass() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), uninterrupted():  # noqa: PT012
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+        done.append(1)
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(2)
+    assert done == [1, 2]
+    with pytest.raises(ValueError, match="mine"), uninterrupted():
+        raise ValueError("mine")
+
+
+def test_in_another_thread_nothing_is_held_back() -> None:
+    seen = []
+
+    def go() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]

@@ -127,9 +127,7 @@ def recipe(tmp_path: Path) -> Recipe:
     )  # fmt: skip
 
 
-def test_an_image_is_built_once_with_mount_points_and_nothing_of_the_machine_that_built_it(
-    machine: FakeMachine, recipe: Recipe, cache: Path
-) -> None:
+def test_an_image_is_built_once_with_nothing_of_its_builder(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
     first = ensure_image(recipe, cache)
     done = len(machine.commands)
     assert (ensure_image(recipe, cache), len(machine.commands)) == (first, done)
@@ -143,9 +141,7 @@ def test_an_image_is_built_once_with_mount_points_and_nothing_of_the_machine_tha
     assert ((rootfs / "etc/resolv.conf").read_text(), (rootfs / "etc/hostname").read_text()) == ("", "")
 
 
-def test_a_changed_kernel_does_not_install_debian_again_and_a_changed_package_list_does(
-    machine: FakeMachine, recipe: Recipe, cache: Path
-) -> None:
+def test_only_a_changed_package_list_installs_debian_again(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
     first = ensure_image(recipe, cache)
     (recipe.kernels / "main.c").write_text("int main(void) { return 1; }\n")
     second = ensure_image(recipe, cache)
@@ -158,9 +154,7 @@ def test_a_changed_kernel_does_not_install_debian_again_and_a_changed_package_li
 
 
 @pytest.mark.parametrize("program", ["mmdebstrap", "unshare", "tar"])
-def test_a_step_that_fails_or_is_interrupted_says_what_failed_and_leaves_no_image(
-    machine: FakeMachine, recipe: Recipe, cache: Path, program: str
-) -> None:
+def test_a_step_that_fails_leaves_no_image(machine: FakeMachine, recipe: Recipe, cache: Path, program: str) -> None:
     machine.fail = program
     with pytest.raises(InfrastructureError, match="E: Unable to locate package nonsense") as caught:
         ensure_image(recipe, cache)
@@ -229,9 +223,7 @@ def test_what_is_missing_is_told_before_anything_is_done(
         ensure_image(recipe, cache)
 
 
-def test_the_sources_and_the_proxy_of_the_machine_are_given_to_mmdebstrap(
-    machine: FakeMachine, recipe: Recipe, cache: Path
-) -> None:
+def test_mmdebstrap_gets_the_machine_s_sources_and_proxy(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
     machine.sources = (
         "mirror/debian/|bookworm|main|Debian\n"
         "mirror/debian/|bookworm-security|main|Debian\n"
@@ -257,7 +249,7 @@ def test_the_sources_and_the_proxy_of_the_machine_are_given_to_mmdebstrap(
     assert not any("Languages" in token or "Sandbox" in token for token in argv)
 
 
-def test_images_go_to_the_cache_of_the_user(
+def test_images_are_cached(
     machine: FakeMachine, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("TARE_CACHE", raising=False)
@@ -276,9 +268,7 @@ def host(machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pyte
     return compiler
 
 
-def test_kernels_are_built_once_for_each_mpi_compiler_and_source(
-    machine: FakeMachine, host: Path, cache: Path, recipe: Recipe
-) -> None:
+def test_kernels_are_built_once_for_each_source(machine: FakeMachine, host: Path, cache: Path, recipe: Recipe) -> None:
     first = ensure_kernels("openmpi", cache)
     assert first.program.is_file()
     assert first.miniapps.is_file()
@@ -297,7 +287,7 @@ def test_kernels_are_built_once_for_each_mpi_compiler_and_source(
     assert len({first.digest, second.digest, third.digest, fourth.digest}) == 4
 
 
-def test_kernels_that_do_not_compile_leave_nothing_behind(
+def test_broken_kernels_leave_nothing(
     machine: FakeMachine, host: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build(_source: Path, wrapper: Path, _prefix: Path) -> None:

@@ -115,9 +115,7 @@ def test_packing_that_fails_tells_why_and_leaves_no_sif(image: Image, tmp_path: 
     assert all(path.name.startswith(".lock") for path in (image.cache / "sif").iterdir())
 
 
-def test_a_folder_of_ones_own_is_a_copy_and_charliecloud_finds_the_variables_in_it(
-    image: Image, tmp_path: Path
-) -> None:
+def test_a_folder_of_ones_own_is_a_copy_with_the_variables_for_charliecloud(image: Image, tmp_path: Path) -> None:
     assert convert.convert(image, "sandbox").path == image.rootfs
     made = convert.convert(image, "charliecloud", tmp_path / "own")
     assert (made.path / "etc/os-release").read_text() == "ID=tiny\n"

@@ -158,9 +158,7 @@ def test_search_paths_of_a_program_are_followed(stated: dict[str, str], place: s
 
 
 @pytest.mark.parametrize(("kind", "missing"), [("rpath", []), ("runpath", ["libb.so.1"])])
-def test_rpath_holds_for_libraries_of_libraries_and_runpath_does_not(
-    kind: str, missing: list[str], image: Path
-) -> None:
+def test_rpath_holds_for_libraries_of_libraries_runpath_does_not(kind: str, missing: list[str], image: Path) -> None:
     app = put(image, "/bin/app", an_elf("liba.so.1", **{kind: "/opt"}))
     put(image, "/opt/liba.so.1", an_elf("libb.so.1"))
     put(image, "/opt/libb.so.1", an_elf())

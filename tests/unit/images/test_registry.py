@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare.errors import ImageError, InfrastructureError, UsageError
@@ -177,9 +177,7 @@ def test_an_image_arrives_whole_and_its_digest_is_its_manifests(registry: Regist
     assert [method for method, path in registry.seen if "uploads" in path] == ["POST", "PUT"] * 2
 
 
-def test_an_upload_that_ends_early_is_made_again_and_other_content_is_found_out(
-    registry: Registry, layout: Path
-) -> None:
+def test_an_upload_that_ends_early_is_made_again_and_wrong_content_is_told(registry: Registry, layout: Path) -> None:
     registry.drops = 2
     push(layout, registry.reference(), pause_s=0)
     assert len(registry.blobs) == 2
@@ -213,7 +211,7 @@ def test_an_identity_token_is_exchanged(registry: Registry, layout: Path) -> Non
     assert all(SECRET not in said for said in registry.authorizations)
 
 
-def test_plain_http_is_for_this_machine_or_for_who_asks_for_it(
+def test_plain_http_is_for_loopback_or_asked_for(
     registry: Registry, layout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "is_loopback", lambda _: False)
@@ -279,6 +277,7 @@ def test_a_reference_that_is_none_is_refused(text: str) -> None:
     assert caught.value.remedy
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=30))
 def test_any_text_is_a_reference_or_a_usage_error(text: str) -> None:
     try:
@@ -333,9 +332,7 @@ def test_damaged_credentials_are_an_error_that_does_not_show_them(tmp_path: Path
     assert SECRET not in str(caught.value)
 
 
-def test_a_helper_gives_credentials_and_its_output_is_never_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_helper_gives_credentials_and_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper = tmp_path / "docker-credential-mine"
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     config = written(tmp_path, {"credHelpers": {"reg.example": "mine"}, "auths": {"reg.example": {}}})

@@ -50,9 +50,7 @@ def test_the_least_recently_used_goes_first_until_the_cache_is_within_its_limit(
     assert left(tmp_path) == ["images/a", "kernels/c"]
 
 
-def test_an_entry_is_measured_once_and_again_after_it_was_removed_or_a_daemon_s_images_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_is_measured_once_and_again_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
     def counted(folder: Path) -> int:

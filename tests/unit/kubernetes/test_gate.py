@@ -165,8 +165,7 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
     assert [call.wait() for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
     assert run((str(folder / "agent"), "nowhere", "true"), check=False, timeout_s=None).status == 125
     quoted = run((str(folder / "agent"), "n1", 'test "a  b" = "a  b" &&', "exit", "7"), check=False, timeout_s=None)
-    assert quoted.status == 7
-    assert sorted(words[:1] for words in asked) == [["n1"]] * 6 + [["nowhere"]]
+    assert (quoted.status, sorted(words[:1] for words in asked)) == (7, [["n1"]] * 6 + [["nowhere"]])
     relay.close()
     left = {path.name for path in folder.iterdir()}
     assert left - {"gone"} == {"agent", "asks", "rank"}, "nothing of a request stays"

@@ -1,8 +1,9 @@
-"""The programs of a lab's Kubernetes get what they need: texts and command lines, without starting them."""
+"""A lab's Kubernetes: what its programs get, what a report says of it, and what its page says."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -10,19 +11,34 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import yaml
 
 from nodes import make_node
 from tare.cluster import CLUSTERS
+from tare.counters.monitor import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, MissingTool, RefusedError
-from tare.kubernetes import in_lab, lab_networks
-from tare.kubernetes.lab_networks import VXLAN, cilium, flannel, routed
-from tare.model import Environment, KubernetesSpec, LabSpec, Placement
+from tare.kubernetes import in_lab, lab_networks, manifests
+from tare.kubernetes.api import Api, ApiError
+from tare.kubernetes.describe import Description, Seen
+from tare.kubernetes.lab_networks import LAB_NETWORKS, VXLAN, cilium, flannel, routed
+from tare.kubernetes.mpi_jobs import manifest
+from tare.kubernetes.mpi_jobs.counts import JobCounts
+from tare.kubernetes.node import KubernetesNode
+from tare.kubernetes.pod_networks import on_node
+from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.kubernetes.policy import manifest as policy
+from tare.model import Environment, InterfaceTraffic, KubernetesSpec, LabSpec, Placement
+from tare.node import NODE_BRIDGE, NODE_NIC, NODE_TUNNEL, SILENT_ROLE
 from tare.plan import composition
+from tare.run.proof import check_traffic
 from tare.services import containerd, forward, kubernetes
 from tare.services.kubernetes import User
+from tare.study import parse
+from tare.workloads.output import Payload
 
 NODE = make_node()
 
@@ -31,12 +47,9 @@ def test_containerd_has_a_folder_of_networks_for_each_runtime_class() -> None:
     text = containerd.configuration("/run/k", "pause:1", {"": "/run/k/cni", "fast": "/run/k/cni-fast"})
     told: dict[str, Any] = tomllib.loads(text)
     cri = told["plugins"]["io.containerd.grpc.v1.cri"]
-    assert told["version"] == 2
-    assert cri["sandbox_image"] == "pause:1"
-    assert cri["cni"]["conf_dir"] == "/run/k/cni"
+    assert (told["version"], cri["sandbox_image"], cri["cni"]["conf_dir"]) == (2, "pause:1", "/run/k/cni")
     runtimes = cri["containerd"]["runtimes"]
-    assert set(runtimes) == {"runc", "fast"}
-    assert runtimes["fast"]["cni_conf_dir"] == "/run/k/cni-fast"
+    assert (set(runtimes), runtimes["fast"]["cni_conf_dir"]) == ({"runc", "fast"}, "/run/k/cni-fast")
     assert cri["containerd"]["default_runtime_name"] == "runc"
 
 
@@ -47,8 +60,7 @@ def test_users_are_told_apart_by_tokens() -> None:
     assert made["clusters"][0]["cluster"]["server"] == "https://10.0.0.1:6443"
     assert made["users"] == [{"name": "b", "user": {"token": "t2"}}]
     there = in_lab.reached_at(made, 4711)["clusters"][0]["cluster"]
-    assert there["server"] == "https://127.0.0.1:4711"
-    assert there["tls-server-name"] == "kubernetes.default.svc"
+    assert (there["server"], there["tls-server-name"]) == ("https://127.0.0.1:4711", "kubernetes.default.svc")
     assert there["certificate-authority-data"] == made["clusters"][0]["cluster"]["certificate-authority-data"]
     assert User(name="a").token != User(name="a").token
 
@@ -102,8 +114,7 @@ def test_the_plan_says_which_environment_an_earlier_one_excludes() -> None:
     cluster = CLUSTERS["lab"]
     in_lab_ = LabSpec(kubernetes=KubernetesSpec(in_lab=True))
     said = "a lab has one of cilium-vxlan and cilium-native: compare each with the others in its own study"
-    assert cluster.apart(in_lab_, every) == {"e3": said}
-    assert cluster.apart(in_lab_, every[:3]) == {}
+    assert (cluster.apart(in_lab_, every), cluster.apart(in_lab_, every[:3])) == ({"e3": said}, {})
     assert cluster.apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
 
 
@@ -192,3 +203,184 @@ def test_a_port_of_this_machine_leads_to_a_server_in_a_namespace() -> None:
     assert got == sent
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port)).close()
+
+
+BACKEND = {"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/kube-subnet-manager": "true"}
+FLANNEL = {"metadata": {"name": "n0", "annotations": BACKEND}}
+POD = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
+DEVICES = {name: each.devices for name, each in LAB_NETWORKS.items()}
+PAYLOAD = 4_000_000
+
+
+class Answers:
+    """An API server that lets nothing be read but what it has, or that does not answer."""
+
+    host = "https://127.0.0.1:6443"
+
+    def __init__(self, *, gone: bool = False, **objects: Any) -> None:
+        self._gone, self._objects = gone, objects
+
+    def ask(self, _method: str, path: str, **_: Any) -> dict[str, Any]:
+        name = path.rpartition("/")[2]
+        if self._gone:
+            raise InfrastructureError(f"no answer to {path}")
+        if name not in self._objects:
+            raise ApiError(f"cannot read {path}", status=403, reason="Forbidden")
+        return dict(self._objects[name])
+
+
+VERSION = {"gitVersion": "v1.31.4"}
+SERVER = Answers(version=VERSION, nodes={"items": [FLANNEL]})
+
+
+def facts(server: Answers, seen: list[Seen] | None = None, titles: dict[str, str] | None = None) -> dict[str, Any]:
+    return Description.read(cast("Api", server), "lab", (), *([titles] if titles else [])).facts(seen or [POD])
+
+
+def test_the_line_of_a_report_names_the_network_that_the_objects_tell_of() -> None:
+    found = facts(SERVER)
+    assert found["machine"].startswith("Kubernetes v1.31.4; ")
+    assert "pods' network: Flannel (VXLAN" in found["machine"]
+    assert "eth0 MTU 1450" in found["machine"]
+    assert any("backend" in each for each in found["Kubernetes"]["network told by"])
+    assert "networks of runtime classes" not in found["Kubernetes"]
+
+
+def test_what_may_not_be_read_is_named_and_what_was_seen_in_the_pods_stays() -> None:
+    found = facts(Answers(version=VERSION))
+    assert "pods' network: unknown" in found["machine"]
+    assert "list nodes" in found["Kubernetes"]["not readable"]
+    machine = facts(Answers(gone=True))["machine"]
+    assert machine.endswith("pods' network: unknown (encapsulation not known), eth0 MTU 1450")
+
+
+def test_the_network_of_each_runtime_class_is_named_as_far_as_it_is_known() -> None:
+    titles = {"": "Flannel (VXLAN)", "routed": "routed by hand"}
+    seen = [
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500),
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500, runtime_class="gvisor"),
+        POD,
+        Seen(node="n0", of_node=False, interface="eth0", mtu=1500, runtime_class="routed"),
+        Seen(node="n1", of_node=False, interface="eth0", mtu=1400, runtime_class="fast"),
+    ]
+    found = facts(SERVER, seen, titles)
+    classes = found["Kubernetes"]["networks of runtime classes"]
+    assert classes == {"fast": "a network that is not known, eth0 MTU 1400", "routed": "routed by hand, eth0 MTU 1500"}
+    assert found["Kubernetes"]["network"]["pods"] == "eth0 MTU 1450"
+    assert "; with runtime class routed: routed by hand, eth0 MTU 1500" in found["machine"]
+    others = facts(SERVER, seen[3:], titles)["machine"]
+    assert "Flannel" not in others, "no pod of the study is on the usual network"
+
+
+def roles(
+    runtime_class: str, *, alone: bool = True, known: bool = True, tunnels: tuple[str, ...] = ()
+) -> dict[str, str]:
+    watches = on_node.watched("data0", tunnels, runtime_class, DEVICES if known else {}, alone=alone)
+    assert {each.pid for each in watches} <= {on_node.OF_NODE}
+    return {each.interface: each.role for each in watches}
+
+
+def test_a_network_of_a_lab_is_proven_by_its_devices_and_by_the_silence_of_others() -> None:
+    silent = dict.fromkeys(("cni0", "flannel.1", "cni-host-gw", "cilium_vxlan"), SILENT_ROLE)
+    assert roles("") == {"data0": NODE_NIC, **silent, "cni0": NODE_BRIDGE, "flannel.1": NODE_TUNNEL}
+    assert roles("host-gw") == {"data0": NODE_NIC, **silent, "cni-host-gw": NODE_BRIDGE}
+    assert roles("cilium-vxlan") == {"data0": NODE_NIC, **silent, "cilium_vxlan": NODE_TUNNEL}
+    assert roles("cilium-native") == roles("routed") == {"data0": NODE_NIC, **silent}
+    assert roles("routed", alone=False) == silent, "messages between pods of a node pass nothing of it"
+
+
+def test_of_a_cluster_of_others_only_the_usual_network_has_a_known_tunnel() -> None:
+    assert roles("", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC, "vxlan.calico": NODE_TUNNEL}
+    assert roles("", known=False, tunnels=("a", "b")) == {"data0": NODE_NIC}
+    assert roles("fast", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC}
+    assert roles("fast", known=False, tunnels=("vxlan.calico",), alone=False) == {}
+
+
+def test_what_should_be_silent_and_does_not_exist_carried_nothing_and_what_should_carry_is_missing() -> None:
+    watches = on_node.watched("data0", (), "host-gw", DEVICES, alone=True)
+    found = on_node.counted(watches, {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), "lo": (1, 1, 1, 1)})
+    silent = dict.fromkeys(("flannel.1", "cilium_vxlan"), (0,) * 4)
+    assert found == {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), **silent}
+
+
+def judged(runtime_class: str, **carried: int) -> str:
+    """Return what the proof says of pods whose nodes' interfaces carried so many bytes each way."""
+    passed = {
+        name: carried.get(name.replace(".", "_").replace("-", "_"), 0) for name in ("eth0", *roles(runtime_class))
+    }
+    traffic = [
+        InterfaceTraffic(
+            node=node, interface=name, role={"eth0": "pod's interface", **roles(runtime_class)}[name],
+            rx_bytes=count, tx_bytes=count, rx_packets=1, tx_packets=1,
+        )
+        for node in ("n0", "n1")
+        for name, count in passed.items()
+    ]  # fmt: skip
+    payload = Payload(low_bytes=2 * PAYLOAD, high_bytes=2 * PAYLOAD, messages=200, known=True)
+    return check_traffic(traffic, payload, said_bytes=0, ranks=2, unread=()) or ""
+
+
+def test_pods_that_take_another_network_than_their_cell_claims_are_found() -> None:
+    sent = PAYLOAD + 100_000
+    assert judged("host-gw", eth0=sent, data0=sent, cni_host_gw=sent) == judged("routed", eth0=sent, data0=sent) == ""
+    assert "should have been silent" in judged("host-gw", eth0=sent, data0=sent, cni0=sent, flannel_1=sent)
+    assert "cni-host-gw" in judged("routed", eth0=sent, data0=sent, cni_host_gw=sent)
+    assert "the node's tunnel carried" in judged("", eth0=sent, data0=sent, cni0=sent)
+
+
+def test_the_facts_of_pods_name_their_network() -> None:
+    titles = {name: each.title for name, each in LAB_NETWORKS.items()}
+    assert on_node.named("routed", titles)["pods' network"].startswith("routed (Calico's data path without Calico")
+    assert on_node.named("", titles) == {"pods' network": "Flannel (VXLAN)"}
+    assert (on_node.named("fast", {}), on_node.named("", {})) == ({"runtime class": "fast"}, {})
+
+
+@pytest.mark.parametrize(("lab_node", "busy_s"), [(None, 200.0), (make_node(), 100.0)])
+def test_cpu_times_of_a_labs_nodes_which_are_one_machine_count_once(lab_node: Any, busy_s: float) -> None:
+    service = SimpleNamespace(counters=lambda *_: CounterValues(machine="pod", busy_s=100.0, steal_s=30.0))
+    gate, nothing, read = (
+        cast("Any", SimpleNamespace(settle=lambda: None, prepare=lambda _: None)),
+        cast("Any", None),
+        [],
+    )
+    for name in ("alpha", "beta"):
+        node = KubernetesNode(make_node(name=name, machine=name), nothing, nothing, gate, "", lab_node)
+        deployment: Any = SimpleNamespace(services=[service], specs=(), passes=(), jobs=JobCounts())
+        node._deployments["study"] = deployment
+        read.append(node.counters("study"))
+    assert merged(read, Moment(tare_s=0.0)).busy_s == busy_s
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
+
+
+def block(mark: str) -> str:
+    found = re.search(rf"<!-- {mark}: .*? -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None, mark
+    return found[1]
+
+
+def test_the_role_and_the_products_of_the_page_are_those_of_the_sources() -> None:
+    assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
+    assert yaml.safe_load(block("rules")) == list(manifest.rules())
+    assert yaml.safe_load(block("policy")) == list(policy.rules())
+    rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
+    assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
+
+
+def test_every_message_of_the_page_is_in_the_sources() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "tare").rglob("*.py"))
+    table = PAGE.partition("<!-- messages")[2]
+    messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert len(messages) > 15
+    assert [each for each in messages if each not in sources] == []
+
+
+def test_every_runtime_class_of_a_lab_has_a_row_and_the_study_beside_it_can_be_read() -> None:
+    section = PAGE.partition("## Several pod networks")[2].partition("\n## ")[0]
+    table = section.partition("<!-- runtime classes")[2]
+    named = re.findall(r"^\| (none|`[\w-]+`) \|", table.partition("|---|")[2], re.MULTILINE)
+    assert [each.strip("`") for each in named] == [each or "none" for each in LAB_NETWORKS]
+    (study,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    assert {each.runtime_class for each in parse(study).environments} == set(LAB_NETWORKS) - {"cilium-native"}

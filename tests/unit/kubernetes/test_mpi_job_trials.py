@@ -247,8 +247,7 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
     after = none.plus(SIDES, {"n0c0": job, "n1c0": job}).added_to(standing)
     watches = Deployed(environment=JOBS, sides=SIDES).watches
     found = [(each.node, each.rx_bytes, each.tx_bytes) for each in traffic(watches, before, after)]
-    assert found == [("n0c0", 500, 600), ("n1c0", 500, 600)]
-    assert counters(before, after)["TcpOutSegs"] == 14
+    assert (found, counters(before, after)["TcpOutSegs"]) == ([("n0c0", 500, 600), ("n1c0", 500, 600)], 14)
     assert after.job_s - before.job_s == 4.0
     lost = none.plus(SIDES, {"n0c0": job}).plus(SIDES, {"n0c0": job})
     assert [each.node for each in unread(watches, before, lost.added_to(standing))] == ["n1c0"]

@@ -156,8 +156,7 @@ class Cluster:
         return {"status": {"conditions": self.states.pop(0) if len(self.states) > 1 else self.states[0]}}
 
     def read(self, path: str, query: Sequence[tuple[str, str]] = (), *, limit_s: float = 0.0) -> str:
-        assert ("follow" in dict(query)) == (limit_s > 0)
-        assert dict(query)["container"] == manifests.RANKS
+        assert (("follow" in dict(query)), dict(query)["container"]) == ((limit_s > 0), manifests.RANKS)
         return f"output of {path.split('/')[-2]}"
 
 

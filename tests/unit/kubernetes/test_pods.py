@@ -1,19 +1,29 @@
-"""Pods are waited for until they run and removed until they are gone, and a policy counts once it denied a connection."""
+"""Pods are waited for until they run or are gone, and their networks are recognised and tried."""
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tare.errors import InfrastructureError
 from tare.kubernetes import pods
 from tare.kubernetes.api import ApiError
 from tare.kubernetes.manifests import PodSpec
+from tare.kubernetes.pod_networks import Interface, PodNetwork, Seen, recognise
+from tare.kubernetes.pod_networks.look import pod_network
+from tare.kubernetes.pod_networks.objects import repository_and_version, setting
+from tare.kubernetes.pod_networks.recognise import PRODUCTS
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.policy.check import INSIDE, OUTSIDE, Policy, tried
 from tare.kubernetes.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
@@ -66,9 +76,7 @@ def test_a_pod_that_does_not_get_ready_in_time_is_named(monkeypatch: pytest.Monk
         of(api).wait(["p0"])
 
 
-def test_a_pod_that_was_removed_is_gone_and_one_that_stays_is_named_with_its_finalizers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_removed_pod_is_gone_and_one_that_stays_is_named_with_its_finalizers(monkeypatch: pytest.MonkeyPatch) -> None:
     api = FakeApi(DELETE=[{}], GET=[READY, READY, GONE])
     of(api).remove(["p0"])
     assert [method for method, _ in api.asked] == ["DELETE", "GET", "GET", "GET"]
@@ -167,12 +175,10 @@ def test_without_a_denied_connection_nothing_is_claimed(cluster: Cluster, senten
 
 def test_the_policy_selects_all_pods_and_one_that_tries_has_no_rights() -> None:
     made = network_policy("s", "s1")
-    assert made["spec"]["podSelector"] == {}
-    assert made["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert (made["spec"]["podSelector"], made["spec"]["policyTypes"]) == ({}, ["Ingress", "Egress"])
     assert made["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
     among, names = made["spec"]["egress"]
-    assert among == {"to": [{"podSelector": {}}]}
-    assert {each["port"] for each in names["ports"]} == {53}
+    assert (among, {each["port"] for each in names["ports"]}) == ({"to": [{"podSelector": {}}]}, {53})
     assert made["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "tare"
     made = trying(
         "inside", "s", "s1", "worker", image="service", pull_policy="Never", fields={"priorityClassName": "low"}
@@ -197,3 +203,147 @@ def test_the_programs_of_the_pods_tell_a_listener_from_none() -> None:
             wait_until(is_reached)
         finally:
             listener.kill()
+
+
+CASES = Path(__file__).parents[2] / "data" / "pod_networks"
+FILES = sorted(CASES.glob("*.yaml"))
+OBJECTS = ("nodes", "workloads", "config_maps", "ip_pools", "pods")
+
+
+def seen_of(stated: Mapping[str, Any]) -> Seen:
+    objects = {key: tuple(stated.get(key, ())) for key in (*OBJECTS, "unread")}
+    links = {
+        key: tuple(Interface(**one) for one in stated.get(key, ())) for key in ("pod_interfaces", "node_interfaces")
+    }
+    return Seen(**objects, **links)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_network_is_recognised_with_all_that_its_objects_say(file: Path) -> None:
+    case = yaml.safe_load(file.read_text())
+    told = asdict(recognise(seen_of(case["seen"])))
+    expected = {**asdict(PodNetwork()), **case["expected"]}
+    assert {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()} == {
+        key: list(value) if isinstance(value, tuple) else value for key, value in expected.items()
+    }
+
+
+def test_every_product_has_a_case() -> None:
+    products = {yaml.safe_load(file.read_text())["expected"]["product"] for file in FILES}
+    assert products == {product.name for product in PRODUCTS} | {"Canal", "unknown"}
+
+
+NAMES = st.sampled_from(
+    ["metadata", "name", "namespace", "annotations", "spec", "template", "containers", "image", "env", "args", "data",
+     "status", "conditions", "type", "reason", "cidr", "ipipMode", "disabled", "podIP", "net-conf.json", "Backend",
+     "calico-node", "docker.io/calico/node:v3", "projectcalico.org/IPv4Address", "kube-flannel-cfg", "cilium-config",
+     "flannel.alpha.coreos.com/backend-type", "antrea-config", "antrea-agent.conf", "veth_mtu", "mtu", "10.0.0.0/8"]
+)  # fmt: skip
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=3), inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=40)
+@given(st.fixed_dictionaries({key: st.lists(ODD, max_size=3) for key in OBJECTS}))
+def test_odd_objects_never_raise(stated: dict[str, Any]) -> None:
+    told = recognise(seen_of(stated))
+    assert all(line.isprintable() for line in (told.product, told.version, told.encapsulation, *told.evidence))
+    assert told.title
+
+
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, inner in members for found in paths_of(inner, (*path, key)))]
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(FILES), ODD, st.data())
+def test_a_real_object_with_one_odd_field_never_raises(file: Path, odd: Any, data: st.DataObject) -> None:
+    stated = json.loads(json.dumps(yaml.safe_load(file.read_text())["seen"]))
+    objects = {key: stated[key] for key in OBJECTS if key in stated}
+    *before, last = data.draw(st.sampled_from([path for path in paths_of(objects) if len(path) > 1] or [("nodes", 0)]))
+    if not objects:
+        return
+    inner = objects
+    for key in before:
+        inner = inner[key]
+    inner[last] = odd  # type: ignore[index]
+    assert recognise(seen_of({**stated, **objects})).title
+
+
+def test_text_of_a_cluster_cannot_control_the_terminal() -> None:
+    image = "docker.io/calico/node:v1\x1b[2J"
+    workload = {"metadata": {"name": "calico-node", "namespace": "x\n"}, "spec": {"containers": [{"image": image}]}}
+    told = recognise(Seen(workloads=(workload,)))
+    assert (told.product, told.version) == ("Calico", "")
+    assert all("\x1b" not in line and "\n" not in line for line in told.evidence)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("calico/node:v3.26.1", ("calico/node", "v3.26.1")),
+        ("mirror.example:5000/calico/node", ("mirror.example:5000/calico/node", "")),
+        ("mirror.example:5000/calico/node:v3@sha256:01", ("mirror.example:5000/calico/node", "v3")),
+        ("calico/node@sha256:01", ("calico/node", "")),
+        ("", ("", "")),
+    ],
+)
+def test_the_version_of_an_image_is_its_tag(image: str, expected: tuple[str, str]) -> None:
+    assert repository_and_version(image) == expected
+
+
+def test_a_setting_is_read_where_it_is_set_and_the_title_says_what_is_not_known() -> None:
+    assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
+    assert (setting("mode=\nother: x", "mode"), PodNetwork().title) == ("", "unknown (encapsulation not known)")
+    told = PodNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
+    assert told.title == "Calico v3 (VXLAN between subnets only, MTU 1450)"
+    assert PodNetwork(product="kindnet", encapsulation="none").title == "kindnet (not encapsulated)"
+
+
+class Objects:
+    """Answers as an API server does: `objects` by path, and 403 for what begins with one of `forbidden`."""
+
+    def __init__(self, objects: Mapping[str, Any], forbidden: Sequence[str] = ()) -> None:
+        self.objects = objects
+        self.forbidden = tuple(forbidden)
+        self.asked: list[str] = []
+
+    def ask(self, method: str, path: str, *, query: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        assert method == "GET"
+        self.asked.append(path)
+        if path.startswith(self.forbidden):
+            raise ApiError("no", status=403, reason="Forbidden")
+        if path not in self.objects:
+            raise ApiError("not there", status=404, reason="NotFound")
+        return dict(self.objects[path])
+
+
+def flannel() -> dict[str, Any]:
+    case = yaml.safe_load((CASES / "flannel-vxlan.yaml").read_text())["seen"]
+    return {
+        "/api/v1/nodes": {"items": case["nodes"]},
+        "/apis/apps/v1/daemonsets": {"items": case["workloads"]},
+        "/apis/apps/v1/namespaces/kube-flannel/daemonsets": {"items": case["workloads"]},
+        "/api/v1/namespaces/kube-flannel/configmaps/kube-flannel-cfg": case["config_maps"][0],
+    }
+
+
+def test_only_what_the_likely_products_have_is_asked_for_and_what_may_not_be_read_is_named_once() -> None:
+    cluster = Objects(flannel())
+    told = pod_network(cluster)  # type: ignore[arg-type]
+    assert (told.product, told.between_subnets_only, told.unread) == ("Flannel", True, ())
+    assert cluster.asked == list(flannel())[:2] + list(flannel())[3:]
+    cluster = Objects(flannel(), ("/apis", "/api/v1/namespaces"))
+    told = pod_network(cluster)  # type: ignore[arg-type]
+    assert (told.product, told.encapsulation, told.version) == ("Flannel", "VXLAN", "")
+    assert "list daemonsets in kube-flannel" in told.unread
+    assert "get configmaps in kube-flannel" in told.unread
+    assert len(set(told.unread)) == len(told.unread)
+    nothing = pod_network(Objects({}, ("/",)))  # type: ignore[arg-type]
+    assert (nothing.product, nothing.unread[0]) == ("unknown", "list nodes")
+    told = pod_network(Objects(flannel(), ("/apis/apps/v1/daemonsets",)))  # type: ignore[arg-type]
+    assert (told.product, told.version, told.unread) == ("Flannel", "v0.26.7", ())

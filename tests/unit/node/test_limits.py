@@ -75,10 +75,8 @@ def killed(group: Group, times: int) -> None:
 
 def test_a_placement_that_limits_nothing_has_no_limits_and_what_makes_no_containers_gets_a_node_s() -> None:
     assert limits_of(Placement()) is None
-    placement = Placement(
-        ranks_per_node=2, containers_per_node=2, memory_per_container=64 * MIB, cpus_per_container=0.3
-    )
-    assert limits_of(placement, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
+    two = Placement(ranks_per_node=2, containers_per_node=2, memory_per_container=64 * MIB, cpus_per_container=0.3)
+    assert limits_of(two, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
 
 
 @pytest.mark.parametrize(("cpus", "quota"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (2.0, 0.0), (2.5, 2.5), (3.0, 0.0)])
@@ -105,16 +103,11 @@ MEMORY = ("--memory", str(64 * MIB), "--memory-swap", str(64 * MIB))
         (Limits(), (), {}),
         (Limits(memory_bytes=64 * MIB), MEMORY, {"Memory": 64 * MIB, "MemorySwap": 64 * MIB}),
         (Limits(cpus=0.5), ("--cpus", "0.5"), {"NanoCpus": 500_000_000}),
-        (
-            Limits(memory_bytes=64 * MIB, cpus=1.5),
-            (*MEMORY, "--cpus", "1.5"),
-            {"Memory": 64 * MIB, "MemorySwap": 64 * MIB, "NanoCpus": 1_500_000_000},
-        ),
+        (Limits(memory_bytes=64 * MIB, cpus=1.5), (*MEMORY, "--cpus", "1.5"),
+         {"Memory": 64 * MIB, "MemorySwap": 64 * MIB, "NanoCpus": 1_500_000_000}),
     ],
-)
-def test_docker_and_podman_are_told_in_their_words(
-    wanted: Limits | None, options: tuple[str, ...], config: dict[str, int]
-) -> None:
+)  # fmt: skip
+def test_docker_and_podman_are_told(wanted: Limits | None, options: tuple[str, ...], config: dict[str, int]) -> None:
     asked = request(wanted)
     told = (docker_options(asked), podman_options(asked, network="host"), join_options(POD, asked, "c", (0,)))
     names = ("--memory", "--memory-swap", "--cpus")
@@ -149,8 +142,7 @@ def test_what_a_group_was_told_is_what_is_read_back(
     made = Group(path="g", hierarchies=(Hierarchy(mountpoint=tmp_path_factory.mktemp("cg"), version=2),))
     _fill(made.folders[0], V2)
     limits.hold(made, Limits(memory_bytes=memory, cpus=hundredths / 100))
-    assert limits.memory_limit(made) == memory
-    assert limits.cpu_limit(made) == pytest.approx(hundredths / 100)
+    assert (limits.memory_limit(made), limits.cpu_limit(made)) == (memory, pytest.approx(hundredths / 100))
 
 
 def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
@@ -163,9 +155,7 @@ def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Gro
 
 def test_limits_that_cannot_be_had_are_told_with_what_is_missing(group: Group) -> None:
     less = replace(group, hierarchies=tuple(h for h in group.hierarchies if h.controllers == ("pids",)))
-    with pytest.raises(
-        InfrastructureError, match=r"cannot limit memory of lab/n0/c0 to 67108864: .*no such controller"
-    ):
+    with pytest.raises(InfrastructureError, match=r"limit memory of lab/n0/c0 to 67108864: .*no such controller"):
         limits.hold(less, Limits(memory_bytes=64 * MIB))
     for hierarchy in group.hierarchies:
         if hierarchy.version == 2:
@@ -174,12 +164,6 @@ def test_limits_that_cannot_be_had_are_told_with_what_is_missing(group: Group) -
     assert "we may not use memory, cpu, cpuset here" in str(limits.missing(()))
     only_memory = [Hierarchy(mountpoint=Path("/cg"), version=1, controllers=("memory",))]
     assert "we may not use cpu, cpuset here" in str(limits.missing(only_memory))
-
-
-def test_without_cgroups_or_limits_nothing_is_joined() -> None:
-    none = Group(path="lab/n0", hierarchies=())
-    assert limits.stated(none) == "cgroup=none"
-    assert (limits.memory_kills(none), limits.memory_limit(none), limits.cpu_limit(none)) == (0, 0, 0.0)
 
 
 @pytest.fixture
@@ -205,8 +189,7 @@ def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_jo
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
         assert first.group is not None
         assert second.group is not None
-        assert limits.stated(first.group) == "memory_bytes=67108864 cores=1"
-        assert limits.stated(second.group) == "memory_bytes=67108864 cores=1"
+        assert limits.stated(first.group) == limits.stated(second.group) == "memory_bytes=67108864 cores=1"
         top = on_disk.group.hierarchies[0].mountpoint
         assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
@@ -221,8 +204,7 @@ def test_containers_join_their_own_cgroup_and_a_pod_with_limits_has_one_that_goe
         assert group.path == "lab/n0/job"
     asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
     with held.pod_group(asked) as group:
-        assert group.path == "lab/n0/tare-s-n0"
-        assert limits.stated(group) == "cpus=0.5 cores=1"
+        assert (group.path, limits.stated(group)) == ("lab/n0/tare-s-n0", "cpus=0.5 cores=1")
     assert not group.folders[0].exists()
 
 
@@ -231,12 +213,9 @@ AT = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
 
 def deployed(pods: tuple[Pod, ...], containers: tuple[tuple[Container, ...], ...] = ()) -> Deployed:
     inside = containers or ((),) * len(pods)
-    return Deployed(
-        environment=Environment(name="e", runtime=pods[0].runtime, network="host"),
-        sides=tuple(
-            Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in zip(pods, inside, strict=True)
-        ),
-    )
+    both = zip(pods, inside, strict=True)
+    sides = tuple(Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in both)
+    return Deployed(environment=Environment(name="e", runtime=pods[0].runtime, network="host"), sides=sides)
 
 
 def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group) -> None:
@@ -255,22 +234,15 @@ def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group)
     assert str(upkeep.memory_hit(up.sides, {})).startswith("the memory limit of the ranks on node n0 ")
 
 
-def test_of_several_containers_the_one_that_hit_its_limit_is_named(group: Group, tmp_path: Path) -> None:
-    other = Group(path="other", hierarchies=())
-    inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((other, group)))
-    up = deployed((POD,), (inside,))
-    killed(group, 1)
-    assert "container c1 on node n0" in str(upkeep.memory_hit(up.sides, {}))
-
-
-def test_every_rank_gets_the_limits_of_its_own_container_or_of_the_node_s_jobs(group: Group) -> None:
+def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_hit_is_named(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     unlimited = Group(path="other", hierarchies=())
+    assert (limits.memory_kills(unlimited), limits.memory_limit(unlimited), limits.cpu_limit(unlimited)) == (0, 0, 0.0)
     inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((unlimited, group)))
-    assert (
-        limits_of_ranks(deployed((POD, POD), (inside, inside)), 8)
-        == (["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2) * 2
-    )
+    told = ["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2
+    assert limits_of_ranks(deployed((POD, POD), (inside, inside)), 8) == told * 2
+    killed(group, 1)
+    assert "container c1 on node n0" in str(upkeep.memory_hit(deployed((POD,), (inside,)).sides, {}))
     inside = (Container(name="c0", enter=()), Container(name="c1", enter=()))
     assert limits_of_ranks(deployed((POD,), (inside,)), 2) == ["cgroup=none", "cgroup=none"]
 
@@ -294,9 +266,7 @@ def test_a_job_s_weight_is_set_on_its_node_s_group_and_all_of_tare_s_around_it_a
 
 
 def test_a_weight_that_cannot_be_set_is_refused_and_a_job_is_preferred_while_its_launch_runs() -> None:
-    with pytest.raises(
-        InfrastructureError, match=r"cannot set cpu.weight of lab/n0 to 50: there is no such controller"
-    ):
+    with pytest.raises(InfrastructureError, match=r"set cpu.weight of lab/n0 to 50: there is no such controller"):
         limits.prefer(Group(path="lab/n0", hierarchies=()), 50)
     told: list[tuple[str, int]] = []
     services = [SimpleNamespace(prefer=lambda weight, name=name: told.append((name, weight))) for name in ("n0", "n1")]

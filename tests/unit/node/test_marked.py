@@ -1,4 +1,4 @@
-"""Processes of a run are found by their environment alone, and no others are ended."""
+"""Processes of a run are found by their environment, and what daemons change for the host is set back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from tare.host import process
 from tare.node import marked
+from tare.node.bridges import NAMES, as_they_were
 from waiting import wait_until
 
 WAITS = (sys.executable, "-IS", "-c", "print('up', flush=True); input()")
@@ -71,9 +72,7 @@ def test_a_variable_names_the_helpers_of_a_pod(start: Start, tmp_path: Path) -> 
     assert other.poll() is None
 
 
-def test_what_starts_meanwhile_is_marked_and_others_are_waited_for_by_their_owners(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_starts_is_marked_and_others_wait_for_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TARE_RUN", raising=False)
     with marked.marked(RUN):
         assert process.run(("sh", "-c", "echo $TARE_RUN")).stdout == f"{RUN}\n"
@@ -90,3 +89,52 @@ def test_the_time_of_a_daemon_that_left_its_parent_is_counted(tmp_path: Path) ->
         before_s = marked.usage_s(tmp_path)
         process.run((sys.executable, "-IS", "-c", ORPHAN), timeout_s=None)
         wait_until(lambda: marked.usage_s(tmp_path) - before_s >= 0.3)
+
+
+def load(folder: Path, value: str = "1") -> None:
+    """Do what loading the module does: the settings are there, all at once, and on."""
+    new = folder if folder.exists() else folder.with_suffix(".new")
+    new.mkdir(exist_ok=True)
+    for name in NAMES:
+        (new / name).write_text(f"{value}\n")
+    new.rename(folder)
+
+
+def values(folder: Path) -> set[str]:
+    return {(folder / name).read_text().strip() for name in NAMES}
+
+
+def test_a_module_that_is_loaded_meanwhile_leaves_the_host_s_bridges_as_they_were(tmp_path: Path) -> None:
+    folder = tmp_path / "bridge"
+    with as_they_were(folder):
+        load(folder)
+        wait_until(lambda: values(folder) == {"0"})
+    assert values(folder) == {"0"}
+
+
+@pytest.mark.parametrize("before", ["0", "1"])
+def test_settings_that_somebody_has_made_are_given_back(before: str, tmp_path: Path) -> None:
+    folder, other = tmp_path / "bridge", "1" if before == "0" else "0"
+    load(folder, before)
+    with as_they_were(folder) as give_back:
+        load(folder, other)
+        give_back()
+        assert values(folder) == {before}
+        load(folder, other)
+    assert values(folder) == {before}
+
+
+def test_they_are_given_back_also_after_an_error_and_where_there_is_no_module(tmp_path: Path) -> None:
+    folder = tmp_path / "bridge"
+
+    def broken() -> None:
+        with as_they_were(folder):
+            load(folder)
+            raise RuntimeError("the study broke")
+
+    with pytest.raises(RuntimeError):
+        broken()
+    assert values(folder) == {"0"}
+    with as_they_were(tmp_path / "nowhere"):
+        pass
+    assert not (tmp_path / "nowhere").exists()

@@ -48,14 +48,12 @@ def words() -> list[str]:
 
 
 def test_where_nothing_is_ours_nothing_is_found_and_finding_changes_nothing(run: Path) -> None:
-    assert clean.find() == ()
-    assert clean.remove() == ()
+    assert (clean.find(), clean.remove()) == ((), ())
     (run / "foreign").mkdir()
     assert clean.remove() == ()
     assert (run / "foreign").is_dir()
     folder = state(run, "s2", pid=2**22 + 1, start=5)
-    assert words() == [f"folder {folder}"]
-    assert words() == [f"folder {folder}"]
+    assert (words(), words()) == ([f"folder {folder}"], [f"folder {folder}"])
 
 
 def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(run: Path) -> None:
@@ -74,11 +72,9 @@ def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(r
 def test_a_run_that_lives_is_not_left_over_and_one_that_is_dead_or_has_its_number_is(run: Path) -> None:
     assert clean.living_labs() == set()
     state(run, "s3", pid=os.getpid(), start=start_time(os.getpid()) + 1)
-    assert clean.living_labs() == set()
-    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s3"]
+    assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == (set(), ["s3"])
     living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
-    assert clean.living_labs() == {"s1"}
-    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s2"]
+    assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == ({"s1"}, ["s2"])
     assert living.is_dir()
     assert not dead.exists()
 
@@ -157,7 +153,7 @@ def test_the_holders_of_another_user_are_not_ours(run: Path, monkeypatch: pytest
     assert HOLDER_OF(entry) is None
 
 
-def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
+def test_a_group_below_our_mark_is_a_lab_with_processes(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trees = tuple(Hierarchy(mountpoint=tmp_path / name, version=1, controllers=(name,)) for name in ("cpuset", "pids"))
@@ -167,8 +163,7 @@ def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
         mark(tree.mountpoint / MARK / "s7")
         (tree.mountpoint / "docker" / "foreign").mkdir(parents=True)
         (tree.mountpoint / MARK / "s7" / "n0" / "cgroup.procs").write_text("4242\n")
-    assert set(clean.groups()) == {"s7"}
-    assert clean.processes() == {"s7": {4242}}
+    assert (set(clean.groups()), clean.processes()) == ({"s7"}, {"s7": {4242}})
     assert words() == ["process 4242 of s7", "cgroup /tare/s7"]
 
     def kill(pid: int, number: int) -> None:
@@ -199,9 +194,7 @@ def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:
     assert [clean.head_is_here(name) for name in ("s1x0", "s2x0", "s3x0", "s4x0")] == [True, False, False, False]
 
 
-def test_a_service_that_is_begun_again_spares_the_head_on_its_own_machine(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_is_begun_again_spares_its_head(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head's own processes carry the mark of its site, as those of a killed service do."""
     head = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     monkeypatch.setattr(clean, "processes", lambda: {"s1x0": {head.pid}})

@@ -81,8 +81,7 @@ def test_a_state_that_names_no_lab_is_told_by_its_folder_and_a_marked_cgroup_is_
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (state(run, "s1") / "owner.json").write_text('{"lab": "../sshd.service"}')
-    assert [item.lab for item in clean.remove()] == ["s1"]
-    assert signals == []
+    assert ([item.lab for item in clean.remove()], signals) == (["s1"], [])
     put(tree.top / "s1", FOREIGN)
     mark(tree.top / "s1")
     monkeypatch.setattr(os, "kill", lambda pid, number: (tree.top / "s1" / "cgroup.procs").unlink())
@@ -102,13 +101,10 @@ def test_a_cgroup_below_ours_without_a_mark_is_left_alone_and_told(tree: Hierarc
         own.create()
     assert signals == []
     assert (tree.top / "s1" / "cgroup.procs").exists()
-    assert clean.unmarked() == (tree.top / "s1",)
-    assert clean.free_name("s1") == "s1x1"
+    assert (clean.unmarked(), clean.free_name("s1")) == ((tree.top / "s1",), "s1x1")
 
 
-def test_where_the_kernel_keeps_no_attributes_a_file_of_this_boot_stands_for_the_mark(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_attributes_a_file_is_the_mark(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "not supported")
 
@@ -137,8 +133,7 @@ def test_a_process_that_has_the_number_of_an_ended_one_is_not_killed(monkeypatch
         clean._kill(other.pid, 0)
         assert sent == []
         clean._kill(other.pid, started)
-        assert other.wait() == -signal.SIGKILL
-        assert sent == [signal.SIGKILL]
+        assert (other.wait(), sent) == (-signal.SIGKILL, [signal.SIGKILL])
 
 
 def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> None:
@@ -152,9 +147,7 @@ def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> No
     assert clean.living_labs() == {"s2", "net"}
 
 
-def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs_under_its_numbers(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = kept(run, made()) / lab_state.STATE
     stated = json.loads(file.read_text())
     for changed in ({"boot_id": "an earlier one"}, {"started": {str(os.getpid()): 5}}, {"started": {}}):
@@ -166,18 +159,13 @@ def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs_under_its_numbers(
 
 
 COMMANDS: dict[str, Callable[[], object]] = {
-    "status": lab_commands.lab_status,
-    "exec": lambda: lab_commands.lab_exec("lab", "n0", ["true"]),
-    "down": lambda: lab_commands.lab_down("lab"),
-    "clean": clean.remove,
-    "dry run": clean.find,
-}
+    "status": lab_commands.lab_status, "exec": lambda: lab_commands.lab_exec("lab", "n0", ["true"]),
+    "down": lambda: lab_commands.lab_down("lab"), "clean": clean.remove, "dry run": clean.find,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_of_states_that_another_user_has_made_is_not_believed(
-    command: str, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_another_user_is_not_believed(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(run, made())
     (run / "lab-stays" / "owner.json").write_text(json.dumps({"lab": "lab", "stays": True}))
     uid = os.geteuid()
@@ -194,7 +182,7 @@ def test_a_folder_of_states_that_others_may_write_to_is_not_believed(command: st
         COMMANDS[command]()
 
 
-def test_a_link_in_place_of_the_folder_of_states_is_not_followed(
+def test_a_link_in_place_of_the_folder_is_not_followed(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(run)
@@ -256,7 +244,7 @@ def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
         lab_commands.lab_up("lab", nodes=1, nics=1, cores=None, link_rate="", segmented=False, docker=False)
 
 
-def test_a_lab_that_was_made_in_another_cgroup_is_found_by_its_note(
+def test_a_lab_in_another_cgroup_is_found_by_its_note(
     run: Path, tree: Hierarchy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tree.mountpoint / "job_7" / MARK / "s1"
@@ -270,9 +258,7 @@ def test_a_lab_that_was_made_in_another_cgroup_is_found_by_its_note(
         assert clean.groups() == {}
 
 
-def test_the_containers_of_a_node_are_found_also_where_our_own_cgroup_is_in_another_lab(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_containers_are_found_also_below_another_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tare.runtimes import docker
 
     file = tmp_path / "cgroup"

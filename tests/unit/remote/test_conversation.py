@@ -128,7 +128,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]
     os.close(ours[0])
 
 
-def test_requests_are_answered_in_order_and_the_end_of_the_input_is_the_end(
+def test_requests_are_answered_until_the_end(
     answers: Callable[..., list[Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     greet = (1, "greet", (serve.PROTOCOL,))
@@ -137,9 +137,7 @@ def test_requests_are_answered_in_order_and_the_end_of_the_input_is_the_end(
     assert "tare node: the head closed the connection" in capsys.readouterr().err
 
 
-def test_a_lease_ends_a_service_that_hears_nothing(
-    answers: Callable[..., list[Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lease_ends_a_silent_service(answers: Callable[..., list[Any]], capsys: pytest.CaptureFixture[str]) -> None:
     assert answers(b"\n", lease_s=0.05) == []
     assert "tare node: nothing came from the head for 0.05 s" in capsys.readouterr().err
 

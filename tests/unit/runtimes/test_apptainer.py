@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ import pytest
 from nodes import make_node, make_request
 from tare.containers.held import on_cores
 from tare.errors import MissingTool, RefusedError
-from tare.networks import Wiring
-from tare.runtimes import PodRequest, apptainer, apptainer_sif
+from tare.runtimes import RUNTIMES, PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
+from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
+from tare.wiring.plug import Wiring
 
 NODE = make_node(cores=(2, 3), pid=1000)
 
@@ -176,15 +178,12 @@ def test_an_ordinary_user_is_told_that_an_sshd_needs_root(monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("nothing_is_held")
 @pytest.mark.parametrize(("wiring", "pid"), [(Wiring.NODE, 1000), (Wiring.OWN, 2000)])
-def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
-    wiring: Wiring, pid: int, machine: Path
-) -> None:
+def test_a_pod_is_entered_by_namespaces_and_joins_the_job_group(wiring: Wiring, pid: int, machine: Path) -> None:
     path = program(machine / "apptainer", "apptainer version 1.4.5")
     with Apptainer().pod(request(wiring)) as pod:
         assert pod.enter[:3] == ("nsenter", str(pid), "--")
         assert pod.enter[3:6] == ("env", apptainer.SETTINGS, str(path))
-        assert pod.enter[6:] == exec_options(request(wiring), ROOTFS)
-        assert pod.pid == pid
+        assert (pod.enter[6:], pod.pid) == (exec_options(request(wiring), ROOTFS), pid)
         assert pod.keepers == ({2000} if wiring is Wiring.OWN else frozenset())
         assert pod.own_network is (wiring is Wiring.OWN)
         assert pod.join_groups
@@ -196,8 +195,7 @@ def test_a_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Pat
     program(machine / "apptainer", "apptainer version 1.4.5")
     asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
     with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
-        assert packed.enter[:-1] == folder.enter[:-1]
-        assert packed.enter[-1] == "/cache/sif/0123/image.sif"
+        assert (packed.enter[:-1], packed.enter[-1]) == (folder.enter[:-1], "/cache/sif/0123/image.sif")
         assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
 
 
@@ -248,3 +246,33 @@ def test_a_machine_with_an_apptainer_of_its_own_keeps_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("arguments", [("remove",), ("renew", "now")])
 def test_what_the_tool_does_not_know_is_refused(arguments: tuple[str, ...]) -> None:
     assert tool(*arguments, path="/usr/bin:/bin").returncode == 2
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "apptainer"
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_apptainer_levels.py` rewrites the golden files."""
+LEVELS = ("apptainer-sif-setuid", "apptainer-sif-squashfuse", "apptainer-sif-extracted", "apptainer-instance")
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_the_command_of_each_level_is_golden(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "apptainer"
+    program.write_text("#!/bin/sh\necho 'apptainer version 1.4.5'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
+    runtime = RUNTIMES[name]
+    assert isinstance(runtime, Apptainer)
+    asked = replace(
+        make_request(make_node(pid=1000), wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), shown=("/opt/x",)),
+        packed=Path("/cache/image.sif"),
+    )
+    if isinstance(runtime, ApptainerInstance):
+        commands = [runtime.start_command(asked), runtime.exec_command(asked)]
+    else:
+        commands = [runtime.command(asked)]
+    text = "\n".join("".join(f"{word}\n" for word in command) for command in commands)
+    text = text.replace(str(tmp_path), "/usr/bin")
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("TARE_UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()

@@ -48,8 +48,7 @@ def test_a_container_of_the_machine_s_daemon_is_not_in_a_cgroup_of_ours() -> Non
     assert NODE.is_machine
     assert not replace(NODE, pid=1).is_machine
     assert not replace(NODE, group=Group(path="fake/n0", hierarchies=())).is_machine
-    assert docker.container_group(NODE, 1) == NODE.group
-    assert docker.on_node(NODE, 1) == ()
+    assert (docker.container_group(NODE, 1), docker.on_node(NODE, 1)) == (NODE.group, ())
 
 
 @pytest.mark.usefixtures("ordinary")
@@ -90,9 +89,7 @@ def test_a_user_without_subordinate_ids_is_told_the_command(monkeypatch: pytest.
     assert "usermod --add-subuids" in str(subordinate_ids.lacks_ids())
 
 
-def test_a_user_outside_of_the_group_docker_is_told_what_the_group_means(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_user_outside_of_docker_s_group_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")
     assert "systemctl start docker" in str(daemon.probe_machine(str(tmp_path / "none")))
     socket = tmp_path / "docker.sock"
@@ -184,9 +181,7 @@ def test_a_runtime_says_which_rights_it_used(runtime: str, pod: Pod, rights: str
 
 
 @pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if not network.is_fake])
-def test_a_network_on_a_machine_is_the_host_s_or_pasta_or_says_why_not(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_machine_has_the_host_s_network_or_pasta(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(user_mode, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(user_mode, "TUN", tmp_path)
     monkeypatch.setattr(user_mode, "ROUTES", tmp_path / "route")
@@ -218,9 +213,7 @@ def test_every_part_that_asks_for_root_in_a_lab_says_so_in_the_plan(monkeypatch:
             assert part.needs_root, part.name
 
 
-def test_a_user_who_cannot_build_an_image_is_told_where_else_it_comes_from(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_who_cannot_build_an_image_is_told_other_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recipe = find_recipe("debian-openmpi")
     monkeypatch.setattr(build.process, "find", lambda program: None)
     reason = str(build.cannot_build(recipe, tmp_path))

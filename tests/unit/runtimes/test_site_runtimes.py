@@ -103,15 +103,12 @@ def test_how_a_runtime_gives_gpus_equals_its_golden_file(name: str) -> None:
 @pytest.mark.parametrize(
     ("runtime", "image", "gpu", "reason"),
     [
-        ("apptainer", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
-        ("charliecloud", "i", "nvidia", "ch-fromhost"),
+        ("apptainer", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"), ("charliecloud", "i", "nvidia", "ch-fromhost"),
         ("bare", "i", "nvidia", "no libraries of the GPU's driver"),
-        ("bare", "", "cdi:nvidia.com/gpu=0", "have all of its GPUs"),
-        ("shifter", "i", "rocm", "only NVIDIA's"),
-        ("sarus", "i", "cdi:nvidia.com/gpu=0", "by hooks"),
-        ("enroot", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
+        ("bare", "", "cdi:nvidia.com/gpu=0", "have all of its GPUs"), ("shifter", "i", "rocm", "only NVIDIA's"),
+        ("sarus", "i", "cdi:nvidia.com/gpu=0", "by hooks"), ("enroot", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
     ],
-)
+)  # fmt: skip
 def test_a_runtime_that_has_no_way_to_give_a_gpu_refuses_it(runtime: str, image: str, gpu: str, reason: str) -> None:
     wanted = Environment(name="e", runtime=runtime, network="host", image=image, devices=(gpu,))
     assert reason in str(refuse(wanted, Placement()))
@@ -124,9 +121,7 @@ def test_programs_on_the_node_itself_have_its_gpus() -> None:
 
 
 @pytest.mark.parametrize("name", SITES)
-def test_a_site_s_runtime_that_is_not_installed_says_that_it_was_never_run(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_s_runtime_that_is_missing_was_never_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_runtime, "find", lambda program: None)
     for reason in (SITES[name].probe(), SITES[name].probe_machine()):
         assert "is not installed" in str(reason)
@@ -181,9 +176,7 @@ def test_enroot_and_shifter_make_an_image_ready_or_say_what_to_do(monkeypatch: p
         pass
 
 
-def test_a_failed_migration_is_said_and_an_empty_store_has_no_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_migration_is_said_and_an_empty_store_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlay-images").mkdir()
     (tmp_path / "overlay-images" / "images.json").write_text('[{"id": "abc"}]')
     assert podman_hpc.image_of(tmp_path) == ""

@@ -43,15 +43,10 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("openmpi", "verbs"): {"pml": "ucx", "UCX_TLS": "self,sysv,rc", "UCX_NET_DEVICES": "mlx5_0:1"},
     ("openmpi", "verbs:ud"): {"pml": "ucx", "UCX_TLS": "self,sysv,ud", "UCX_NET_DEVICES": "mlx5_0:1"},
     ("openmpi", "openib"): {
-        "pml": "ob1",
-        "btl": "self,vader,openib",
-        "btl_openib_allow_ib": "1",
-        "btl_openib_if_include": "mlx5_0:1",
+        "pml": "ob1", "btl": "self,vader,openib", "btl_openib_allow_ib": "1", "btl_openib_if_include": "mlx5_0:1",
     },
     ("openmpi", "uct:rc"): {
-        "btl": "self,vader,uct",
-        "btl_uct_memory_domains": "mlx5_0",
-        "btl_uct_transports": "rc_verbs,rc_mlx5",
+        "btl": "self,vader,uct", "btl_uct_memory_domains": "mlx5_0", "btl_uct_transports": "rc_verbs,rc_mlx5",
     },
     ("openmpi", "ofi"): {"pml": "cm", "mtl": "ofi", "FI_TCP_IFACE": "data0"},
     ("openmpi", "ofi:psm2"): {"pml": "cm", "mtl": "ofi", "mtl_ofi_provider_include": "psm2"},
@@ -69,7 +64,7 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("intelmpi", "ucx"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "mlx"},
     ("intelmpi", "verbs"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "verbs"},
     ("intelmpi", "ofi:psm3"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "psm3"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("mpi", "transport"), TOLD)
@@ -93,8 +88,7 @@ def test_the_launch_that_is_asked_differs_in_nothing_but_what_lets_the_library_s
     for key, way in MPIS[mpi].ways.items():
         transport = f"{key}{transports.NAMES[key[:-1]][0]}" if key.endswith(":") else key
         usual, asked = (all_settings(mpi, transport, ports=True, asks=asks) for asks in (False, True))
-        assert bool(way.tells) == (asked != usual)
-        assert {name: asked[name] for name in usual} == usual
+        assert (bool(way.tells), {name: asked[name] for name in usual}) == ((asked != usual), usual)
         assert all(re.search("LOG_LEVEL|verbose|DEBUG", name) for name in asked.keys() - usual.keys())
 
 
@@ -177,9 +171,7 @@ def test_a_transport_that_there_is_not_is_told_with_those_there_are(transport: s
         ("ofi", ("infiniband",), True), ("ofi:psm2", (), True), ("ofi:tcp", ("infiniband",), False),
     ],
 )  # fmt: skip
-def test_what_takes_a_port_is_known_by_the_transport_or_where_it_may_choose_by_the_devices(
-    transport: str, devices: tuple[str, ...], wanted: bool
-) -> None:
+def test_transports_and_devices_tell_what_takes_a_port(transport: str, devices: tuple[str, ...], wanted: bool) -> None:
     assert transports.needs_port(transport, devices) is wanted
 
 
@@ -192,27 +184,22 @@ BARE = Environment(name="e", runtime="bare", network="host")
         ({"transport": "ofi:shm"}, Placement(), "does not reach from one node to another"),
         ({"transport": "ofi:shm"}, Placement(nodes=1, ranks_per_node=2), "Open MPI 4.1 has no ofi:shm: mtl ofi needs"),
         (
-            {"transport": "ofi:shm", "mpi": "mpich5"},
-            Placement(nodes=1, ranks_per_node=2),
+            {"transport": "ofi:shm", "mpi": "mpich5"}, Placement(nodes=1, ranks_per_node=2),
             "MPICH 5 has no ofi:shm: within a host it moves messages itself",
         ),
         ({"transport": "openib", "mpi": "mpich"}, Placement(), "MPICH has no transport 'openib' here"),
         (
-            {"transport": "ipoib", "network": "bridge"},
-            Placement(),
+            {"transport": "ipoib", "network": "bridge"}, Placement(),
             "bridge does not give pods the node's interface of IP over InfiniBand",
         ),
         ({"transport": "ofi:tcp"}, Placement(ranks_per_node=2), "uses ofi:tcp between ranks of one node too, over lo"),
         (
-            {"transport": "verbs", "runtime": "docker", "image": "debian-openmpi"},
-            Placement(),
+            {"transport": "verbs", "runtime": "docker", "image": "debian-openmpi"}, Placement(),
             "needs the adapter's device files: set devices: infiniband",
         ),
     ],
-)
-def test_a_transport_that_cannot_be_is_refused_with_the_reason(
-    given: dict[str, str], placement: Placement, words: str
-) -> None:
+)  # fmt: skip
+def test_a_transport_that_cannot_be_is_refused(given: dict[str, str], placement: Placement, words: str) -> None:
     reason = composition.refuse(replace(BARE, **given), placement)
     assert reason is not None
     assert words in reason
@@ -260,12 +247,11 @@ INTEL = "[0] MPI startup(): libfabric loaded: libfabric.so.1\n[0] MPI startup():
         ("ofi", "libfabric", FABRIC, ("tcp",)), ("ofi:tcp", "Intel MPI", INTEL, ("tcp",)),
     ],
 )  # fmt: skip
-def test_what_a_library_says_it_took_is_read_and_held_against_the_claim(
+def test_what_a_library_took_is_held_to_the_claim(
     transport: str, library: str, said: str, taken: tuple[str, ...]
 ) -> None:
     chosen = judged(transport, library, said, port=transports.needs_port(transport, ()))
-    assert (chosen.taken, chosen.reason) == (taken, None)
-    assert chosen.words == f"{library}: {taken[0]}"
+    assert ((chosen.taken, chosen.reason), chosen.words) == ((taken, None), f"{library}: {taken[0]}")
 
 
 @pytest.mark.parametrize(

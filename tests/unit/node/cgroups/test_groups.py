@@ -25,9 +25,7 @@ def test_without_a_hierarchy_or_by_naming_it_nothing_is_made() -> None:
     assert not any(folder.exists() for folder in named.folders)
 
 
-def test_in_v1_a_group_is_a_folder_below_our_mark_and_its_own_leaf(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_a_group_is_a_folder_below_our_mark_and_a_leaf(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     made = Group(path="lab/n0", hierarchies=v1).create()
     assert set(made.folders) == {tree.root / name / MARK / "lab" / "n0" for name in V1_KINDS}
     assert all(folder.is_dir() for folder in made.folders)
@@ -35,9 +33,7 @@ def test_in_v1_a_group_is_a_folder_below_our_mark_and_its_own_leaf(
     assert made.create_leaf() is made
 
 
-def test_in_v1_every_level_inherits_cores_and_memory_and_the_last_gets_its_own(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_every_level_inherits_and_the_last_gets_its_own(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     Group(path="lab/n0", hierarchies=v1).create([2, 3])
     cpuset = tree.root / "cpuset" / MARK
     assert [(cpuset / level / "cpuset.cpus").read_text().strip() for level in ("", "lab", "lab/n0")] == [
@@ -46,9 +42,7 @@ def test_in_v1_every_level_inherits_cores_and_memory_and_the_last_gets_its_own(
     assert [(cpuset / level / "cpuset.mems").read_text().strip() for level in ("", "lab", "lab/n0")] == ["0"] * 3
 
 
-def test_in_v1_a_group_below_has_the_cores_of_its_parent_and_making_it_again_changes_nothing(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_a_group_below_has_its_parent_s_cores_also_anew(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     node = Group(path="lab/n0", hierarchies=v1).create([2, 3])
     job = node.below("job").create()
     assert job.path == "lab/n0/job"
@@ -58,9 +52,7 @@ def test_in_v1_a_group_below_has_the_cores_of_its_parent_and_making_it_again_cha
     assert tree.written == []
 
 
-def test_in_v2_only_controllers_that_are_there_are_handed_on_from_the_top_down(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_controllers_are_handed_on_from_the_top_down(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     Group(path="lab/n0", hierarchies=v2).create([2, 3])
     handed_on = [(file, text) for file, text in tree.written if file.endswith("subtree_control")]
     levels = ("cgroup.subtree_control", f"{MARK}/cgroup.subtree_control", f"{MARK}/lab/cgroup.subtree_control")
@@ -94,9 +86,7 @@ def test_a_group_that_the_kernel_refuses_is_told_with_its_folder(
         Group(path="lab", hierarchies=v2).create()
 
 
-def test_the_processes_of_a_group_are_those_below_it_too_and_foreign_ones_are_not_counted(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_a_group_has_the_processes_below_it_and_no_foreign_ones(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     node = Group(path="lab/n0", hierarchies=v1).create()
     job = node.below("job").create()
     for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
@@ -130,33 +120,28 @@ def node(v2: tuple[cgroups.Hierarchy, ...]) -> Group:
     return Group(path="lab/n0", hierarchies=v2).create()
 
 
-def test_killing_goes_on_until_the_last_process_is_gone(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killing_goes_on_until_the_last_one_is_gone(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 3})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill()
-    assert processes.left == {}
-    assert {number for _, number in processes.signals} == {signal.SIGKILL}
+    assert (processes.left, {number for _, number in processes.signals}) == ({}, {signal.SIGKILL})
     assert [pid for pid, _ in processes.signals].count(12) == 3
 
 
-def test_those_to_spare_get_no_signal_and_those_that_do_not_end_are_named(
+def test_some_are_spared_and_those_that_stay_are_named(
     node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 1, 13: 1})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill(spare={12})
     assert processes.left == {12: 1}
-    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9, 12: 1})
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9})
     monkeypatch.setattr(os, "kill", processes.kill)
-    with pytest.raises(InfrastructureError, match=r"processes \[11, 12\] of lab/n0 do not end"):
+    with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
         node.kill(deadline_s=0.05)
 
 
-def test_a_process_that_ends_by_itself_meanwhile_is_no_error(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_ends_meanwhile_is_no_error(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1})
 
     def gone(pid: int, number: int) -> None:
@@ -168,9 +153,7 @@ def test_a_process_that_ends_by_itself_meanwhile_is_no_error(
     assert processes.left == {}
 
 
-def test_removing_takes_what_is_below_and_the_mark_with_the_last_lab_and_may_be_done_again(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_removing_takes_the_mark_with_the_last_lab(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     labs = [Group(path=name, hierarchies=v1).create() for name in ("one", "two")]
     labs[0].below("n0").create().below("job").create()
     labs[0].remove()
@@ -180,9 +163,7 @@ def test_removing_takes_what_is_below_and_the_mark_with_the_last_lab_and_may_be_
     Group(path="never/made", hierarchies=v1).remove()
 
 
-def test_removing_waits_for_the_kernel_to_forget_a_process(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removing_waits_for_the_kernel_to_forget(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     procs = node.folders[0] / "cgroup.procs"
     tree.put(procs, "11\n")
     monkeypatch.setattr("tare.node.cgroups.time.sleep", lambda s: tree.put(procs, ""))
@@ -202,9 +183,7 @@ def test_cpu_time_is_read_from_the_table_of_v2(node: Group, tree: Tree) -> None:
     assert node.usage_s() == 2.5
 
 
-def test_in_v2_controllers_that_were_handed_to_us_are_taken_back_with_the_last_lab_and_others_stay(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_controllers_are_taken_back_with_the_last_lab(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     tree.put(tree.root / "cgroup.subtree_control", "memory pids\n")
     one, two = (Group(path=name, hierarchies=v2).create() for name in ("one", "two"))
     handed_on = [text for file, text in tree.written if file == "cgroup.subtree_control"]

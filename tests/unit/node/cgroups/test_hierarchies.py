@@ -14,20 +14,15 @@ from unit.cgroup_tree import OWN, Tree, mountinfo_line
 
 def test_v1_gives_every_mounted_hierarchy_and_a_namespace_gets_them_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
     assert {h.mountpoint.name: h.controllers for h in v1} == {
-        "cpuset": ("cpuset",),
-        "cpu,cpuacct": ("cpu", "cpuacct"),
-        "pids": ("pids",),
-        "systemd": (),
-    }
+        "cpuset": ("cpuset",), "cpu,cpuacct": ("cpu", "cpuacct"), "pids": ("pids",), "systemd": (),
+    }  # fmt: skip
     assert {h.version for h in v1} == {1}
     assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
         ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
     }  # fmt: skip
 
 
-def test_v2_gives_one_hierarchy_and_a_namespace_gets_it_without_options(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_v2_gives_one_hierarchy_also_in_a_namespace(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
     assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
 
@@ -53,9 +48,7 @@ def inside(tree: Tree, text: str) -> Path:
     return file
 
 
-def test_in_v1_groups_are_made_in_our_own_cgroup_of_each_hierarchy(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_groups_are_made_in_our_own_cgroup_of_each(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     (tree.root / "pids" / "job_7").mkdir()
     (tree.root / "systemd" / "user.slice").mkdir()
     own = inside(tree, "9:name=systemd:/user.slice\n8:pids:/job_7\n3:cpuset:/gone\n1:cpuacct,cpu:/\n0::/x\n")
@@ -94,9 +87,7 @@ def below_us(tree: Tree, controllers: str, processes: str) -> str:
     return found.base
 
 
-def test_in_v2_groups_are_made_in_the_nearest_cgroup_that_can_hand_on_what_they_need(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_groups_are_made_where_controllers_can_be_had(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     assert below_us(tree, "cpuset cpu io memory pids", "") == "user.slice/scope"
 
 
