@@ -249,26 +249,29 @@ def test_a_record_is_found_among_others_and_its_fields_are_read() -> None:
     assert parse("CPUAlloc=1 Socks/Node=* Licenses=") == {"CPUAlloc": "1", "Socks/Node": "*", "Licenses": ""}
 
 
-def test_errors_of_slurm_are_told_with_the_remedy(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "9999")
-    program(site, "scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    with pytest.raises(InfrastructureError) as caught:
-        read()
-    assert "job 9999: slurm_load_jobs error: Invalid job id specified" in caught.value.message
-    assert "SLURM_JOB_ID names has ended" in caught.value.remedy
+@pytest.mark.parametrize(
+    ("script", "message", "remedy"),
+    [
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+         "job 34: slurm_load_jobs error: Invalid job id specified", "SLURM_JOB_ID names has ended"),
+        ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+         "Unable to contact slurm controller", "`scontrol show job` must work"),
+        (None, "scontrol is not in PATH", "module"),
+    ],
+)  # fmt: skip
+def test_errors_of_slurm_are_told_with_the_remedy(
+    script: str | None, message: str, remedy: str, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
-    program(site, "scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
-    with pytest.raises(InfrastructureError) as caught:
+    if script is not None:
+        program(site, "scontrol", script)
+    with pytest.raises(InfrastructureError if script else MissingTool) as caught:
         read()
-    assert "Unable to contact slurm controller" in caught.value.message
-    assert "`scontrol show job` must work" in caught.value.remedy
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
 
 
-def test_without_nodes_or_scontrol_the_reason_is_told(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "34")
-    with pytest.raises(MissingTool, match="scontrol is not in PATH") as caught:
-        read()
-    assert "module" in caught.value.remedy
+def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
     scontrol(site, JOB.format(restarts=0, end="Unknown"))
     (site / "hostnames.txt").write_text("")

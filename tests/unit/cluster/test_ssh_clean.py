@@ -52,7 +52,9 @@ class Answering:
         pass
 
 
-def test_a_host_that_does_not_answer_is_asked_again(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_does_not_answer_is_asked_again_until_it_is_forgotten(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
     monkeypatch.setattr(ssh_clean, "SshConnections", Answering)
     killed = ssh_clean.killed_runs()
@@ -64,20 +66,12 @@ def test_a_host_that_does_not_answer_is_asked_again(run_folder: Path, monkeypatc
     )
     clean.remove_lab("s1x1")
     ssh_clean.keep_unverified(killed, answers)
-    assert [each[site_folder.HOSTS] for each in ssh_clean.killed_runs()] == [["beta"]]
-
-
-def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) -> None:
-    spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
-    name = site_folder.unique_name("hosts")
-    with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
-        (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
-    assert (told[site_folder.HOSTS], list(run_folder.glob("tare/*"))) == (["alpha", "dalpha"], [])
-
-
-def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = ssh_clean.killed_runs()
+    assert [each[site_folder.HOSTS] for each in killed] == [["beta"]]
+    assert ssh_clean.ask_hosts(killed, ["beta"]) == ()
+    (run_folder / "tare").rename(run_folder / "first")
+    (run_folder / "tare").mkdir(mode=0o700)
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
-    monkeypatch.setattr(ssh_clean, "SshConnections", Answering)
     killed = ssh_clean.killed_runs()
     answers = ssh_clean.ask_hosts(killed, ["beta"])
     assert [each.host for each in answers] == ["alpha"]
@@ -86,6 +80,14 @@ def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeyp
     assert ssh_clean.killed_runs() == ()
     with pytest.raises(UsageError, match="beta is not a host of a run that was killed"):
         ssh_clean.ask_hosts(ssh_clean.killed_runs(), ["beta"])
+
+
+def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) -> None:
+    spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
+    name = site_folder.unique_name("hosts")
+    with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
+        (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
+    assert (told[site_folder.HOSTS], list(run_folder.glob("tare/*"))) == (["alpha", "dalpha"], [])
 
 
 def test_only_hosts_that_are_named_by_runs_that_were_killed_are_asked(run_folder: Path) -> None:
@@ -98,11 +100,10 @@ def test_only_hosts_that_are_named_by_runs_that_were_killed_are_asked(run_folder
 
 def test_a_service_leaves_what_has_no_note_on_its_node(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
-    others = clean.Leftover(lab="other", what="cgroup /tare/other")
+    monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
     monkeypatch.setattr(clean, "groups", lambda: {"other": ()})
-    assert others in clean.find(dead_only=True)
-    removed = clean.remove(dead_only=True, noted_only=True)
-    assert {item.lab for item in removed} == {"s1x1"}
+    assert clean.Leftover(lab="other", what="cgroup /tare/other") in clean.find(dead_only=True)
+    assert {item.lab for item in clean.remove(dead_only=True, noted_only=True)} == {"s1x1"}
 
 
 CHANGED = (
@@ -204,21 +205,24 @@ def kept_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("run", "removed"), [("s1x1", (f"namespace {NAME}",)), ("s2x2", ()), ("", ()), (None, ())])
-def test_only_a_run_s_own_is_removed(
-    kept_note: Path, monkeypatch: pytest.MonkeyPatch, run: str | None, removed: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("run", "name", "removed"),
+    [
+        ("s1x1", NAME, True),
+        ("s1x1", f"{NAME}-outside", True),
+        ("s2x2", NAME, False),
+        ("", NAME, False),
+        (None, NAME, False),
+    ],
+)
+def test_only_namespaces_of_the_run_itself_and_of_its_policy_are_removed(
+    kept_note: Path, monkeypatch: pytest.MonkeyPatch, run: str | None, name: str, removed: bool
 ) -> None:
-    server = FakeApi(run)
+    server = FakeApi(run, name)
     monkeypatch.setattr(api, "opened", lambda *_: server)
     (answer,) = ssh_clean.ask_hosts(ssh_clean.killed_runs())
-    assert ((answer.removed, answer.unverified), ("DELETE" in server.asked)) == ((removed, ""), bool(removed))
-
-
-def test_the_namespace_of_a_policy_that_was_tried_goes_too(kept_note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = FakeApi("s1x1", f"{NAME}-outside")
-    monkeypatch.setattr(api, "opened", lambda *_: server)
-    (answer,) = ssh_clean.ask_hosts(ssh_clean.killed_runs())
-    assert (answer.removed, answer.unverified) == ((f"namespace {NAME}-outside",), "")
+    assert (answer.removed, answer.unverified) == ((f"namespace {name}",) if removed else (), "")
+    assert ("DELETE" in server.asked) == removed
 
 
 def test_a_namespace_that_cannot_be_seen_is_kept_in_mind_until_it_is_forgotten(kept_note: Path) -> None:

@@ -7,8 +7,11 @@ import json
 import os
 import stat
 import subprocess
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,19 +37,18 @@ from tare.node import Watch
 from tare.node.cgroups import Group, Hierarchy
 from tare.node_service.order import Files, Order
 from tare.plan import composition
-from tare.remote.machine import Interface, Machine
+from tare.remote.machine import Interface, this_machine
 from tare.run.proof import check_traffic
 from tare.runtimes.kubernetes import first_process, group_of
 from tare.study import load
 from tare.workloads.output import Payload
 
-SPEC = PodSpec(
-    name="p0", namespace="s1", run="s1", slot=2, node="worker-1", image="site/app:1", node_image="tare/node:1"
-)
+OF = {"name": "p0", "namespace": "s1", "run": "s1", "slot": 2, "node": "worker-1"}
+SPEC = PodSpec(image="site/app:1", node_image="tare/node:1", **OF)
 
 
 def pod(**changes: Any) -> dict[str, Any]:
-    return manifests.pod(PodSpec(**{each: getattr(SPEC, each) for each in SPEC.__slots__} | changes))
+    return manifests.pod(replace(SPEC, **changes))
 
 
 def test_a_pod_has_no_rights_and_no_token_and_what_a_user_adds() -> None:
@@ -197,74 +199,50 @@ def test_a_pod_that_may_still_get_ready_is_waited_for() -> None:
     assert "\x1b" not in trouble[0]
 
 
+WISH = {ASKED: "hpc/macvlan-fast"}
+PLACE = {"name": "e0-n0", "namespace": "s", "run": "s", "slot": 0, "node": "worker", "node_image": "service"}
+WISHING = PodSpec(image="app", annotations=WISH, **PLACE)
+THREE = PodSpec(image="app", cpus=2, containers=3, **PLACE)
+NOTHING: Any = None
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 NAME = "registry.example/me/app:1"
 OWN = Environment(name="own", runtime="kubernetes", network="pod-network", image=NAME)
 
 
 @pytest.mark.parametrize(
-    "name",
-    [NAME, f"registry.example:5000/app@{DIGEST}", "localhost/app", "[::1]:5000/a/b", f"app@{DIGEST}", f"a:1@{DIGEST}"],
+    ("names", "are"),
+    [
+        ((NAME, f"registry.example:5000/app@{DIGEST}", "localhost/app", "[::1]:5000/a/b", f"app@{DIGEST}"), True),
+        (("", "app", "app:1", "me/app", "/srv/app.sif", "./app", "../a.b/c", f"@{DIGEST}", *RECIPES), False),
+        ([f"registry.example/{path}" for path in ("", "Me", "a:", "a b")] + ["app@sha256:12"], False),
+    ],
 )
-def test_a_name_with_a_registry_or_a_digest_is_a_reference(name: str) -> None:
-    assert is_reference(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "app", "app:1", "me/app", "/srv/app.sif", "./app", "../a.b/c", "registry.example/", "registry.example/Me",
-     "registry.example/a:", "app@sha256:12", f"@{DIGEST}", "registry.example/a b", *RECIPES],
-)  # fmt: skip
-def test_other_names_are_none(name: str) -> None:
-    assert not is_reference(name)
+def test_a_name_with_a_registry_or_a_digest_is_a_reference(names: Sequence[str], are: bool) -> None:
+    assert {name: is_reference(name) for name in names} == dict.fromkeys(names, are)
 
 
 def test_only_pods_of_a_cluster_have_such_an_image_by_the_name_as_it_stands() -> None:
     assert composition.refuse(OWN, Placement()) is None
     docker = Environment(name="d", runtime="docker", network="bridge", image=NAME)
-    assert composition.refuse(docker, Placement()) == (
-        f"{NAME} is pulled by the nodes of a cluster alone: name a recipe, or the path of an image"
-    )
-    reason = lab_kubernetes.refuse(LabSpec(), OWN, Placement())
-    assert reason == f"a Kubernetes in a lab has no registry to pull {NAME} from: name a recipe"
+    reason = f"{NAME} is pulled by the nodes of a cluster alone: name a recipe, or the path of an image"
+    assert composition.refuse(docker, Placement()) == reason
+    reason = f"a Kubernetes in a lab has no registry to pull {NAME} from: name a recipe"
+    assert lab_kubernetes.refuse(LabSpec(), OWN, Placement()) == reason
     assert making.image_of("registry.example/other", NAME, "tare:ignored") == NAME
 
 
-class Answers:
-    """A gate through which every command ends with a status."""
-
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-    def start(self, _pod: str, _argv: Any) -> Answers:
-        return self
-
-    def pump(self, _beside: None, _take: Any) -> int:
-        return self.status
-
-    def close(self) -> None:
-        pass
-
-
-def service(status: int, folder: Path) -> PodService:
-    spec = PodSpec(name="e0-n0", namespace="s", run="s", slot=0, node="w", image=NAME, node_image="service")
-    gate: Any = Answers(status)
-    return PodService(node=make_node(), number=0, spec=spec, gate=gate, pods=None, folder=folder)  # type: ignore[arg-type]
-
-
-def test_an_image_without_tares_programs_is_told_what_it_needs(tmp_path: Path) -> None:
-    service(0, tmp_path)._find_programs(NAME)
-    with pytest.raises(InfrastructureError, match=f"the image {NAME} has no /opt/tare/lib/libtare_wall.so") as caught:
-        service(1, tmp_path)._find_programs(NAME)
-    assert "COPY --from=IMAGE /opt/tare /opt/tare" in caught.value.remedy
-
-
-def test_the_digest_that_ran_is_recorded() -> None:
-    statuses = [
-        {"name": "node", "imageID": "s@sha256:1"},
-        {"name": "ranks", "imageID": f"registry.example/me/app@{DIGEST}"},
-    ]
-    assert digest_of({"status": {"containerStatuses": statuses}}) == f"registry.example/me/app@{DIGEST}"
+@pytest.mark.parametrize("status", [0, 1])
+def test_an_image_without_tares_programs_is_told_what_it_needs(status: int, tmp_path: Path) -> None:
+    session = SimpleNamespace(pump=lambda *_: status, close=lambda: None)
+    gate: Any = SimpleNamespace(start=lambda *_: session)
+    service = PodService(node=make_node(), number=0, spec=WISHING, gate=gate, pods=NOTHING, folder=tmp_path)
+    lacks = f"the image {NAME} has no /opt/tare/lib/libtare_wall.so"
+    with pytest.raises(InfrastructureError, match=lacks) if status else nullcontext() as caught:
+        service._find_programs(NAME)
+    assert caught is None or "COPY --from=IMAGE /opt/tare /opt/tare" in caught.value.remedy
+    ran = f"registry.example/me/app@{DIGEST}"
+    statuses = [{"name": "node", "imageID": "s@sha256:1"}, {"name": "ranks", "imageID": ran}]
+    assert digest_of({"status": {"containerStatuses": statuses}}) == ran
     assert digest_of({}) == ""
 
 
@@ -276,11 +254,10 @@ def test_a_study_names_it_and_the_head_has_no_file_of_it(tmp_path: Path) -> None
         "workloads: {app: {command: [/bin/true]}}\n"
     )
     read = load(study)
-    assert read.environments[0].image == NAME
-    cell = Cell(
-        key="k", group="g", role=Role.BASELINE, workload=read.workloads[0], environment=read.environments[0],
-        placement=Placement(),
-    )  # fmt: skip
+    (environment,), (workload,), placement = read.environments, read.workloads, Placement()
+    assert environment.image == NAME
+    parts: Any = {"workload": workload, "environment": environment, "placement": placement}
+    cell = Cell(key="k", group="g", role=Role.BASELINE, **parts)
     assert misfit(cell, Files(host_prefix=tmp_path, image_tag=NAME)) is None, "/bin/true of this machine says nothing"
 
 
@@ -288,15 +265,13 @@ READY = {"type": "Ready", "status": "True"}
 FLANNEL = {"flannel.alpha.coreos.com/public-ip": "10.214.0.1", "flannel.alpha.coreos.com/backend-type": "vxlan"}
 
 
-def node(
-    name: str = "n0", *, cpu: str = "4", spec: Any = None, ready: bool = True, **annotations: str
-) -> dict[str, Any]:
+def node(*, cpu: str = "4", spec: Any = None, ready: bool = True, **annotations: str) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "annotations": annotations},
+        "metadata": {"name": "n0", "annotations": annotations},
         "spec": spec or {},
         "status": {
             "allocatable": {"cpu": cpu},
-            "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": "10.213.0.1"}],
+            "addresses": [{"type": "Hostname", "address": "n0"}, {"type": "InternalIP", "address": "10.213.0.1"}],
             "conditions": [READY] if ready else [],
             "nodeInfo": {"bootID": "b", "kubeletVersion": "v1", "kernelVersion": "6.1"},
         },
@@ -379,10 +354,9 @@ def test_exclusive_pods_ask_for_the_whole_cores_of_their_ranks_and_for_no_more()
 
 
 def test_addresses_and_interfaces_tell_the_network() -> None:
-    assert str(making.common_network(["10.244.0.5", "10.244.1.7"])) == "10.244.0.0/23"
-    assert str(making.common_network(["10.244.0.5", "10.244.0.6"])) == "10.244.0.4/30"
-    assert str(making.common_network(["10.244.0.5"])) == "10.244.0.4/30"
-    assert str(making.common_network(["192.168.9.1", "10.0.0.1"])) == "0.0.0.0/0"
+    every = ["10.244.0.5", "10.244.1.7"], ["10.244.0.5", "10.244.0.6"], ["10.244.0.5"], ["192.168.9.1", "10.0.0.1"]
+    told = [str(making.common_network(addresses)) for addresses in every]
+    assert told == ["10.244.0.0/23", "10.244.0.4/30", "10.244.0.4/30", "0.0.0.0/0"]
     pod = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
     tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
     host = Seen(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
@@ -392,9 +366,6 @@ def test_addresses_and_interfaces_tell_the_network() -> None:
     assert list(plain.values()) == ["over eth0 MTU 9000", "without a tunnel on the nodes"]
 
 
-THREE = PodSpec(
-    name="e0-n0", namespace="s", run="s", slot=0, node="worker", image="app", node_image="service", cpus=2, containers=3
-)
 PODS = Environment(name="pods", runtime="kubernetes", network="pod-network", mpi="openmpi", image="debian-openmpi")
 AGENT = """#!/bin/sh
 echo "$1 $2" >> "${0%/*}/asked"
@@ -437,43 +408,34 @@ def test_what_a_launcher_asks_is_not_taken_for_a_rank(words: list[str]) -> None:
     assert rank_of(words) is None
 
 
+def run_wrapper(folder: Path, agent: str, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    for name, text in (("rank", RANK), ("agent", agent), ("begins", BEGINS)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(stat.S_IRWXU)
+    words, env = [folder / "rank", *argv], {"PATH": os.environ["PATH"], **variables}
+    return subprocess.run(words, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+
+
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"])
 @pytest.mark.parametrize(("rank", "asked"), [(0, ""), (1, ""), (2, "--rank 1\n"), (5, "--rank 2\n")])
 def test_the_wrapper_behaves_as_its_rank_anywhere(rank: int, asked: str, variable: str, tmp_path: Path) -> None:
-    for name, text in (("rank", RANK), ("agent", AGENT), ("begins", BEGINS)):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(stat.S_IRWXU)
-    ended = subprocess.run(
-        [tmp_path / "rank", "2", "/bin/sh", "-c", SHOWS, "x", *WORDS],
-        env={"PATH": os.environ["PATH"], "ODD": "q'\n\"x", variable: str(rank)},
-        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+    program = ("2", "/bin/sh", "-c", SHOWS, "x", *WORDS)
+    ended = run_wrapper(tmp_path, AGENT, *program, ODD="q'\n\"x", **{variable: str(rank)})
     said = "".join(f"{word}|" for word in WORDS)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"{said}q'\n\"x", "error\n")
     assert ((tmp_path / "asked").read_text() if asked else "") == asked
     assert not list(tmp_path.glob("rank.*")), "files of a rank are left"
-
-
-def test_the_wrapper_ends_if_its_rank_cannot_be_started(tmp_path: Path) -> None:
-    for name, text in (("rank", RANK), ("agent", "#!/bin/sh\nexit 125\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(stat.S_IRWXU)
-    ended = subprocess.run(
-        [tmp_path / "rank", "1", "true"],
-        env={"PATH": os.environ["PATH"], "PMI_LOCAL_RANK": "1"}, capture_output=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 125
+    if rank:
+        ended = run_wrapper(tmp_path, "#!/bin/sh\nexit 125\n", "1", "true", PMI_LOCAL_RANK="1")
+        assert ended.returncode == 125, "its rank cannot be started"
 
 
 def test_ranks_enter_by_the_wrapper_of_a_launch_that_has_one() -> None:
     inside = Host(name="n0", ranks=2, enter=(Entry(), Entry(argv=("enter", "ranks-1"), carry=True)))
-    launch = Launch(
-        head=(), launcher=("mpirun",), hosts=(inside,), contexts=(Context(hosts=(inside,), program=("app",)),)
-    )
+    contexts = (Context(hosts=(inside,), program=("app",)),)
+    launch = Launch(head=(), launcher=("mpirun",), hosts=(inside,), contexts=contexts)
     assert launch.argv("/run/agent") == ("mpirun", "/run/agent", "--rank", "app")
-    own = Launch(
-        head=(), launcher=("mpirun",), hosts=(inside,), contexts=launch.contexts, wrapper=("/tmp/tare-s/rank", "1")
-    )
+    own = replace(launch, wrapper=("/tmp/tare-s/rank", "1"))
     assert own.argv("/run/agent") == ("mpirun", "/tmp/tare-s/rank", "1", "app")
 
 
@@ -489,21 +451,13 @@ def test_a_container_is_found_by_its_first_process_and_its_cgroup_where_it_is_mo
     line = "30 29 0:27 / /sys/fs/cgroup/memory ro,nosuid - cgroup cgroup rw,memory\n"
     (tmp_path / "7" / "mountinfo").write_text(line)
     found = group_of(7, tmp_path)
-    assert found == Group(
-        path="", hierarchies=(Hierarchy(mountpoint=own, version=1, controllers=("memory",), below=""),)
-    )
+    memory = Hierarchy(mountpoint=own, version=1, controllers=("memory",), below="")
+    assert found == Group(path="", hierarchies=(memory,))
     assert (found.folders[0] / "memory.stat").exists()
 
 
-WISH = {ASKED: "hpc/macvlan-fast"}
-WISHING = PodSpec(
-    name="e0-n0", namespace="s", run="s", slot=0, node="worker", image="app", node_image="service", annotations=WISH
-)
 STATUS = [
-    {
-        "name": "cbr0", "interface": "eth0", "ips": ["10.244.1.7"], "mac": "5e:01:02:03:04:05", "default": True,
-        "dns": {}, "gateway": ["10.244.1.1"],
-    },
+    {"name": "cbr0", "interface": "eth0", "ips": ["10.244.1.7"], "default": True, "dns": {}, "gateway": ["10.244.1.1"]},
     {"name": "hpc/v6-only", "interface": "net1", "ips": ["fd00::7"], "mac": "5e:01:02:03:04:06", "dns": {}},
     {"name": "hpc/macvlan-fast", "interface": "net2", "ips": ["fd00::8", "192.168.50.7"], "mac": "5e:01", "dns": {}},
     {"name": "hpc/storage", "interface": "net3", "ips": ["192.168.60.7"], "mac": "5e:02", "dns": {}},
@@ -521,36 +475,34 @@ def attached_pod(status: object = STATUS, name: str = "k8s.v1.cni.cncf.io/networ
 def test_a_pod_asks_for_its_network_and_gets_those_with_an_address() -> None:
     golden = Path(__file__).parents[2] / "golden" / "kubernetes" / "pod-with-further-network.json"
     assert json.dumps(manifests.pod(WISHING), indent=2) + "\n" == golden.read_text()
-    assert (
-        attached(attached_pod()) == attached(attached_pod(name="k8s.v1.cni.cncf.io/networks-status")) == (FAST, STORAGE)
-    )
+    older = attached_pod(name="k8s.v1.cni.cncf.io/networks-status")
+    assert attached(attached_pod()) == attached(older) == (FAST, STORAGE)
     with pytest.raises(InfrastructureError, match="pod e0-n0 did not get the network hpc/macvlan-fast") as caught:
         for_messages(attached_pod([STATUS[0]]), WISH, "10.0.0.0/8")
     assert "Multus" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "status", ["", "{", "{}", "[1]", "[]", '[{"default": true, "ips": ["10.0.0.1"]}]', '[{"ips": 7}]', '[{"ips": [7]}]']
-)
-def test_what_is_no_status_is_no_network(status: str) -> None:
-    assert attached(attached_pod(status)) == ()
 
 
 @pytest.mark.parametrize(("subnet", "found"), [("10.214.0.2", FAST), ("192.168.60.0/24", STORAGE)])
 def test_messages_take_the_first_network_or_that_of_the_subnet(subnet: str, found: Further) -> None:
     assert for_messages(attached_pod(), WISH, subnet) == found
     assert for_messages(attached_pod(), {"other": "x"}, subnet) is None, "nobody asked for a network"
+    for none in (
+        "",
+        "{",
+        "{}",
+        "[1]",
+        "[]",
+        '[{"default": true, "ips": ["10.0.0.1"]}]',
+        '[{"ips": 7}]',
+        '[{"ips": [7]}]',
+    ):
+        assert attached(attached_pod(none)) == (), none
 
 
 def test_the_further_interface_is_the_pods_nic_and_is_watched(tmp_path: Path) -> None:
-    interfaces = (
-        Interface(name="eth0", address="10.244.1.7", prefix=24, mtu=1450),
-        Interface(name="net2", address="192.168.50.7", prefix=24, mtu=9000),
-    )
-    machine = Machine(
-        hostname="e0-n0", boot_id="b", architecture="x86_64", libc="", kernel="", python="", uid=0, is_root=True,
-        cores=(0, 1), layout=(), interfaces=interfaces,
-    )  # fmt: skip
+    eth0 = Interface(name="eth0", address="10.244.1.7", prefix=24, mtu=1450)
+    net2 = Interface(name="net2", address="192.168.50.7", prefix=24, mtu=9000)
+    machine = replace(this_machine(), hostname="e0-n0", boot_id="b", cores=(0, 1), interfaces=(eth0, net2))
     nothing: Any = {"number": 0, "gate": None, "pods": None, "folder": tmp_path}
     service = PodService(node=make_node(cores=(0,)), spec=WISHING, **nothing)
     inner = service._inner("n0", machine, service._address_of(attached_pod(), "10.214.0.2"))

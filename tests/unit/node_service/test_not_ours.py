@@ -54,9 +54,10 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def put(folder: Path, pid: int) -> None:
+def put(folder: Path, pid: int) -> Path:
     folder.mkdir(parents=True)
     (folder / "cgroup.procs").write_text(f"{pid}\n")
+    return folder
 
 
 def state(run: Path, lab: str, **note: object) -> Path:
@@ -82,8 +83,7 @@ def test_a_state_that_names_no_lab_is_told_by_its_folder_and_a_marked_cgroup_is_
 ) -> None:
     (state(run, "s1") / "owner.json").write_text('{"lab": "../sshd.service"}')
     assert ([item.lab for item in clean.remove()], signals) == (["s1"], [])
-    put(tree.top / "s1", FOREIGN)
-    mark(tree.top / "s1")
+    mark(put(tree.top / "s1", FOREIGN))
     monkeypatch.setattr(os, "kill", lambda pid, number: (tree.top / "s1" / "cgroup.procs").unlink())
     assert [item.what for item in clean.remove()] == [f"process {FOREIGN} of s1", "cgroup /tare/s1"]
     assert not (tree.top / "s1").exists()
@@ -165,18 +165,17 @@ COMMANDS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_of_another_user_is_not_believed(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_another_user_made_or_may_write_to_is_not_believed(
+    command: str, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept(run, made())
     (run / "lab-stays" / "owner.json").write_text(json.dumps({"lab": "lab", "stays": True}))
     uid = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-    with pytest.raises(InfrastructureError, match=r"run belongs to another user \(uid \d+\)\n  remove it, or set"):
-        COMMANDS[command]()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: uid + 1)
+        with pytest.raises(InfrastructureError, match=r"run belongs to another user \(uid \d+\)\n  remove it, or set"):
+            COMMANDS[command]()
     assert (run / "lab-stays" / lab_state.STATE).exists()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_of_states_that_others_may_write_to_is_not_believed(command: str, run: Path) -> None:
     run.chmod(0o777)
     with pytest.raises(InfrastructureError, match=r"is writable by other users\n  chmod go-w "):
         COMMANDS[command]()
@@ -201,11 +200,14 @@ def test_a_lab_s_name_leads_out_of_the_folder_of_states_in_no_command(name: str,
 def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waited, kill = list[float](), Group.kill
     monkeypatch.setattr(clean, "DEADLINE_S", 0.05)
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
+    monkeypatch.setattr(
+        Group, "kill", lambda own, *, deadline_s: (waited.append(deadline_s), kill(own, deadline_s=0.01))
+    )
     for lab in ("s1", "s2"):
-        put(tree.top / lab, FOREIGN)
-        mark(tree.top / lab)
+        mark(put(tree.top / lab, FOREIGN))
         state(run, lab, pid=2**22 + 1, start=5)
     (tree.top / "s2" / "cgroup.procs").unlink()
     said: list[str] = []
@@ -216,8 +218,9 @@ def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
     assert not (tree.top / "s2").exists(), "what follows it was not removed"
     assert (tree.top / "s1").is_dir()
     assert clean.free_name("s1") == "s1x1", "the next run would be put beside it"
+    assert waited == [0.05, 0.05]
     clean.leftovers_of_the_dead(said.append)
-    assert len(said) == 2
+    assert (len(said), waited[2:]) == (2, [0.02]), "a later run waits less"
 
 
 def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
@@ -226,8 +229,7 @@ def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     from tare.cli.commands import show_clean
 
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
-    put(tree.top / "s1", FOREIGN)
-    mark(tree.top / "s1")
+    mark(put(tree.top / "s1", FOREIGN))
     put(tree.top / "theirs", FOREIGN)
     show_clean(dry_run=False)
     shown = capsys.readouterr()
@@ -238,8 +240,7 @@ def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     kept(run, made(pid=2**22 + 1))
-    put(tree.top / "lab", FOREIGN)
-    mark(tree.top / "lab")
+    mark(put(tree.top / "lab", FOREIGN))
     with pytest.raises(TareError, match=r"an earlier lab lab cannot be removed(.|\n)*choose another name"):
         lab_commands.lab_up("lab", nodes=1, nics=1, cores=None, link_rate="", segmented=False, docker=False)
 
@@ -248,8 +249,7 @@ def test_a_lab_in_another_cgroup_is_found_by_its_note(
     run: Path, tree: Hierarchy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tree.mountpoint / "job_7" / MARK / "s1"
-    put(elsewhere, FOREIGN)
-    mark(elsewhere)
+    mark(put(elsewhere, FOREIGN))
     assert clean.groups() == {}
     state(run, "s1", pid=2**22 + 1, start=5, cgroups={str(tree.mountpoint): "job_7"})
     assert clean.processes() == {"s1": {FOREIGN}}
