@@ -107,15 +107,12 @@ def test_each_runtime_class_has_a_network_of_its_own_and_a_lab_has_one_cilium() 
 
 def test_the_plan_says_which_environment_an_earlier_one_excludes() -> None:
     classes = ("", "cilium-vxlan", "routed", "cilium-native", "cilium-vxlan")
-    every = [
-        Environment(name=f"e{number}", runtime="kubernetes", network="pod-network", runtime_class=each)
-        for number, each in enumerate(classes)
-    ]
-    cluster = CLUSTERS["lab"]
-    in_lab_ = LabSpec(kubernetes=KubernetesSpec(in_lab=True))
+    pods = Environment(name="e", runtime="kubernetes", network="pod-network")
+    every = [replace(pods, name=f"e{number}", runtime_class=each) for number, each in enumerate(classes)]
+    apart, with_one = CLUSTERS["lab"].apart, LabSpec(kubernetes=KubernetesSpec(in_lab=True))
     said = "a lab has one of cilium-vxlan and cilium-native: compare each with the others in its own study"
-    assert (cluster.apart(in_lab_, every), cluster.apart(in_lab_, every[:3])) == ({"e3": said}, {})
-    assert cluster.apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
+    assert (apart(with_one, every), apart(with_one, every[:3])) == ({"e3": said}, {})
+    assert apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
 
 
 def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_machine() -> None:
@@ -165,14 +162,13 @@ def test_a_runtime_class_that_a_lab_cannot_have_is_refused(environment: dict[str
     assert (reason in (found or "")) if reason else found is None
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_missing_is_named_and_a_runtime_class_is_for_pods_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(kubernetes, "program", lambda name: None if name == "kubelet" else "/bin/true")
     assert in_lab.probe() == "kubelet is not installed: run tools/networks kubernetes"
     with pytest.raises(MissingTool, match="kubelet is not installed"), in_lab.running((), tmp_path):
         pass
-
-
-def test_a_runtime_class_is_for_pods_of_a_kubernetes_alone() -> None:
     named = Environment(name="e", runtime="bare", network="host", runtime_class="routed")
     reason = "containers of bare have no RuntimeClass, which pods of a Kubernetes have: leave it out"
     assert composition.refuse(named, Placement()) == reason

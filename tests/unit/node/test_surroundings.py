@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -108,14 +107,6 @@ def test_a_gpu_that_is_missing_is_said(word: str, reason: str, tmp_path: Path) -
     assert gpus.probe(("infiniband", "/dev/fuse"), tmp_path) is None
 
 
-def test_only_nodes_and_specifications_of_a_device_count(tmp_path: Path) -> None:
-    write(tmp_path, {"dev/nvidia0": "", "dev/nvidiactl": "", "dev/kfd": ""})
-    assert gpus.probe(("nvidia", "rocm"), tmp_path) is None
-    assert gpus.probe(("nvidia",), write(tmp_path / "control", {"dev/nvidiactl": ""})) is not None
-    write(tmp_path, {"etc/cdi/nvidia.txt": "kind: nvidia.com/gpu\ndevices:\n- name: all\n"})
-    assert gpus.probe(("cdi:nvidia.com/gpu=all",), tmp_path) is not None
-
-
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -123,33 +114,28 @@ def test_only_nodes_and_specifications_of_a_device_count(tmp_path: Path) -> None
         ("var/run/cdi/n.json", '{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0"}]}'),
     ],
 )
-def test_a_device_of_a_cdi_specification_is_found_by_kind_and_name(file: str, text: str, tmp_path: Path) -> None:
+def test_only_nodes_and_cdi_specifications_of_a_device_count(file: str, text: str, tmp_path: Path) -> None:
+    write(tmp_path, {"dev/nvidia0": "", "dev/nvidiactl": "", "dev/kfd": ""})
+    assert gpus.probe(("nvidia", "rocm"), tmp_path) is None
+    assert gpus.probe(("nvidia",), write(tmp_path / "control", {"dev/nvidiactl": ""})) is not None
+    write(tmp_path, {"etc/cdi/nvidia.txt": text})
+    assert gpus.probe(("cdi:nvidia.com/gpu=0",), tmp_path) is not None, "it has another name"
     write(tmp_path, {file: text})
     assert gpus.probe(("cdi:nvidia.com/gpu=0",), tmp_path) is None
-    assert gpus.probe(("cdi:nvidia.com/gpu=1",), tmp_path) is not None
-    assert gpus.probe(("cdi:nvidia.com/mig=0",), tmp_path) is not None
+    for lacking in ("cdi:nvidia.com/gpu=1", "cdi:nvidia.com/mig=0"):
+        assert gpus.probe((lacking,), tmp_path) is not None
 
 
 def still(name: str, *, pid: int = 1, state: str = "S") -> Still:
     return Still(pid=pid, name=name, state=state, waits_in="do_poll", command=f"/usr/bin/{name} --flag")
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        ((), ""),
-        ((still("mpirun"),), "1 mpirun"),
-        ((still("mpirun"), still("orted"), still("orted")), "1 mpirun, 2 orted"),
-        ((still("orted", state="Z"), still("orted")), "1 ended orted, 1 orted"),
-    ],
-)
-def test_names_are_counted(found: Sequence[Still], words: str) -> None:
-    assert summary(found) == words
-
-
-def test_each_is_listed_with_what_it_waits_for_but_no_more_than_can_be_read() -> None:
+def test_processes_are_counted_and_listed_but_no_more_than_can_be_read() -> None:
+    mpirun, orted, ended = still("mpirun", pid=7), still("orted"), still("orted", state="Z")
+    found = [summary(each) for each in ((), (mpirun,), (mpirun, orted, orted), (ended, orted))]
+    assert found == ["", "1 mpirun", "1 mpirun, 2 orted", "1 ended orted, 1 orted"]
     assert listing(()) == ""
-    assert listing([still("mpirun", pid=7)]).splitlines()[1:] == ["7 S do_poll /usr/bin/mpirun --flag"]
+    assert listing([mpirun]).splitlines()[1:] == ["7 S do_poll /usr/bin/mpirun --flag"]
     assert len(listing([still("a", pid=pid) for pid in range(1, 3 * MOST)]).splitlines()) == 1 + MOST
 
 

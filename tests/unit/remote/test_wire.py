@@ -13,12 +13,13 @@ from typing import Any, cast
 
 import pytest
 
+from nodes import make_node
 from tare.cluster.remote_site import RemoteSite
 from tare.counters.monitor import CounterValues
 from tare.errors import CommandFailed, MissingTool
 from tare.host.process import run
 from tare.model import Environment, Placement
-from tare.node import Endpoint, Nic, Node, Watch, bridges
+from tare.node import Endpoint, Watch, bridges
 from tare.node.cgroups import Group, Hierarchy
 from tare.node_service.order import Files, Order
 from tare.node_service.protocol import Phase
@@ -28,26 +29,12 @@ from tare.remote.conversation import Unreachable
 from tare.remote.serve import OWN
 from tare.remote.served import Service
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(0, 1),
-    control_address="10.0.0.1",
-    nics=(Nic(name="eth0", address="10.0.0.1", prefix=24),),
-    pid=0,
-    group=Group(path="", hierarchies=(Hierarchy(mountpoint=Path("/sys/fs/cgroup"), version=2),)),
-    boot_id="b",
-)
+TREE = Hierarchy(mountpoint=Path("/sys/fs/cgroup"), version=2)
+NODE = make_node(cores=(0, 1), pid=0, group=Group(path="", hierarchies=(TREE,)))
 ORDER = Order(
-    study="s1-0",
-    slot=0,
-    environment=Environment(name="bare", runtime="bare", network="host", mpi="openmpi"),
-    placement=Placement(),
-    nodes=(NODE,),
-    nic=0,
-    hosts=2,
-    files=Files(host_prefix=Path("/kernels"), shown=("/a b", "/c")),
-)
+    study="s1-0", slot=0, environment=Environment(name="bare", runtime="bare", network="host", mpi="openmpi"),
+    placement=Placement(), nodes=(NODE,), nic=0, hosts=2, files=Files(host_prefix=Path("/k"), shown=("/a b", "/c")),
+)  # fmt: skip
 WATCH = Watch(pid=0, interface="eth0", role="data NIC")
 ENDPOINT = Endpoint(address="10.0.0.1", prefix=24, interface="eth0", mtu=1500, watches=(WATCH,), daemons={"x": 3})
 COUNTERS = CounterValues(
@@ -110,7 +97,8 @@ def test_fields_without_a_default_may_follow_those_with_one() -> None:
             assert self.b
 
     made = More(b="x")
-    assert ((made.a, made.b, made.c), dataclasses.replace(made, a=2)) == ((1, "x", []), More(a=2, b="x"))
+    assert (made.a, made.b, made.c) == (1, "x", [])
+    assert dataclasses.replace(made, a=2) == More(a=2, b="x")
     assert hash(Base(b="y")) == hash(Base(b="y"))
     with pytest.raises(TypeError, match="More needs b"):
         More(a=1)
