@@ -47,12 +47,6 @@ def test_the_node_is_the_machine_itself_with_the_cores_that_we_may_use(folder: P
     assert list(folder.iterdir()) == []
 
 
-def test_it_takes_the_first_cores_and_a_daemon_only_where_that_is_asked_for() -> None:
-    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
-    with LOCAL.open("s2", LabSpec(nodes=1), Needs(docker=True)) as site:
-        assert [node.docker_socket for node in site.daemon_nodes] == ["/var/run/docker.sock"]
-
-
 @pytest.mark.parametrize(
     ("spec", "environment", "placement", "reason"),
     [
@@ -69,10 +63,13 @@ def test_what_would_change_the_machine_or_needs_more_nodes_is_refused(
     assert reason in str(LOCAL.refuse(spec, environment, placement))
 
 
-def test_bare_on_one_node_is_not_refused() -> None:
+def test_on_one_node_bare_takes_the_first_cores_and_a_daemon_only_if_asked() -> None:
     assert LOCAL.refuse(LabSpec(), BARE, Placement(nodes=1)) is None
     assert CLUSTERS["local"].location == "On this machine"
     assert not CLUSTERS["local"].needs_root
+    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
+    with LOCAL.open("s2", LabSpec(nodes=1), Needs(docker=True)) as site:
+        assert [node.docker_socket for node in site.daemon_nodes] == ["/var/run/docker.sock"]
 
 
 @given(st.integers(1, 64), st.integers(1, 32))

@@ -51,26 +51,23 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     return SlurmCluster()
 
 
-def test_outside_of_an_allocation_plans_are_made_and_it_says_how_to_get_into_one(outside: SlurmCluster) -> None:
-    with pytest.raises(RefusedError, match="this command is not inside a Slurm allocation") as caught:
-        outside.hosts(LabSpec())
-    assert "`tare submit`" in caught.value.remedy
-    assert "`salloc`" in caught.value.remedy
-    assert outside.refuse(LabSpec(nodes=512), BARE, Placement(nodes=512)) is None
-    assert outside.lacks(LabSpec(nodes=512), BY_SRUN) is None
-
-
 def test_more_nodes_than_the_allocation_has_are_refused_with_their_number(inside: SlurmCluster) -> None:
     reason = inside.refuse(LabSpec(nodes=3), BARE, Placement(nodes=3))
     assert reason == "this allocation has 2 node(s): ask for more, or use fewer nodes"
     assert inside.refuse(LabSpec(nodes=2), BARE, Placement(nodes=2)) is None
 
 
-def test_a_plan_reckons_with_the_smallest_node(outside: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_reckon_with_the_smallest_node(outside: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "cores_per_node", lambda partition: (64, 4, 64))
     nodes = outside.topology(LabSpec(nodes=3)).nodes
     assert [node.cores for node in nodes] == [(0, 1, 2, 3)] * 3
     assert outside.topology(LabSpec(nodes=1, cores_per_node=2)).nodes[0].cores == (0, 1)
+    with pytest.raises(RefusedError, match="this command is not inside a Slurm allocation") as caught:
+        outside.hosts(LabSpec())
+    assert "`tare submit`" in caught.value.remedy
+    assert "`salloc`" in caught.value.remedy
+    assert outside.refuse(LabSpec(nodes=512), BARE, Placement(nodes=512)) is None
+    assert outside.lacks(LabSpec(nodes=512), BY_SRUN) is None
 
 
 def test_a_pmi_is_a_reason_unless_slurm_lists_none(inside: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +83,7 @@ def test_a_pmi_is_a_reason_unless_slurm_lists_none(inside: SlurmCluster, monkeyp
     assert inside.lacks(LabSpec(), BY_SRUN) is None
 
 
-def test_srun_is_for_clusters_that_run_jobs_and_mpis_that_have_a_pmi() -> None:
+def test_srun_is_for_jobs_pmis_and_networks_of_the_node() -> None:
     for cluster in CLUSTERS.values():
         reason = refuse_launcher(BY_SRUN, cluster)
         assert (reason is None) == cluster.runs_jobs, (cluster.name, reason)
@@ -94,9 +91,6 @@ def test_srun_is_for_clusters_that_run_jobs_and_mpis_that_have_a_pmi() -> None:
     for name, mpi in MPIS.items():
         reason = refuse_launcher(replace(BY_SRUN, mpi=name), SlurmCluster())
         assert (reason is None) == bool(mpi.pmis), (name, reason)
-
-
-def test_srun_needs_the_nodes_own_network_and_a_runtime_without_a_daemon() -> None:
     for name, network in NETWORKS.items():
         reason = refuse_launcher(replace(BY_SRUN, network=name), SlurmCluster())
         assert (reason is None) == (network.wiring is Wiring.NODE), (name, reason)
@@ -219,9 +213,15 @@ def scontrol(site: Path, job: str) -> None:
             f'read_file < {site}/$3.txt')  # fmt: skip
 
 
-def test_outside_a_job_there_is_no_allocation_and_nothing_is_asked(site: Path) -> None:
+def test_outside_a_job_nothing_is_asked_and_partitions_have_cpus(site: Path) -> None:
     assert read() is None
     assert not list(site.iterdir())
+    rows = "main* c1 4\nmain* c2 2\nurgent c3 64"
+    program(site, "sinfo", f'echo "$@" > {site}/asked; echo "{rows}"')
+    assert cores_per_node() == (4, 2)
+    program(site, "sinfo", f'echo "$@" > {site}/asked; echo "urgent c3 64"')
+    assert cores_per_node("urgent") == (64,)
+    assert "--partition urgent" in (site / "asked").read_text()
 
 
 def test_an_allocation_has_nodes_in_slurms_order_and_an_end(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_an_allocation_has_nodes_in_slurms_order_and_an_end(site: Path, monkeypa
     assert allocation.ends_unix_s is None
 
 
-def test_a_record_is_found_among_others_and_its_fields_are_read() -> None:
+def test_records_and_addresses_are_read() -> None:
     others = "JobId=35 ArrayJobId=33 Restarts=1\nJobId=33 ArrayJobId=33 Restarts=4\nJobId=34 ArrayJobId=33 Restarts=2"
     assert record_of("33", others)["Restarts"] == "4"
     assert (record_of("36", "JobId=35 Restarts=1")["Restarts"], record_of("36", "")) == ("1", {})
@@ -247,6 +247,8 @@ def test_a_record_is_found_among_others_and_its_fields_are_read() -> None:
     assert (fields["NodeName"], fields["NodeAddr"], fields["State"]) == ("c1", "10.213.0.2", "ALLOCATED")
     assert parse(JOB.format(restarts=0, end=""))["TRES"] == "cpu=2,node=2"
     assert parse("CPUAlloc=1 Socks/Node=* Licenses=") == {"CPUAlloc": "1", "Socks/Node": "*", "Licenses": ""}
+    assert (resolved("10.213.0.2"), resolved("no.such.node.invalid")) == ("10.213.0.2", "no.such.node.invalid")
+    assert slurm_allocation.towards("127.0.0.1") == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -282,20 +284,6 @@ def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("text", ["", "Unknown", "None", "N/A", "2026-13-40T00:00:00"])
 def test_a_time_that_slurm_does_not_know_is_none(text: str) -> None:
     assert moment(text) is None
-
-
-def test_addresses_are_resolved_where_that_is_possible() -> None:
-    assert (resolved("10.213.0.2"), resolved("no.such.node.invalid")) == ("10.213.0.2", "no.such.node.invalid")
-    assert slurm_allocation.towards("127.0.0.1") == "127.0.0.1"
-
-
-def test_the_cpus_of_a_partition_are_those_of_its_nodes_and_the_default_one_is_marked(site: Path) -> None:
-    rows = "main* c1 4\nmain* c2 2\nurgent c3 64"
-    program(site, "sinfo", f'echo "$@" > {site}/asked; echo "{rows}"')
-    assert cores_per_node() == (4, 2)
-    program(site, "sinfo", f'echo "$@" > {site}/asked; echo "urgent c3 64"')
-    assert cores_per_node("urgent") == (64,)
-    assert "--partition urgent" in (site / "asked").read_text()
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,12 @@ def test_a_host_that_does_not_answer_is_asked_again_until_it_is_forgotten(
         ssh_clean.ask_hosts(ssh_clean.killed_runs(), ["beta"])
 
 
-def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) -> None:
+def test_the_notes_of_killed_runs_name_hosts_and_daemons_hosts(run_folder: Path) -> None:
     spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
     name = site_folder.unique_name("hosts")
     with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
         (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
     assert (told[site_folder.HOSTS], list(run_folder.glob("tare/*"))) == (["alpha", "dalpha"], [])
-
-
-def test_only_hosts_that_are_named_by_runs_that_were_killed_are_asked(run_folder: Path) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone", **{site_folder.HOSTS: ["-oProxyCommand=x", 7, ""]})
     assert ssh_clean.killed_runs() == ()
     note(run_folder, "s3x3", pid=1, start=1, boot_id="gone")
@@ -146,21 +143,15 @@ class Flags:
         self.f_flag = flag
 
 
-def test_versions_of_an_mpi_that_differ_are_both_named() -> None:
+def test_machines_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = MPIS["fake"].version()
     assert fit.unfit("fake", own, ()) is None
     assert fit.unfit("fake", "fake 2", ()) == f"its {own} is not the head's fake 2, and one job needs one version"
-
-
-def test_a_file_system_without_programs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(fit.os, "statvfs", lambda path: asked.append(path) or Flags(os.ST_NOEXEC))
     below = tmp_path / "cache" / "tare"
     reason = fit.unfit("fake", MPIS["fake"].version(), (str(below),))
     assert (reason, asked) == (f"{below} is mounted noexec: no program can be started from it", [tmp_path])
-
-
-def test_machines_that_differ_or_are_listed_twice_are_refused() -> None:
     own = this_machine()
     other = replace(own, architecture="riscv64", boot_id="another")
     with pytest.raises(RefusedError, match=f"beta is riscv64 and this machine {own.architecture}"):

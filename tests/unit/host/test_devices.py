@@ -59,22 +59,10 @@ def test_a_machine_without_an_adapter_or_with_ports_that_are_down_is_told_so(tmp
         devices.find_infiniband(dev, classes)
 
 
-def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
+def test_words_and_paths_become_device_nodes_once_each_as_clients_are_told(tmp_path: Path) -> None:
     dev, classes = tree(tmp_path, verbs={"uverbs0": "a"}, others=("rdma_cm",), states={"a/ports/1": "4: ACTIVE"})
     assert devices.given(("infiniband", "/dev/null", "infiniband"), dev, classes) == (*TWO, "/dev/null")
     assert devices.given(()) == ()
-
-
-@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "does not exist"), ("/dev/shm", "is not a device")])
-def test_what_is_no_device_is_refused(path: str, words: str) -> None:
-    with pytest.raises(RefusedError, match=words):
-        devices.given((path,))
-    assert words in str(devices.probe((path,)))
-    environment = Environment(name="e", runtime="bare", network="host", devices=(path,))
-    assert words in str(probe_daemons(environment))
-
-
-def test_clients_and_docker_s_api_are_told_the_devices_and_the_limit() -> None:
     assert devices.client_options(TWO) == (
         "--device", "/dev/infiniband/uverbs0", "--device", "/dev/infiniband/rdma_cm", "--ulimit", "memlock=-1:-1",
     )  # fmt: skip
@@ -84,6 +72,15 @@ def test_clients_and_docker_s_api_are_told_the_devices_and_the_limit() -> None:
     assert [each["PathOnHost"] for each in config["Devices"]] == list(TWO)
     assert config["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
     assert (set(devices.host_config(("/dev/fuse",))), devices.host_config(())) == ({"Devices"}, {})
+
+
+@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "does not exist"), ("/dev/shm", "is not a device")])
+def test_what_is_no_device_is_refused(path: str, words: str) -> None:
+    with pytest.raises(RefusedError, match=words):
+        devices.given((path,))
+    assert words in str(devices.probe((path,)))
+    environment = Environment(name="e", runtime="bare", network="host", devices=(path,))
+    assert words in str(probe_daemons(environment))
 
 
 @for_all(strategies.lists(strategies.sampled_from(["--label", "x", "--network", "host", "--device", "/dev/fuse"])))
@@ -163,21 +160,12 @@ def test_a_bind_that_no_container_could_be_shown_is_refused(text: str) -> None:
         bind_of(text)
 
 
-def test_sources_and_folders_are_absolute_and_there(tmp_path: Path) -> None:
+def test_sources_and_folders_are_absolute_and_begin_at_the_study_s_file(tmp_path: Path) -> None:
     assert probe([f"{tmp_path}:/x"]) is None
     assert probe([f"{tmp_path}:/x", "/none/such:/y"]) == "binds: /none/such does not exist on this machine"
     assert check_workdir("/a") == "/a"
     with pytest.raises(ValueError, match="absolute"):
         check_workdir("a")
-
-
-@pytest.mark.parametrize("text", ["NAME", "1X=2", "A B=c", "TARE_MAP=x", "A=b\nc"])
-def test_a_variable_that_cannot_be_set_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"assignment|reserved|one line"):
-        check_variable(text)
-
-
-def test_paths_of_a_study_begin_at_its_file_and_binds_need_an_image(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(STUDY)
     found = load(tmp_path / "s.yaml").environments[1]
     assert (found.image, found.binds) == (f"{tmp_path}/mine.sif", (f"{tmp_path}/data:/data:ro", "/y:/z"))
@@ -186,6 +174,12 @@ def test_paths_of_a_study_begin_at_its_file_and_binds_need_an_image(tmp_path: Pa
     assert "binds need a container or an image" in (composition.refuse(bare, Placement()) or "")
     image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
     assert composition.refuse(image, Placement()) is None
+
+
+@pytest.mark.parametrize("text", ["NAME", "1X=2", "A B=c", "TARE_MAP=x", "A=b\nc"])
+def test_a_variable_that_cannot_be_set_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"assignment|reserved|one line"):
+        check_variable(text)
 
 
 @pytest.mark.parametrize(

@@ -122,15 +122,12 @@ def modules(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_module_is_there_if_it_is_loaded_built_in_or_installed(modules: Path, tmp_path: Path) -> None:
+def test_kinds_of_links_depend_on_modules(modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loaded" / "veth").mkdir(parents=True)
     names = ("veth", "bridge", "ipvlan", "nf_x", "dep", "v")
     found = [kernel_modules.has_module(name, loaded=tmp_path / "loaded", modules=modules) for name in names]
     assert found == [True] * 4 + [False] * 2
     assert not kernel_modules.has_module("bridge", loaded=tmp_path / "loaded", modules=tmp_path / "none")
-
-
-def test_a_kind_of_link_that_cannot_be_made_is_told_with_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_modules, "_tried", lambda kind: kind == "veth")
     assert kernel_modules.probe_link("veth") is None
     told = str(kernel_modules.probe_link("ipvlan"))

@@ -73,15 +73,12 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "GRACE_S", 0.05)
 
 
-def test_a_command_gives_its_status_and_both_of_its_outputs_apart() -> None:
+def test_a_command_gives_its_status_its_outputs_and_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     result = sh("echo out; echo err >&2; exit 7", check=False)
     assert (result.status, result.stdout, result.stderr, result.timed_out) == (7, "out\n", "err\n", False)
     assert result.argv == ("/bin/sh", "-c", "echo out; echo err >&2; exit 7")
     assert sh("kill -9 $$", check=False).status == -signal.SIGKILL
     assert sh("printf 'a\\377b'").stdout == "a\N{REPLACEMENT CHARACTER}b"
-
-
-def test_elapsed_time_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((100.0, 107.5))
     monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     result = sh("true")
@@ -141,10 +138,19 @@ def test_at_its_time_limit_the_whole_group_is_ended_and_what_was_said_is_kept(pi
     wait_until_gone(int(pids.read_text()))
 
 
-def test_a_group_that_ignores_being_asked_is_killed(pids: Path, short_grace: None) -> None:
+def test_a_group_that_ignores_being_asked_or_cannot_be_killed_does_not_hold_us(
+    pids: Path, short_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = at_limit(f"trap '' TERM; echo $$ > {pids}; {STAYS}", pids)
     assert (result.timed_out, result.status) == (True, -signal.SIGKILL)
     wait_until_gone(int(pids.read_text()))
+    monkeypatch.setattr(process, "_signal_group", lambda pid, number: None)  # as one that waits in the kernel (state D)
+    result = at_limit(f"echo $$ > {pids}; {STAYS}", pids)
+    try:
+        assert (result.timed_out, result.status) == (True, -signal.SIGKILL)
+        assert is_alive(int(pids.read_text()))
+    finally:
+        os.kill(int(pids.read_text()), signal.SIGKILL)
 
 
 def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_hold_us(pids: Path, short_grace: None) -> None:
@@ -152,16 +158,6 @@ def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_hold_us(pids
     try:
         assert (result.timed_out, result.stdout) == (True, "before\n")
         assert result.status < 0
-        assert is_alive(int(pids.read_text()))
-    finally:
-        os.kill(int(pids.read_text()), signal.SIGKILL)
-
-
-def test_what_cannot_be_killed_does_not_hold_us(monkeypatch: pytest.MonkeyPatch, pids: Path, short_grace: None) -> None:
-    monkeypatch.setattr(process, "_signal_group", lambda pid, number: None)  # as one that waits in the kernel (state D)
-    result = at_limit(f"echo $$ > {pids}; {STAYS}", pids)
-    try:
-        assert (result.timed_out, result.status) == (True, -signal.SIGKILL)
         assert is_alive(int(pids.read_text()))
     finally:
         os.kill(int(pids.read_text()), signal.SIGKILL)
@@ -212,7 +208,11 @@ def test_a_started_command_logs_to_its_file_and_ends_when_told_or_is_killed(tmp_
     wait_until_gone(running.pid)
 
 
-def test_what_writes_to_stdout_without_end_is_ended_at_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_stderr_is_kept_and_stdout_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = sh(f"head -c {3 * STDERR_BYTES} /dev/zero >&2; echo why >&2; head -c 300000 /dev/zero; echo done")
+    assert (result.status, result.stdout[-5:], len(result.stdout), result.flooded) == (0, "done\n", 300_005, False)
+    assert result.stderr.endswith("why\n")
+    assert len(result.stderr) <= 2 * STDERR_BYTES
     monkeypatch.setattr(process, "GRACE_S", 600.0)
     tracemalloc.start()
     result = run(("yes", "x" * 60), check=False, timeout_s=None)
@@ -221,13 +221,6 @@ def test_what_writes_to_stdout_without_end_is_ended_at_the_budget(monkeypatch: p
     assert (result.flooded, result.timed_out, result.status) == (True, False, -signal.SIGTERM)
     assert len(result.stdout) == STDOUT_BYTES
     assert most < 6 * STDOUT_BYTES
-
-
-def test_the_end_of_stderr_is_kept_and_its_writer_runs_on() -> None:
-    result = sh(f"head -c {3 * STDERR_BYTES} /dev/zero >&2; echo why >&2; head -c 300000 /dev/zero; echo done")
-    assert (result.status, result.stdout[-5:], len(result.stdout), result.flooded) == (0, "done\n", 300_005, False)
-    assert result.stderr.endswith("why\n")
-    assert len(result.stderr) <= 2 * STDERR_BYTES
 
 
 def test_what_writes_without_end_is_ended_and_told_with_the_action_or_fails_its_launch(short_grace: None) -> None:

@@ -119,7 +119,7 @@ def test_a_hard_link_of_another_user_is_refused(folder: Path, victim: Path, monk
         results_folder.open_lines(folder, TRIALS)
 
 
-def test_links_of_one_s_own_and_of_root_are_followed_unless_they_lead_in_a_circle(tmp_path: Path) -> None:
+def test_links_of_others_are_refused_and_ones_own_are_followed_unless_in_a_circle(tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir()
     (tmp_path / "up").symlink_to(real / ".." / "real")

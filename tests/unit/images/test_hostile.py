@@ -172,9 +172,14 @@ import hostile
     assert not (tmp_path / "ran").exists()
 
 
-def test_an_index_that_leads_to_itself_ends(tmp_path: Path, cache: Path) -> None:
+def test_an_index_that_leads_to_itself_ends_and_a_long_manifest_is_not_read(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ImageError, match="its indexes are nested more than 8 deep"):
         ensure_own(layout(tmp_path / "image", {"manifests": [POINTER]}, _a={"manifests": [POINTER]}), cache)
+    monkeypatch.setattr(layered, "MOST_TEXT_BYTES", 1000)
+    with pytest.raises(ImageError, match=r"c\.json has more than 1000 bytes"):
+        ensure_own(docker(tmp_path / "x.tar", config={"x": "y" * 2000}), cache)
 
 
 @pytest.mark.parametrize(
@@ -291,9 +296,3 @@ def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path) -> None
     os.truncate(put(tmp_path, "endless", b"hsqs"), own.MOST_BYTES + 1)
     with pytest.raises(ImageError, match="was not unpacked"):  # before anything of it is read
         kind_of(tmp_path / "endless")
-
-
-def test_a_manifest_that_is_too_long_is_not_read(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layered, "MOST_TEXT_BYTES", 1000)
-    with pytest.raises(ImageError, match=r"c\.json has more than 1000 bytes"):
-        ensure_own(docker(tmp_path / "x.tar", config={"x": "y" * 2000}), cache)

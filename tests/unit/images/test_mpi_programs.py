@@ -114,13 +114,6 @@ def test_an_mpi_is_there_if_a_launcher_of_its_own_is_and_works(
     assert not version or MPIS[mpi].version() == version
 
 
-def test_a_launcher_of_another_mpi_is_passed_over(path: Path) -> None:
-    launcher(path, "mpiexec", OPENMPI_4)
-    launcher(path, "mpirun", HYDRA)
-    assert find_launcher(("mpiexec", "mpirun"), "mpich") == str(path / "mpirun")
-    assert find_launcher(("mpiexec", "mpirun"), "openmpi", oldest=5) is None
-
-
 @pytest.mark.parametrize("says", [OPENMPI_4, HYDRA])
 def test_the_compiler_is_the_mpicc_of_path_if_it_belongs_to_the_mpi_and_mpirun(says: str, path: Path) -> None:
     own = wrapper(path, "mpicc", "mpicc: Open MPI 4.1.6 (Language: C)", "--showme:version")
@@ -133,11 +126,15 @@ def test_the_compiler_is_the_mpicc_of_path_if_it_belongs_to_the_mpi_and_mpirun(s
             kernels.find_compiler("openmpi")
 
 
-def test_without_any_wrapper_the_package_with_it_is_named(path: Path) -> None:
+def test_a_launcher_of_another_mpi_is_passed_over_and_a_missing_wrapper_is_told(path: Path) -> None:
     with pytest.raises(MissingTool) as caught:
         kernels.ensure_kernels("openmpi", path / "cache")
     assert "libopenmpi-dev" in caught.value.remedy or "Open MPI with its compiler" in caught.value.remedy
     assert mpi_programs.on_path() is None
+    launcher(path, "mpiexec", OPENMPI_4)
+    launcher(path, "mpirun", HYDRA)
+    assert find_launcher(("mpiexec", "mpirun"), "mpich") == str(path / "mpirun")
+    assert find_launcher(("mpiexec", "mpirun"), "openmpi", oldest=5) is None
 
 
 def test_debians_open_mpi_is_found_with_its_versions_and_programs(tmp_path: Path) -> None:

@@ -116,12 +116,16 @@ def a_sif(*, machine: bytes = b"02", file_system: int = sif.SQUASHFS, size: int 
     return header + entry + b"hsqs" + bytes(size - 4)
 
 
-def test_the_root_of_a_sif_is_where_its_table_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_root_of_a_sif_is_found_and_a_broken_layer_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sif, "architecture", lambda: "amd64")
     path = put(tmp_path, "x.sif", a_sif())
     assert kind_of(path) == "sif"
     assert sif.root_partition(path) == sif.Partition(offset=sif.HEADER.size + sif.DESCRIPTOR.size, size_bytes=100)
     assert (sif.DESCRIPTOR.size, sif.HEADER.size) == (585, 128)
+    argv = [sys.executable, str(layered.UNPACK), str(tmp_path), str(put(tmp_path, "broken", b"x" * 600)), "9", "9"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "could not be opened" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -158,13 +162,6 @@ def test_other_things_that_are_no_images_are_told(tmp_path: Path, cache: Path) -
             ensure_own(path, cache)
 
 
-def test_what_unpacks_a_layer_tells_of_one_that_it_cannot_read(tmp_path: Path) -> None:
-    argv = [sys.executable, str(layered.UNPACK), str(tmp_path), str(put(tmp_path, "broken", b"x" * 600)), "9", "9"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "could not be opened" in done.stderr
-
-
 def test_plain_exports_of_a_sif_are_its_variables_and_of_several_the_last_holds(tmp_path: Path) -> None:
     script = """
     export PATH="/opt/mpi/bin:$PATH"
@@ -199,13 +196,16 @@ def wanted(**more: Any) -> Environment:
     return Environment(name="docker", runtime="docker", network="host", image="/x/mine", **more)
 
 
-def test_an_image_without_an_mpi_is_named_before_launch_with_the_remedy(tmp_path: Path, cache: Path) -> None:
+def test_an_image_without_an_mpi_or_its_workdir_is_told_before_launch(tmp_path: Path, cache: Path) -> None:
     image = image_with(tmp_path, cache)
     reason = unfit_for_launch(image, wanted())
     assert reason is not None
     assert reason.startswith("mine has no MPI")
     assert "launch: host-mpi" in reason
     assert unfit_for_launch(image, wanted(launch=Launching.HOST_MPI)) is None
+    for fine in ({"workdir": "/usr/lib"}, {"workdir": "/tmp"}, {"workdir": "/data/deep", "binds": ("/x:/data",)}):
+        assert no_such_workdir(image, wanted(**fine)) is None
+    assert "there is no /data" in (no_such_workdir(image, wanted(workdir="/data", binds=("/x:/dat",))) or "")
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,6 @@ def test_kernels_are_shown_where_they_can_run(files: Files, told: str | None, tm
     assert reason is None if told is None else told in str(reason)
 
 
-def test_a_folder_to_work_in_must_be_in_the_image_or_bound(tmp_path: Path, cache: Path) -> None:
-    image = image_with(tmp_path, cache)
-    for fine in ({"workdir": "/usr/lib"}, {"workdir": "/tmp"}, {"workdir": "/data/deep", "binds": ("/x:/data",)}):
-        assert no_such_workdir(image, wanted(**fine)) is None
-    assert "there is no /data" in (no_such_workdir(image, wanted(workdir="/data", binds=("/x:/dat",))) or "")
-
-
 def test_links_are_followed_as_inside_the_image_and_end_where_they_lead_in_a_circle(rootfs: Path, victim: Path) -> None:
     (rootfs / "etc/name").write_text("inside")
     for name, target in (("absolute", "/etc/name"), ("up", "../../../../etc/name"), ("twice", "absolute")):
@@ -279,16 +272,6 @@ def test_only_regular_files_that_are_small_enough_are_read(rootfs: Path) -> None
     os.truncate(rootfs / "large", 1 << 40)
     with pytest.raises(OSError, match="more than 10 bytes"):
         read_file(rootfs, "large", 10)
-
-
-def test_every_descriptor_is_closed_again(rootfs: Path) -> None:
-    (rootfs / "etc/name").write_text("x")
-    before = len(os.listdir("/proc/self/fd"))
-    for path in ("etc/name", "none", "etc/name/x", "etc/../etc/../etc/name"):
-        inside(rootfs, path)
-    write_file(rootfs, "a/b", "x")
-    make_folder(rootfs, "c/d")
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_variables_are_read_from_small_files_of_the_image_alone(rootfs: Path, victim: Path) -> None:
@@ -345,19 +328,31 @@ def test_nothing_is_shown_in_an_image_through_a_link_that_leads_outside(
         pytest.fail("a pod was made")
 
 
-def test_what_is_shown_may_lie_behind_a_link_within_the_image(rootfs: Path) -> None:
+def test_what_is_shown_may_lie_behind_a_link_and_every_descriptor_is_closed(rootfs: Path) -> None:
     (rootfs / "var/home").mkdir(parents=True)
     (rootfs / "home").symlink_to("var/home")
     check_places(rootfs, ("/home/u/app", "/new/folder", "/", "/etc/x"))
+    (rootfs / "etc/name").write_text("x")
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ("etc/name", "none", "etc/name/x", "etc/../etc/../etc/name"):
+        inside(rootfs, path)
+    write_file(rootfs, "a/b", "x")
+    make_folder(rootfs, "c/d")
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_is_written_in_place_of_a_link_and_not_through_it(rootfs: Path, victim: Path) -> None:
+def test_a_file_is_written_in_place_of_a_link_and_not_of_a_folder(rootfs: Path, victim: Path) -> None:
     (rootfs / "etc/hosts").symlink_to(victim / "secret")
     write_file(rootfs, "etc/hosts", "mine")
     assert (rootfs / "etc/hosts").read_text() == "mine"
     assert not (rootfs / "etc/hosts").is_symlink()
     assert (victim / "secret").read_text() == "export SECRET=1\n"
     assert stat.S_IMODE((rootfs / "etc/hosts").stat().st_mode) == 0o644
+    with pytest.raises(ImageError, match="cannot be written"):
+        write_file(rootfs, "etc", "x")
+    (rootfs / "file").touch()
+    with pytest.raises(ImageError, match="file is not a folder"):
+        make_folder(rootfs, "file/x")
 
 
 @pytest.mark.parametrize("path", ["out/new", "out/deep/new", "etc/../../victim/new"])
@@ -369,14 +364,6 @@ def test_nothing_is_written_through_a_folder_that_is_a_link(path: str, rootfs: P
     with pytest.raises(ImageError):
         make_folder(rootfs, path)
     assert sorted(each.name for each in victim.iterdir()) == ["secret"]
-
-
-def test_a_file_cannot_be_written_where_a_folder_is(rootfs: Path) -> None:
-    with pytest.raises(ImageError, match="cannot be written"):
-        write_file(rootfs, "etc", "x")
-    (rootfs / "file").touch()
-    with pytest.raises(ImageError, match="file is not a folder"):
-        make_folder(rootfs, "file/x")
 
 
 @root

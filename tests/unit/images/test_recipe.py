@@ -164,12 +164,9 @@ def test_what_is_not_wanted_is_left_out(form: str) -> None:
     assert "rockylinux:9" in text
 
 
-def test_the_command_prints_the_recipe() -> None:
+def test_the_command_prints_the_recipe_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(app, ["image", "recipe", "--format", "singularity", "--mpi", "mpich"])
     assert (done.exit_code, done.stdout) == (0, recipe_text(ClusterRecipe(mpi="mpich"), "singularity"))
-
-
-def test_what_there_is_no_recipe_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown format 'nix'"):
         recipe_text(ClusterRecipe(), "nix")
     with pytest.raises(UsageError, match="MPI 'lam'"):

@@ -115,7 +115,7 @@ def test_what_another_process_uses_stays_and_goes_when_it_has_ended(tmp_path: Pa
     assert [path.name for path in place.parent.iterdir()] == []
 
 
-def test_a_folder_that_a_lab_s_daemon_has_stays(tmp_path: Path) -> None:
+def test_what_a_daemon_or_a_link_has_stays(tmp_path: Path) -> None:
     entry(tmp_path, "docker/n0-0")
     entry(tmp_path, "docker/stays-lab-n0")
     with (tmp_path / "docker/n0-0.lock").open("w") as lock:
@@ -123,9 +123,6 @@ def test_a_folder_that_a_lab_s_daemon_has_stays(tmp_path: Path) -> None:
         assert prune(0, tmp_path, now_unix_s=NOW_S) == ()
     assert len(prune(0, tmp_path, now_unix_s=NOW_S)) == 1
     assert (tmp_path / "docker/stays-lab-n0").is_dir()
-
-
-def test_what_is_linked_or_not_there_yet_is_kept_in_mind(tmp_path: Path) -> None:
     elsewhere = entry(tmp_path, "elsewhere/a")
     (tmp_path / "roots").mkdir()
     (tmp_path / "roots/a").symlink_to(elsewhere)
@@ -142,9 +139,13 @@ def test_the_limit_is_the_environment_s_or_twenty_gigabytes(text: str, expected:
     assert limit_bytes(text) == expected
 
 
-def test_the_limit_is_a_size_of_the_environment_or_refused_with_its_name() -> None:
+def test_the_limit_is_a_size_and_images_and_kernels_are_prepared_in_turn() -> None:
     with pytest.raises(UsageError, match="TARE_CACHE_LIMIT is 'much' is not a size"):
         limit_bytes("much")
+    made = tasks(("kernels", "openmpi", "mpich", "openmpi5", "image", "debian-openmpi", "debian-mpich"))
+    assert [task.args[0] for task in made] == ["debian-openmpi", "openmpi", "debian-mpich", "mpich", "openmpi5"]
+    assert [task.args[0] for task in tasks(("kernels",))] == ["openmpi"]
+    assert [task.args[0] for task in tasks(("image",))] == ["debian-openmpi"]
 
 
 def test_two_entries_are_made_side_by_side(tmp_path: Path) -> None:
@@ -189,13 +190,6 @@ def test_a_cache_without_leftovers_is_kept_and_one_that_cannot_be_written_says_w
     with pytest.raises(InfrastructureError) as caught, locked(tmp_path / "file" / "one", what="x", progress=silent):
         pass
     assert "XDG_CACHE_HOME" in caught.value.remedy
-
-
-def test_images_and_kernels_are_prepared_in_turn() -> None:
-    made = tasks(("kernels", "openmpi", "mpich", "openmpi5", "image", "debian-openmpi", "debian-mpich"))
-    assert [task.args[0] for task in made] == ["debian-openmpi", "openmpi", "debian-mpich", "mpich", "openmpi5"]
-    assert [task.args[0] for task in tasks(("kernels",))] == ["openmpi"]
-    assert [task.args[0] for task in tasks(("image",))] == ["debian-openmpi"]
 
 
 @pytest.mark.parametrize("argv", [(), ("nonsense",), ("nonsense", "image")])

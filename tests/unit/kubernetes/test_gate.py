@@ -103,15 +103,12 @@ def entered(gate: Gate, pod: str, *argv: str, stdin: str = "") -> Result:
     return run((*gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=None)
 
 
-def test_a_command_in_a_pod_behaves_as_the_command(gate: Gate) -> None:
+def test_a_command_in_a_pod_behaves_as_the_command_or_says_why_not(gate: Gate, tmp_path: Path) -> None:
     ended = entered(gate, "p0", "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
     assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
     words = ["a b", "c\nd", 'e"\\f', "ü", "\U0001f600", ""]
     assert entered(gate, "p0", "printf", "%s|", *words).stdout == "".join(f"{word}|" for word in words)
     assert len(entered(gate, "p0", "sh", "-c", "yes 0123456789 | head -n 100000").stdout) == 1_100_000
-
-
-def test_who_enters_hears_why_that_is_not_possible(gate: Gate, tmp_path: Path) -> None:
     gate.add("lost", LocalDoorway(lost="pod lost is being removed"))  # type: ignore[arg-type]
     for pod, said in (("lost", "tare: pod lost is being removed\n"), ("none", "tare: there is no pod none\n")):
         ended = entered(gate, pod, "true")

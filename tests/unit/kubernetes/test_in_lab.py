@@ -43,7 +43,7 @@ from tare.workloads.output import Payload
 NODE = make_node()
 
 
-def test_containerd_has_a_folder_of_networks_for_each_runtime_class() -> None:
+def test_containerd_has_folders_for_runtime_classes_and_users_have_tokens() -> None:
     text = containerd.configuration("/run/k", "pause:1", {"": "/run/k/cni", "fast": "/run/k/cni-fast"})
     told: dict[str, Any] = tomllib.loads(text)
     cri = told["plugins"]["io.containerd.grpc.v1.cri"]
@@ -51,9 +51,6 @@ def test_containerd_has_a_folder_of_networks_for_each_runtime_class() -> None:
     runtimes = cri["containerd"]["runtimes"]
     assert (set(runtimes), runtimes["fast"]["cni_conf_dir"]) == ({"runc", "fast"}, "/run/k/cni-fast")
     assert cri["containerd"]["default_runtime_name"] == "runc"
-
-
-def test_users_are_told_apart_by_tokens() -> None:
     users = (User(name="a", groups=("system:masters", "x"), token="t1"), User(name="b", token="t2"))
     assert kubernetes.tokens(users) == 't1,a,a,"system:masters,x"\nt2,b,b,""\n'
     made = kubernetes.kubeconfig("10.0.0.1", "CERTIFICATE", users[1], "mine")
@@ -233,16 +230,13 @@ def facts(server: Answers, seen: list[Seen] | None = None, titles: dict[str, str
     return Description.read(cast("Api", server), "lab", (), *([titles] if titles else [])).facts(seen or [POD])
 
 
-def test_the_line_of_a_report_names_the_network_that_the_objects_tell_of() -> None:
+def test_the_line_of_a_report_names_the_network_as_far_as_it_can_be_read() -> None:
     found = facts(SERVER)
     assert found["machine"].startswith("Kubernetes v1.31.4; ")
     assert "pods' network: Flannel (VXLAN" in found["machine"]
     assert "eth0 MTU 1450" in found["machine"]
     assert any("backend" in each for each in found["Kubernetes"]["network told by"])
     assert "networks of runtime classes" not in found["Kubernetes"]
-
-
-def test_what_may_not_be_read_is_named_and_what_was_seen_in_the_pods_stays() -> None:
     found = facts(Answers(version=VERSION))
     assert "pods' network: unknown" in found["machine"]
     assert "list nodes" in found["Kubernetes"]["not readable"]
@@ -276,23 +270,17 @@ def roles(
     return {each.interface: each.role for each in watches}
 
 
-def test_a_network_of_a_lab_is_proven_by_its_devices_and_by_the_silence_of_others() -> None:
+def test_networks_are_proven_by_devices_and_the_silence_of_others() -> None:
     silent = dict.fromkeys(("cni0", "flannel.1", "cni-host-gw", "cilium_vxlan"), SILENT_ROLE)
     assert roles("") == {"data0": NODE_NIC, **silent, "cni0": NODE_BRIDGE, "flannel.1": NODE_TUNNEL}
     assert roles("host-gw") == {"data0": NODE_NIC, **silent, "cni-host-gw": NODE_BRIDGE}
     assert roles("cilium-vxlan") == {"data0": NODE_NIC, **silent, "cilium_vxlan": NODE_TUNNEL}
     assert roles("cilium-native") == roles("routed") == {"data0": NODE_NIC, **silent}
     assert roles("routed", alone=False) == silent, "messages between pods of a node pass nothing of it"
-
-
-def test_of_a_cluster_of_others_only_the_usual_network_has_a_known_tunnel() -> None:
     assert roles("", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC, "vxlan.calico": NODE_TUNNEL}
     assert roles("", known=False, tunnels=("a", "b")) == {"data0": NODE_NIC}
     assert roles("fast", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC}
     assert roles("fast", known=False, tunnels=("vxlan.calico",), alone=False) == {}
-
-
-def test_what_should_be_silent_and_does_not_exist_carried_nothing_and_what_should_carry_is_missing() -> None:
     watches = on_node.watched("data0", (), "host-gw", DEVICES, alone=True)
     found = on_node.counted(watches, {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), "lo": (1, 1, 1, 1)})
     silent = dict.fromkeys(("flannel.1", "cilium_vxlan"), (0,) * 4)
@@ -316,15 +304,12 @@ def judged(runtime_class: str, **carried: int) -> str:
     return check_traffic(traffic, payload, said_bytes=0, ranks=2, unread=()) or ""
 
 
-def test_pods_that_take_another_network_than_their_cell_claims_are_found() -> None:
+def test_pods_that_take_another_network_are_found_and_facts_name_it() -> None:
     sent = PAYLOAD + 100_000
     assert judged("host-gw", eth0=sent, data0=sent, cni_host_gw=sent) == judged("routed", eth0=sent, data0=sent) == ""
     assert "should have been silent" in judged("host-gw", eth0=sent, data0=sent, cni0=sent, flannel_1=sent)
     assert "cni-host-gw" in judged("routed", eth0=sent, data0=sent, cni_host_gw=sent)
     assert "the node's tunnel carried" in judged("", eth0=sent, data0=sent, cni0=sent)
-
-
-def test_the_facts_of_pods_name_their_network() -> None:
     titles = {name: each.title for name, each in LAB_NETWORKS.items()}
     assert on_node.named("routed", titles)["pods' network"].startswith("routed (Calico's data path without Calico")
     assert on_node.named("", titles) == {"pods' network": "Flannel (VXLAN)"}
@@ -357,23 +342,17 @@ def block(mark: str) -> str:
     return found[1]
 
 
-def test_the_role_and_the_products_of_the_page_are_those_of_the_sources() -> None:
+def test_the_page_has_the_roles_messages_classes_and_products_of_the_sources() -> None:
     assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
     assert yaml.safe_load(block("rules")) == list(manifest.rules())
     assert yaml.safe_load(block("policy")) == list(policy.rules())
     rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
     assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
-
-
-def test_every_message_of_the_page_is_in_the_sources() -> None:
     sources = "\n".join(path.read_text() for path in (ROOT / "src" / "tare").rglob("*.py"))
     table = PAGE.partition("<!-- messages")[2]
     messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert len(messages) > 15
     assert [each for each in messages if each not in sources] == []
-
-
-def test_every_runtime_class_of_a_lab_has_a_row_and_the_study_beside_it_can_be_read() -> None:
     section = PAGE.partition("## Several pod networks")[2].partition("\n## ")[0]
     table = section.partition("<!-- runtime classes")[2]
     named = re.findall(r"^\| (none|`[\w-]+`) \|", table.partition("|---|")[2], re.MULTILINE)

@@ -221,7 +221,7 @@ def test_a_name_with_a_registry_or_a_digest_is_a_reference(names: Sequence[str],
     assert {name: is_reference(name) for name in names} == dict.fromkeys(names, are)
 
 
-def test_only_pods_of_a_cluster_have_such_an_image_by_the_name_as_it_stands() -> None:
+def test_only_pods_of_a_cluster_have_an_image_of_a_registry(tmp_path: Path) -> None:
     assert composition.refuse(OWN, Placement()) is None
     docker = Environment(name="d", runtime="docker", network="bridge", image=NAME)
     reason = f"{NAME} is pulled by the nodes of a cluster alone: name a recipe, or the path of an image"
@@ -229,6 +229,18 @@ def test_only_pods_of_a_cluster_have_such_an_image_by_the_name_as_it_stands() ->
     reason = f"a Kubernetes in a lab has no registry to pull {NAME} from: name a recipe"
     assert lab_kubernetes.refuse(LabSpec(), OWN, Placement()) == reason
     assert making.image_of("registry.example/other", NAME, "tare:ignored") == NAME
+    study = tmp_path / "own.yaml"
+    study.write_text(
+        f"name: own\ncluster: {{kubernetes: {{}}}}\na_a: true\nplacements: [2x1]\n"
+        f"environments: {{own: {{runtime: kubernetes, network: pod-network, image: '{NAME}'}}}}\n"
+        "workloads: {app: {command: [/bin/true]}}\n"
+    )
+    read = load(study)
+    (environment,), (workload,), placement = read.environments, read.workloads, Placement()
+    assert environment.image == NAME
+    parts: Any = {"workload": workload, "environment": environment, "placement": placement}
+    cell = Cell(key="k", group="g", role=Role.BASELINE, **parts)
+    assert misfit(cell, Files(host_prefix=tmp_path, image_tag=NAME)) is None, "/bin/true of this machine says nothing"
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -244,21 +256,6 @@ def test_an_image_without_tares_programs_is_told_what_it_needs(status: int, tmp_
     statuses = [{"name": "node", "imageID": "s@sha256:1"}, {"name": "ranks", "imageID": ran}]
     assert digest_of({"status": {"containerStatuses": statuses}}) == ran
     assert digest_of({}) == ""
-
-
-def test_a_study_names_it_and_the_head_has_no_file_of_it(tmp_path: Path) -> None:
-    study = tmp_path / "own.yaml"
-    study.write_text(
-        f"name: own\ncluster: {{kubernetes: {{}}}}\na_a: true\nplacements: [2x1]\n"
-        f"environments: {{own: {{runtime: kubernetes, network: pod-network, image: '{NAME}'}}}}\n"
-        "workloads: {app: {command: [/bin/true]}}\n"
-    )
-    read = load(study)
-    (environment,), (workload,), placement = read.environments, read.workloads, Placement()
-    assert environment.image == NAME
-    parts: Any = {"workload": workload, "environment": environment, "placement": placement}
-    cell = Cell(key="k", group="g", role=Role.BASELINE, **parts)
-    assert misfit(cell, Files(host_prefix=tmp_path, image_tag=NAME)) is None, "/bin/true of this machine says nothing"
 
 
 READY = {"type": "Ready", "status": "True"}
@@ -278,7 +275,7 @@ def node(*, cpu: str = "4", spec: Any = None, ready: bool = True, **annotations:
     }
 
 
-def test_a_node_says_its_cores_its_addresses_and_its_boot() -> None:
+def test_nodes_say_their_cores_and_addresses_and_with_pods_the_network() -> None:
     plain = nodes.read(node(cpu="3900m"))
     assert (plain.cpus, plain.address, plain.data_address, plain.boot_id) == (3, "10.213.0.1", "10.213.0.1", "b")
     assert nodes.read(node(**FLANNEL)).data_address == "10.214.0.1"
@@ -286,6 +283,16 @@ def test_a_node_says_its_cores_its_addresses_and_its_boot() -> None:
     tainted = node(spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]})
     settings = KubernetesSpec(pod='{"tolerations": [{"operator": "Exists"}]}')
     assert nodes.read(tainted, making.tolerated(settings)).unusable == ""
+    every = ["10.244.0.5", "10.244.1.7"], ["10.244.0.5", "10.244.0.6"], ["10.244.0.5"], ["192.168.9.1", "10.0.0.1"]
+    told = [str(making.common_network(addresses)) for addresses in every]
+    assert told == ["10.244.0.0/23", "10.244.0.4/30", "10.244.0.4/30", "0.0.0.0/0"]
+    pod = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
+    tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
+    host = Seen(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
+    told = describe.network_of((pod, host))
+    assert list(told.values()) == ["eth0 MTU 1450", "over data0 MTU 1500", "through flannel.1 (vxlan)"]
+    plain = describe.network_of((Seen(node="n0", of_node=True, interface="eth0", mtu=9000),))
+    assert list(plain.values()) == ["over eth0 MTU 9000", "without a tunnel on the nodes"]
 
 
 @pytest.mark.parametrize(
@@ -353,19 +360,6 @@ def test_exclusive_pods_ask_for_the_whole_cores_of_their_ranks_and_for_no_more()
     assert manifests.pod(limited)["spec"]["containers"][0]["resources"] == {"requests": wanted, "limits": wanted}
 
 
-def test_addresses_and_interfaces_tell_the_network() -> None:
-    every = ["10.244.0.5", "10.244.1.7"], ["10.244.0.5", "10.244.0.6"], ["10.244.0.5"], ["192.168.9.1", "10.0.0.1"]
-    told = [str(making.common_network(addresses)) for addresses in every]
-    assert told == ["10.244.0.0/23", "10.244.0.4/30", "10.244.0.4/30", "0.0.0.0/0"]
-    pod = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
-    tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
-    host = Seen(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
-    told = describe.network_of((pod, host))
-    assert list(told.values()) == ["eth0 MTU 1450", "over data0 MTU 1500", "through flannel.1 (vxlan)"]
-    plain = describe.network_of((Seen(node="n0", of_node=True, interface="eth0", mtu=9000),))
-    assert list(plain.values()) == ["over eth0 MTU 9000", "without a tunnel on the nodes"]
-
-
 PODS = Environment(name="pods", runtime="kubernetes", network="pod-network", mpi="openmpi", image="debian-openmpi")
 AGENT = """#!/bin/sh
 echo "$1 $2" >> "${0%/*}/asked"
@@ -397,10 +391,16 @@ def test_a_container_asks_for_the_cores_of_its_own_ranks(share: Share, container
     assert making.asked(PODS, placement, exclusive=True) == (cpus, "")
 
 
-def test_a_shell_waits_for_each_rank_of_a_further_container_and_starts_it_there() -> None:
+def test_further_containers_have_shells_and_ranks_enter_by_the_wrapper() -> None:
     placement = Placement(ranks_per_node=6, containers_per_node=3)
     assert shells(THREE, placement) == {"e0-n0": 2, "e0-n0/ranks-1": 2, "e0-n0/ranks-2": 2}
     assert rank_of(["--rank", "2", "/tmp/tare-s/rank.7"]) == (2, ["/bin/sh", "-c", BEGINS, "/tmp/tare-s/rank.7"])
+    inside = Host(name="n0", ranks=2, enter=(Entry(), Entry(argv=("enter", "ranks-1"), carry=True)))
+    contexts = (Context(hosts=(inside,), program=("app",)),)
+    launch = Launch(head=(), launcher=("mpirun",), hosts=(inside,), contexts=contexts)
+    assert launch.argv("/run/agent") == ("mpirun", "/run/agent", "--rank", "app")
+    own = replace(launch, wrapper=("/tmp/tare-s/rank", "1"))
+    assert own.argv("/run/agent") == ("mpirun", "/tmp/tare-s/rank", "1", "app")
 
 
 @pytest.mark.parametrize("words", [[], ["-x", "n1", "orted"], ["--rank", "one", "f"], ["--rank", "1"]])
@@ -428,15 +428,6 @@ def test_the_wrapper_behaves_as_its_rank_anywhere(rank: int, asked: str, variabl
     if rank:
         ended = run_wrapper(tmp_path, "#!/bin/sh\nexit 125\n", "1", "true", PMI_LOCAL_RANK="1")
         assert ended.returncode == 125, "its rank cannot be started"
-
-
-def test_ranks_enter_by_the_wrapper_of_a_launch_that_has_one() -> None:
-    inside = Host(name="n0", ranks=2, enter=(Entry(), Entry(argv=("enter", "ranks-1"), carry=True)))
-    contexts = (Context(hosts=(inside,), program=("app",)),)
-    launch = Launch(head=(), launcher=("mpirun",), hosts=(inside,), contexts=contexts)
-    assert launch.argv("/run/agent") == ("mpirun", "/run/agent", "--rank", "app")
-    own = replace(launch, wrapper=("/tmp/tare-s/rank", "1"))
-    assert own.argv("/run/agent") == ("mpirun", "/tmp/tare-s/rank", "1", "app")
 
 
 def test_a_container_is_found_by_its_first_process_and_its_cgroup_where_it_is_mounted(tmp_path: Path) -> None:

@@ -258,19 +258,16 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
     assert (counts.interfaces, counts.unread, counts.protocols, counts.cpu_s) == ({}, {}, {}, 1.0)
 
 
-def test_an_mpi_gets_the_name_of_the_interface_where_each_job_has_other_addresses() -> None:
-    assert Deployed(environment=JOBS, sides=SIDES).subnet == "eth0"
-    assert Deployed(environment=EXEC, sides=SIDES).subnet == "10.0.0.0/24"
-    assert Deployed(environment=JOBS, sides=ON_NODE).subnet == "10.0.0.0/24"
-
-
-def test_the_job_of_a_deployment_has_its_ranks_and_a_deadline() -> None:
+def test_the_job_of_a_deployment_has_its_ranks_and_names_the_interface() -> None:
     placement, files = Placement(nodes=2, ranks_per_node=4), Files(host_prefix=Path("/nowhere"))
     order = Order(study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files)
     job = job_of(order, POD, ("m0", "m1"), longest_s=60.5)
     assert (job.name, job.nodes, job.slots, job.deadline_s) == ("e3-job", ("m0", "m1"), 4, 61 + 120)
     assert hosts_of(JOBS, Placement(nodes=2), "n0") == ("n0c0",), "a worker is not named as its node"
     assert hosts_of(EXEC, Placement(nodes=2), "n0") == ("n0",)
+    assert Deployed(environment=JOBS, sides=SIDES).subnet == "eth0"
+    assert Deployed(environment=EXEC, sides=SIDES).subnet == "10.0.0.0/24"
+    assert Deployed(environment=JOBS, sides=ON_NODE).subnet == "10.0.0.0/24"
 
 
 def test_what_an_mpi_job_cannot_be_is_refused() -> None:

@@ -172,12 +172,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "GONE_S", 0.05)
 
 
-def test_a_job_is_run_read_and_removed() -> None:
+def test_a_job_is_run_read_and_removed_with_the_least_rights() -> None:
     workers, launcher = [pod("j-worker-0"), pod("j-worker-1")], [pod("j-launcher-x", "Succeeded")]
     cluster = Cluster([[], [], [condition("Succeeded")]], worker=workers, launcher=launcher)
     ended = MpiJobs(cluster, "tare-x").run(JOB)  # type: ignore[arg-type]
     assert (ended.state.succeeded, ended.output, cluster.deleted) == (True, "output of j-launcher-x", ["j"])
     assert 0 < ended.launching.workers_s <= ended.launching.launcher_s <= ended.launching.ended_s
+    found = [(rule["resources"], rule["verbs"]) for rule in rules()]
+    assert found == [(["mpijobs"], ["create", "delete", "get"]), (["pods/log"], ["get"])]
+    assert mpi_operator.operator()[:2] == ("env", "--unset=KUBECONFIG")
+    fields = coredns.pod_fields("10.0.0.1", "ns")
+    assert (fields["dnsPolicy"], fields["dnsConfig"]["nameservers"]) == ("None", ["10.0.0.1"])
+    assert "kubernetes cluster.local" in coredns.corefile()
 
 
 PULLS = {"name": "ranks", "image": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}
@@ -213,15 +219,6 @@ def test_a_cluster_without_operator_or_rights_says_so(status: int, remedy: str) 
         MpiJobs(cluster, "tare-x").run(JOB)  # type: ignore[arg-type]
     assert remedy in caught.value.remedy
     assert cluster.deleted == []
-
-
-def test_rights_are_the_least_and_the_operator_is_not_led_by_a_users_configuration() -> None:
-    found = [(rule["resources"], rule["verbs"]) for rule in rules()]
-    assert found == [(["mpijobs"], ["create", "delete", "get"]), (["pods/log"], ["get"])]
-    assert mpi_operator.operator()[:2] == ("env", "--unset=KUBECONFIG")
-    fields = coredns.pod_fields("10.0.0.1", "ns")
-    assert (fields["dnsPolicy"], fields["dnsConfig"]["nameservers"]) == ("None", ["10.0.0.1"])
-    assert "kubernetes cluster.local" in coredns.corefile()
 
 
 @pytest.mark.requires("mpi-operator")

@@ -61,13 +61,14 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "LONGEST_PAUSE_S", 0.001)
 
 
-def test_pods_are_waited_for_until_all_run() -> None:
+def test_pods_are_waited_for_until_they_run_end_or_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     api = FakeApi(GET=[PENDING, READY, PENDING, READY])
     assert of(api).wait(["p0", "p1"]) == {"p0": READY, "p1": READY}
     assert {path for _, path in api.asked} == {"/api/v1/namespaces/s1/pods/p0", "/api/v1/namespaces/s1/pods/p1"}
-
-
-def test_a_pod_that_does_not_get_ready_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of(FakeApi(GET=[READY])).ended("p0") is None
+    lost = InfrastructureError("the Kubernetes API server https://x does not answer: timed out")
+    assert of(FakeApi(GET=[lost])).ended("p0") == lost.message
+    assert of(FakeApi(GET=[GONE])).ended("p0") == 'pod p0: pods "p0" not found'
     monkeypatch.setattr(pods, "READY_S", 0.02)
     events = {"items": [{"reason": "Pulling", "message": "Pulling image app"}]}
     api = FakeApi(GET=[PENDING])
@@ -121,13 +122,6 @@ def test_a_refusal_says_what_would_help(refusal: ApiError, remedy: str) -> None:
     with pytest.raises(InfrastructureError, match="pod p0: ") as caught:
         of(FakeApi(POST=[refusal])).create(SPEC)
     assert remedy in caught.value.remedy
-
-
-def test_what_ended_is_told_also_when_the_api_server_is_gone() -> None:
-    assert of(FakeApi(GET=[READY])).ended("p0") is None
-    lost = InfrastructureError("the Kubernetes API server https://x does not answer: timed out")
-    assert of(FakeApi(GET=[lost])).ended("p0") == lost.message
-    assert of(FakeApi(GET=[GONE])).ended("p0") == 'pod p0: pods "p0" not found'
 
 
 class Cluster:
@@ -228,9 +222,19 @@ def test_a_network_is_recognised_with_all_that_its_objects_say(file: Path) -> No
     }
 
 
-def test_every_product_has_a_case() -> None:
+def test_every_product_has_a_case_and_settings_and_titles_are_read() -> None:
     products = {yaml.safe_load(file.read_text())["expected"]["product"] for file in FILES}
     assert products == {product.name for product in PRODUCTS} | {"Canal", "unknown"}
+    assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
+    assert (setting("mode=\nother: x", "mode"), PodNetwork().title) == ("", "unknown (encapsulation not known)")
+    told = PodNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
+    assert told.title == "Calico v3 (VXLAN between subnets only, MTU 1450)"
+    assert PodNetwork(product="kindnet", encapsulation="none").title == "kindnet (not encapsulated)"
+    image = "docker.io/calico/node:v1\x1b[2J"
+    workload = {"metadata": {"name": "calico-node", "namespace": "x\n"}, "spec": {"containers": [{"image": image}]}}
+    told = recognise(Seen(workloads=(workload,)))
+    assert (told.product, told.version) == ("Calico", "")
+    assert all("\x1b" not in line and "\n" not in line for line in told.evidence)
 
 
 NAMES = st.sampled_from(
@@ -274,14 +278,6 @@ def test_a_real_object_with_one_odd_field_never_raises(file: Path, odd: Any, dat
     assert recognise(seen_of({**stated, **objects})).title
 
 
-def test_text_of_a_cluster_cannot_control_the_terminal() -> None:
-    image = "docker.io/calico/node:v1\x1b[2J"
-    workload = {"metadata": {"name": "calico-node", "namespace": "x\n"}, "spec": {"containers": [{"image": image}]}}
-    told = recognise(Seen(workloads=(workload,)))
-    assert (told.product, told.version) == ("Calico", "")
-    assert all("\x1b" not in line and "\n" not in line for line in told.evidence)
-
-
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
@@ -294,14 +290,6 @@ def test_text_of_a_cluster_cannot_control_the_terminal() -> None:
 )
 def test_the_version_of_an_image_is_its_tag(image: str, expected: tuple[str, str]) -> None:
     assert repository_and_version(image) == expected
-
-
-def test_a_setting_is_read_where_it_is_set_and_the_title_says_what_is_not_known() -> None:
-    assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
-    assert (setting("mode=\nother: x", "mode"), PodNetwork().title) == ("", "unknown (encapsulation not known)")
-    told = PodNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
-    assert told.title == "Calico v3 (VXLAN between subnets only, MTU 1450)"
-    assert PodNetwork(product="kindnet", encapsulation="none").title == "kindnet (not encapsulated)"
 
 
 class Objects:

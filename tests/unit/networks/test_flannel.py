@@ -151,13 +151,6 @@ def test_one_side_cannot_be_bare(name: str) -> None:
     assert not NETWORKS[name].reaches_outside
 
 
-def test_stacks_of_environments_have_addresses_of_their_own_on_the_control_network() -> None:
-    assert host_stack.control_address(NODE, "s12-0") == "10.213.128.2"
-    assert host_stack.control_address(NODE, "s12-3") == "10.213.131.2"
-    with pytest.raises(InfrastructureError, match="addresses for only 120"):
-        host_stack.control_address(NODE, "s12-120")
-
-
 def test_pods_of_canal_are_routed_through_chains_of_their_own() -> None:
     config = NETWORKS["canal"].plug_in(LEASE, LEASE.address(1))  # type: ignore[attr-defined]
     assert (config["type"], config["mtu"]) == ("ptp", 1450)
@@ -237,7 +230,7 @@ def places(subnets: int = 1, nodes: int = 2, pods: int = 1) -> list[tuple[Wired,
     return [wired(number, data_nic(3, number, spec), pods) for number in range(nodes)]
 
 
-def test_pods_have_addresses_of_their_pool_and_veths_names_of_ours() -> None:
+def test_pods_have_addresses_of_their_pools_and_stacks_of_their_own() -> None:
     nic = Nic(name="data3", address="10.214.3.7", prefix=24)
     assert pod_address(nic) == "10.216.3.7"
     assert ipaddress.ip_address(pod_address(nic)) in ipaddress.ip_network(pool_of(nic))
@@ -247,6 +240,10 @@ def test_pods_have_addresses_of_their_pool_and_veths_names_of_ours() -> None:
     }
     assert len(names) == 9
     assert all(name.startswith("tarec") and len(name) <= 15 for name in names)
+    assert host_stack.control_address(NODE, "s12-0") == "10.213.128.2"
+    assert host_stack.control_address(NODE, "s12-3") == "10.213.131.2"
+    with pytest.raises(InfrastructureError, match="addresses for only 120"):
+        host_stack.control_address(NODE, "s12-120")
 
 
 def nodes_of(every: list[tuple[Wired, ...]]) -> list[Node]:
@@ -286,7 +283,7 @@ tarec3-0\t0103D80A\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0
 """
 
 
-def test_routes_to_hosts_are_read_and_all_pods_of_others_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_and_counters_are_read_as_those_of_an_interface(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bird.host_routes(ROUTES) == {"10.216.3.2": "data3", "10.216.3.1": "tarec3-0"}
     assert bird.host_routes("") == {}
     every = places(nodes=2, pods=2)
@@ -295,12 +292,33 @@ def test_routes_to_hosts_are_read_and_all_pods_of_others_waited_for(monkeypatch:
     told = iter([{}, {"10.216.3.2": "data3"}, {"10.216.3.2": "data3", "10.216.3.6": "data0"}, {**wanted, "x": "y"}])
     monkeypatch.setattr(bird, "host_routes", lambda _: next(told))
     assert [bird.has_routes(1, wanted) for _ in range(4)] == [None, None, None, True]
+    values = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
+    watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, by_network=True)
+    place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
+    before, after = (monitor.read([place], lambda _: next(values)) for _ in range(2))
+    (item,) = monitor.traffic([place], before, after)
+    assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)
+    assert (item.interface, item.role) == ("ipip-data3", "IP-in-IP")
+    values = {ipip.SENT: struct.pack("<QQ", 2, 3000), ipip.RECEIVED: struct.pack("<QQ", 1, 1500)}
+    monkeypatch.setattr(ipip.bpf, "look_up", lambda file, key, size: values[struct.unpack("<I", key)[0]])
+    assert ipip.read_counters(9) == (1500, 1, 3000, 2)
 
 
-def test_without_bird_it_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packets_are_led_into_tunnels_and_bird_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bird, "UNPACKED", tmp_path / "bird")
     monkeypatch.setattr(bird, "find", lambda _: None)
     assert bird.probe() == "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
+    led: list[tuple[int, bytes, bytes]] = []
+    monkeypatch.setattr(ipip.bpf, "update", lambda *values: led.append(values))
+    tunnels = ipip.Tunnels(means="programs", ways=7, far=frozenset({"10.214.3.2"}))
+    ipip.add_route(tunnels, "10.216.3.2", "10.214.3.2")
+    ipip.add_route(tunnels, "10.216.3.1", "10.214.3.1")
+    ipip.add_route(NONE, "10.216.3.2", "10.214.3.2")
+    assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
+    nic = Nic(name="data3", address="10.214.3.1", prefix=24)
+    argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2"))
+    assert argv[:5] == ("link", "add", "tareip3-1", "mtu", "1480")
+    assert argv[5:11] == ("type", "ipip", "local", "10.214.3.1", "remote", "10.214.3.2")
 
 
 @pytest.mark.parametrize(
@@ -317,20 +335,6 @@ def test_packets_are_wrapped_always_at_times_or_never(wrapping: Wrapping, subnet
     assert [number for number in (1, 2, 3) if calico._wraps(first.nic, every[number][0].nic)] == wrapped
     calico._nodes = nodes_of(every)
     assert calico._all_wrapped(first) == (len(wrapped) == 3)
-
-
-def test_packets_are_led_into_tunnels_with_room_for_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    led: list[tuple[int, bytes, bytes]] = []
-    monkeypatch.setattr(ipip.bpf, "update", lambda *values: led.append(values))
-    tunnels = ipip.Tunnels(means="programs", ways=7, far=frozenset({"10.214.3.2"}))
-    ipip.add_route(tunnels, "10.216.3.2", "10.214.3.2")
-    ipip.add_route(tunnels, "10.216.3.1", "10.214.3.1")
-    ipip.add_route(NONE, "10.216.3.2", "10.214.3.2")
-    assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
-    nic = Nic(name="data3", address="10.214.3.1", prefix=24)
-    argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2"))
-    assert argv[:5] == ("link", "add", "tareip3-1", "mtu", "1480")
-    assert argv[5:11] == ("type", "ipip", "local", "10.214.3.1", "remote", "10.214.3.2")
 
 
 def test_instructions_are_assembled_as_the_kernel_reads_them_and_programs_end() -> None:
@@ -356,19 +360,6 @@ def test_instructions_are_assembled_as_the_kernel_reads_them_and_programs_end() 
         assert own in code
 
 
-def test_counters_that_are_no_interface_s_are_told_as_one_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
-    watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, by_network=True)
-    place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
-    before, after = (monitor.read([place], lambda _: next(values)) for _ in range(2))
-    (item,) = monitor.traffic([place], before, after)
-    assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)
-    assert (item.interface, item.role) == ("ipip-data3", "IP-in-IP")
-    values = {ipip.SENT: struct.pack("<QQ", 2, 3000), ipip.RECEIVED: struct.pack("<QQ", 1, 1500)}
-    monkeypatch.setattr(ipip.bpf, "look_up", lambda file, key, size: values[struct.unpack("<I", key)[0]])
-    assert ipip.read_counters(9) == (1500, 1, 3000, 2)
-
-
 @pytest.mark.parametrize(("nodes", "halves"), [(2, [0, 1]), (3, [0, 0, 1]), (4, [0, 0, 1, 1])])
 def test_half_of_the_nodes_are_in_each_subnet(nodes: int, halves: list[int]) -> None:
     spec = LabSpec(nodes=nodes, subnets=2)
@@ -390,11 +381,8 @@ def test_nodes_and_twins_have_addresses_of_their_subnet_and_none_is_the_router_s
         assert ipaddress.ip_address(router_address(5, spec.subnet_of(place % nodes))) in network
 
 
-def test_with_one_subnet_addresses_are_as_they_were() -> None:
+def test_addresses_of_one_subnet_are_as_they_were_and_a_nic_is_given_back() -> None:
     assert data_nic(2, 4, LabSpec(nodes=9)) == Nic(name="data2", address="10.214.2.5", prefix=24)
-
-
-def test_a_nic_is_given_back_with_its_way_to_the_other_subnet() -> None:
     asked: list[Any] = []
     route = SimpleNamespace(
         link_lookup=lambda ifname: [7],

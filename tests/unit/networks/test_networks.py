@@ -86,7 +86,7 @@ def test_plugins_are_looked_for_where_cni_path_says(plugins: Path, monkeypatch: 
         call_cni("ADD", config("bridge", NIC), POD)
 
 
-def test_a_plugin_is_called_in_the_namespace_of_its_node_with_its_configuration(plugins: Path, spy: Spy) -> None:
+def test_a_plugin_is_called_in_the_namespace_of_its_pod_if_there_is_one(plugins: Path, spy: Spy) -> None:
     call_cni("ADD", config("bridge", NIC, bridge="tarebr"), POD)
     (call,) = spy.calls
     assert call.argv == ("nsenter", "--net=/proc/1/ns/net", "--", str(plugins / "bridge"))
@@ -97,6 +97,12 @@ def test_a_plugin_is_called_in_the_namespace_of_its_node_with_its_configuration(
     sent = json.loads(call.stdin)
     assert (sent["type"], sent["bridge"]) == ("bridge", "tarebr")
     assert sent["ipam"] == {"type": "static", "addresses": [{"address": "10.214.1.2/24"}]}
+    spy.calls.clear()
+    call_cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
+    assert spy.calls[0].env["CNI_NETNS"] == ""
+    with wire_by_cni(replace(POD, pid=2**30), config("bridge", NIC)):
+        pass
+    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["DEL", "ADD"]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +131,6 @@ def test_a_plugin_that_says_nothing_is_told_so_and_a_pod_is_unplugged_all_the_sa
         raise KeyboardInterrupt
     assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD", "ADD", "DEL"]
     assert spy.calls[1].stdin == spy.calls[2].stdin
-
-
-def test_a_pod_that_is_gone_is_told_of_no_namespace_or_not_unplugged(plugins: Path, spy: Spy) -> None:
-    call_cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
-    assert spy.calls[0].env["CNI_NETNS"] == ""
-    with wire_by_cni(replace(POD, pid=2**30), config("bridge", NIC)):
-        pass
-    assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["DEL", "ADD"]
 
 
 class Route:
@@ -201,21 +199,18 @@ def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its
     assert NETWORKS["overlay"].container_options(NODE, "lab-3") == ("--network", "tare-lab-3", "--ip", addresses[1])
 
 
-def test_watches_say_what_carries_and_what_stays_silent() -> None:
+def test_fake_networks_have_costs_and_watches_say_what_carries() -> None:
+    costs = {}
+    for name in ("fake", "fake-slow"):
+        with NETWORKS[name].attach(POD, NIC) as endpoint:
+            costs[name] = FACTORS[f"{endpoint.address.rsplit('.', 1)[0]}.0/{endpoint.prefix}"]
+    assert costs == {"fake": 1.0, "fake-slow": 1.5}
     assert [(w.pid, w.interface, w.role) for w in carriers((5, "eth0", "veth"))] == [(5, "eth0", "veth")]
     assert {(w.interface, w.role) for w in silent(5)} == {("lo", SILENT_ROLE), ("ctl0", SILENT_ROLE)}
     with NETWORKS["host"].attach(POD, NIC) as endpoint:
         assert (endpoint.address, endpoint.interface, endpoint.mtu) == ("10.214.1.2", "data1", 9000)
         assert [w.interface for w in endpoint.watches if w.role != SILENT_ROLE] == ["data1"]
         assert {w.interface for w in endpoint.watches if w.role == SILENT_ROLE} == {"lo", "ctl0"}
-
-
-def test_each_fake_network_has_a_subnet_whose_cost_is_known() -> None:
-    costs = {}
-    for name in ("fake", "fake-slow"):
-        with NETWORKS[name].attach(POD, NIC) as endpoint:
-            costs[name] = FACTORS[f"{endpoint.address.rsplit('.', 1)[0]}.0/{endpoint.prefix}"]
-    assert costs == {"fake": 1.0, "fake-slow": 1.5}
 
 
 def node(index: int) -> Node:
@@ -344,7 +339,7 @@ def chain(version: str = "1.0.0") -> tuple[dict[str, Any], ...]:
     return tuple({"type": name, "cniVersion": version} for name in ("bridge", "tuning", "portmap"))
 
 
-def test_plugins_are_given_results_from_cni_0_4_on_and_undone_in_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_are_undone_in_reverse_also_where_a_plugin_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch)
     with call_chain(chain(), POD, "x"):
         assert [(name, before) for _, name, before in spy.calls] == [
@@ -357,9 +352,6 @@ def test_plugins_are_given_results_from_cni_0_4_on_and_undone_in_reverse(monkeyp
     with call_chain(chain("0.3.1"), POD, "x"):
         spy.calls.clear()
     assert {before for _, _, before in spy.calls} == {None}
-
-
-def test_where_a_plugin_fails_all_before_it_are_undone_and_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch, fails="tuning")
     with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), call_chain(chain(), POD, "x"):
         pytest.fail("it is not wired")

@@ -145,15 +145,12 @@ def test_what_a_group_was_told_is_what_is_read_back(
     assert (limits.memory_limit(made), limits.cpu_limit(made)) == (memory, pytest.approx(hundredths / 100))
 
 
-def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
+def test_limits_that_cannot_be_had_are_told_and_swap_is_not_needed(group: Group) -> None:
     for folder in group.folders:
         for name in limits.SWAP:
             (folder / name).unlink(missing_ok=True)
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     assert limits.memory_limit(group) == 64 * MIB
-
-
-def test_limits_that_cannot_be_had_are_told_with_what_is_missing(group: Group) -> None:
     less = replace(group, hierarchies=tuple(h for h in group.hierarchies if h.controllers == ("pids",)))
     with pytest.raises(InfrastructureError, match=r"limit memory of lab/n0/c0 to 67108864: .*no such controller"):
         limits.hold(less, Limits(memory_bytes=64 * MIB))
@@ -183,7 +180,7 @@ def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return replace(NODE, group=node_group)
 
 
-def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_joins(on_disk: Node) -> None:
+def test_containers_join_cgroups_of_their_own_where_there_are_limits(on_disk: Node) -> None:
     asked = replace(request(Limits(memory_bytes=64 * MIB)), node=on_disk)
     with held.limited_containers(POD, asked, ((0,), (1,)), ("enter",)) as (first, second):
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
@@ -194,9 +191,6 @@ def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_jo
         assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
     assert not first.group.folders[0].exists()
-
-
-def test_containers_join_their_own_cgroup_and_a_pod_with_limits_has_one_that_goes_with_it(on_disk: Node) -> None:
     asked = replace(request(None), node=on_disk)
     with held.limited_containers(POD, asked, ((0,),), ("enter",)) as (container,):
         assert (container.group, container.joins) == (None, ())

@@ -46,12 +46,16 @@ def start() -> Iterator[Start]:
         child.communicate()
 
 
-def test_only_what_carries_the_whole_name_belongs_to_a_run(start: Start, tmp_path: Path) -> None:
+def test_only_what_carries_the_whole_name_belongs_to_a_run_or_a_pod(start: Start, tmp_path: Path) -> None:
     mine, other = start(TARE_RUN=RUN), start(TARE_RUN=f"{RUN}x")
     launched = start(TARE_LAUNCH_MAP=f"{tmp_path}/launch-0.json")
     assert marked.pids_of_run(RUN, tmp_path) == {mine.pid, launched.pid}
     assert marked.pids_of_launches(tmp_path) == {launched.pid}
     assert marked.runs_of_user()[f"{RUN}x"] == {other.pid}
+    helper, other = start(XDG_RUNTIME_DIR=f"{tmp_path}/run"), start(XDG_RUNTIME_DIR=f"{tmp_path}/run2")
+    marked.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
+    assert helper.wait() == -9
+    assert other.poll() is None
 
 
 def test_ending_launches_spares_keepers_and_other_runs_and_one_that_lost_its_mark(start: Start, tmp_path: Path) -> None:
@@ -63,13 +67,6 @@ def test_ending_launches_spares_keepers_and_other_runs_and_one_that_lost_its_mar
     assert (keeper.poll(), other.poll()) == (None, None)
     marked.end_run(RUN, tmp_path)
     assert (other.wait(), keeper.wait()) == (-9, -9)
-
-
-def test_a_variable_names_the_helpers_of_a_pod(start: Start, tmp_path: Path) -> None:
-    helper, other = start(XDG_RUNTIME_DIR=f"{tmp_path}/run"), start(XDG_RUNTIME_DIR=f"{tmp_path}/run2")
-    marked.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
-    assert helper.wait() == -9
-    assert other.poll() is None
 
 
 def test_what_starts_is_marked_and_others_wait_for_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

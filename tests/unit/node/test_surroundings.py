@@ -139,7 +139,7 @@ def test_processes_are_counted_and_listed_but_no_more_than_can_be_read() -> None
     assert len(listing([still("a", pid=pid) for pid in range(1, 3 * MOST)]).splitlines()) == 1 + MOST
 
 
-def test_a_process_is_looked_at_and_one_that_has_ended_is_left_out() -> None:
+def test_a_process_is_looked_at_until_it_has_ended_or_become_another() -> None:
     program = (sys.executable, "-IS", "-c", "input('up')")
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -150,6 +150,17 @@ def test_a_process_is_looked_at_and_one_that_has_ended_is_left_out() -> None:
         assert found.state in "RSD"
         process.kill()
     assert look({process.pid}) == ()
+    with subprocess.Popen(["sh", "-c", "read line && exec cat"], stdin=subprocess.PIPE) as shell:
+        wait_until(lambda: named([shell.pid]) == {shell.pid: "sh"})
+        before = named([shell.pid, os.getpid()])
+        assert since(before, before) == set()
+        assert shell.stdin is not None
+        shell.stdin.write(b"go\n")
+        shell.stdin.flush()
+        wait_until(lambda: named([shell.pid]) == {shell.pid: "cat"})
+        assert since([*before, 1], before) == {shell.pid, 1}
+        shell.kill()
+    assert named([shell.pid]) == {}
 
 
 def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
@@ -165,17 +176,3 @@ def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
     assert (result.timed_out, result.at_limit) == (True, "1 sleep")
     quick = run(("true",), timeout_s=600, check=False, at_limit=at_limit)
     assert (quick.at_limit, len(seen)) == ("", 1)
-
-
-def test_a_shell_that_became_another_program_is_one_of_those_since() -> None:
-    with subprocess.Popen(["sh", "-c", "read line && exec cat"], stdin=subprocess.PIPE) as shell:
-        wait_until(lambda: named([shell.pid]) == {shell.pid: "sh"})
-        before = named([shell.pid, os.getpid()])
-        assert since(before, before) == set()
-        assert shell.stdin is not None
-        shell.stdin.write(b"go\n")
-        shell.stdin.flush()
-        wait_until(lambda: named([shell.pid]) == {shell.pid: "cat"})
-        assert since([*before, 1], before) == {shell.pid, 1}
-        shell.kill()
-    assert named([shell.pid]) == {}

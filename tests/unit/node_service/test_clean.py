@@ -69,7 +69,12 @@ def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(r
         other.communicate(b"\n")
 
 
-def test_a_run_that_lives_is_not_left_over_and_one_that_is_dead_or_has_its_number_is(run: Path) -> None:
+def test_only_what_is_dead_is_left_over_unless_all_is_to_go(run: Path) -> None:
+    folder = state(run, "lab", stays=True)
+    assert clean.leftovers_of_the_dead() == ()
+    assert folder.is_dir()
+    assert [item.what for item in clean.remove()] == [f"folder {folder}"]
+    assert not folder.exists()
     assert clean.living_labs() == set()
     state(run, "s3", pid=os.getpid(), start=start_time(os.getpid()) + 1)
     assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == (set(), ["s3"])
@@ -77,14 +82,6 @@ def test_a_run_that_lives_is_not_left_over_and_one_that_is_dead_or_has_its_numbe
     assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == ({"s1"}, ["s2"])
     assert living.is_dir()
     assert not dead.exists()
-
-
-def test_a_lab_that_was_made_to_stay_is_left_over_only_when_all_is_to_go(run: Path) -> None:
-    folder = state(run, "lab", stays=True)
-    assert clean.leftovers_of_the_dead() == ()
-    assert folder.is_dir()
-    assert [item.what for item in clean.remove()] == [f"folder {folder}"]
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"pid": "x"}', '{"lab": "s9", "start": 1}', "null"])
@@ -109,12 +106,19 @@ def holder(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Po
         started.kill()
 
 
-def test_a_holder_is_found_by_our_mark_alone_and_killed(holder: subprocess.Popen[bytes]) -> None:
+def test_a_holder_of_ours_is_found_and_killed_and_owners_are_told_apart(holder: subprocess.Popen[bytes]) -> None:
     clean.remove_lab("utest2")
     assert holder.poll() is None
     assert clean.processes() == {"utest1": {holder.pid}}
     clean.remove_lab("utest1")
     assert holder.wait() == -signal.SIGKILL
+    assert start_time(os.getpid()) > 0
+    assert start_time(2**22 + 1) == 0
+    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
+    assert owner() == note
+    assert is_of_this_machine(owner())
+    assert is_of_this_machine({"pid": 1})  # written by an earlier version
+    assert not is_of_this_machine({**owner(), "host": "elsewhere"})
 
 
 def entry_of(folder: Path, *argv: str) -> Path:
@@ -175,16 +179,6 @@ def test_a_group_below_our_mark_is_a_lab_with_processes(
     clean.remove_lab("s7")
     assert not any((tree.mountpoint / MARK).exists() for tree in trees)
     assert all((tree.mountpoint / "docker" / "foreign").is_dir() for tree in trees)
-
-
-def test_owners_are_told_by_start_time_and_machine() -> None:
-    assert start_time(os.getpid()) > 0
-    assert start_time(2**22 + 1) == 0
-    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
-    assert owner() == note
-    assert is_of_this_machine(owner())
-    assert is_of_this_machine({"pid": 1})  # written by an earlier version
-    assert not is_of_this_machine({**owner(), "host": "elsewhere"})
 
 
 def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_process_that_has_the_number_of_an_ended_one_is_not_killed(monkeypatch
         assert (other.wait(), sent) == (-signal.SIGKILL, [signal.SIGKILL])
 
 
-def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> None:
+def test_a_note_or_a_lab_of_an_earlier_boot_is_gone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     note = owner()
     assert lives(note)
     assert not lives({**note, "boot_id": "an earlier one"})
@@ -145,9 +145,6 @@ def test_a_note_of_an_earlier_boot_is_of_a_process_that_is_gone(run: Path) -> No
     state(run, "s2", **note)
     state(run, "net", stays=True, boot_id=owners.boot_id())
     assert clean.living_labs() == {"s2", "net"}
-
-
-def test_a_lab_of_an_earlier_boot_is_broken_whatever_runs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = kept(run, made()) / lab_state.STATE
     stated = json.loads(file.read_text())
     for changed in ({"boot_id": "an earlier one"}, {"started": {str(os.getpid()): 5}}, {"started": {}}):

@@ -39,7 +39,7 @@ def connected(tmp_path: Path, *before: str) -> Conversation:
     return Conversation("alpha", ("/bin/sh", "-c", script), tmp_path / "log", lambda words: words.strip()[-200:])
 
 
-def test_a_service_is_started_from_nothing_and_its_archive_is_kept(tmp_path: Path, cache: str) -> None:
+def test_a_service_is_started_from_nothing_and_greets_before_it_imports(tmp_path: Path, cache: str) -> None:
     for _ in range(2):
         talk = connected(tmp_path, "echo Welcome to alpha", "echo 'tare: hello'")
         machine = talk.begin(packed(), cache)
@@ -47,9 +47,6 @@ def test_a_service_is_started_from_nothing_and_its_archive_is_kept(tmp_path: Pat
         assert machine.cores == tuple(sorted(os.sched_getaffinity(0)))
         talk.close()
         assert [entry.name for entry in (Path(cache) / "node").iterdir()] == [packed().digest]
-
-
-def test_a_service_greets_its_head_before_it_imports_a_plug_in() -> None:
     script = "import sys; import tare.remote.serve; print(*sys.modules)"
     shown = subprocess.run((sys.executable, "-c", script), capture_output=True, text=True, check=True).stdout.split()
     heavy = ("tare.networks", "tare.runtimes", "tare.node_service", "tare.model.study", "tare.model.trial")
@@ -73,7 +70,11 @@ def test_an_error_of_a_call_reaches_the_head_and_the_service_goes_on(tmp_path: P
         talk.close()
 
 
-def test_a_node_whose_python_is_too_old_is_named(tmp_path: Path, cache: str) -> None:
+def test_connections_that_end_or_find_an_old_python_are_explained(tmp_path: Path, cache: str) -> None:
+    talk = connected(tmp_path, "echo 'Permission denied' >&2", "exit 255")
+    with pytest.raises(Unreachable, match="node alpha cannot be reached: Permission denied"):
+        talk.begin(packed(), cache)
+    talk.close()
     fake = tmp_path / "bin" / "python3"
     fake.parent.mkdir()
     program = "import os,sys; sys.version_info = (3, 8, 2); exec(eval(os.fdopen(os.dup(0),'rb',0).readline()))"
@@ -81,13 +82,6 @@ def test_a_node_whose_python_is_too_old_is_named(tmp_path: Path, cache: str) -> 
     fake.chmod(0o755)
     talk = connected(tmp_path, f"PATH={fake.parent}:$PATH")
     with pytest.raises(Unreachable, match=r"node alpha cannot be used: python3 is version 3\.8, and 3\.9 is needed"):
-        talk.begin(packed(), cache)
-    talk.close()
-
-
-def test_a_connection_that_ends_is_explained_in_its_own_words(tmp_path: Path, cache: str) -> None:
-    talk = connected(tmp_path, "echo 'Permission denied' >&2", "exit 255")
-    with pytest.raises(Unreachable, match="node alpha cannot be reached: Permission denied"):
         talk.begin(packed(), cache)
     talk.close()
 
@@ -128,7 +122,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]
     os.close(ours[0])
 
 
-def test_requests_are_answered_until_the_end(
+def test_requests_are_answered_until_the_input_or_a_lease_ends(
     answers: Callable[..., list[Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     greet = (1, "greet", (serve.PROTOCOL,))

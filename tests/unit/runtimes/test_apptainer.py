@@ -102,11 +102,22 @@ def test_the_unpacked_one_is_found_before_the_older_name_and_after_the_machine_s
     assert used() == str(machine / "apptainer")
 
 
-def test_without_it_the_reason_names_both_ways_to_get_it(machine: Path) -> None:
+def test_a_sif_needs_root_its_packer_and_a_program(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Apptainer().version() == ""
     assert all(words in str(Apptainer().probe()) for words in ("tools/apptainer", "apt-get install apptainer"))
     with pytest.raises(MissingTool, match="tools/apptainer"), Apptainer().pod(request()):
         pass
+    assert ApptainerSif().probe() == apptainer.MISSING
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    with pytest.raises(RefusedError, match="needs a SIF"), ApptainerSif().pod(request()):
+        pass
+    assert "apt-get install squashfs-tools" in str(ApptainerSif().probe())
+    program(machine / "mksquashfs", "")
+    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: False)
+    assert "needs root" in str(ApptainerSif().probe())
+    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: True)
+    monkeypatch.setattr(apptainer_sif, "LOOP", machine / "none")
+    assert "loop" in str(ApptainerSif().probe())
 
 
 def test_a_container_sees_the_image_and_gets_no_right_but_a_user_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +139,7 @@ def test_no_container_has_rights_or_a_shared_memory_or_network_of_its_own(alone:
 
 
 @pytest.mark.usefixtures("nothing_is_held")
-def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cores(machine: Path) -> None:
+def test_containers_of_ranks_and_sifs_are_those_of_a_folder_but_for_cores_and_image(machine: Path) -> None:
     program(machine / "apptainer", "apptainer version 1.4.5")
     with Apptainer().pod(request()) as pod, Apptainer().containers(pod, request(), ((2,), (3, 4))) as (first, second):
         assert first.enter[:3] == ("taskset", "--cpu-list", "2") == on_cores((2,))
@@ -136,6 +147,11 @@ def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cor
         assert "--bind=/run/tare/s-1:/run/tare/s-1" in first.enter
         assert first.name != second.name
         assert pod.outside == ("nsenter", "1000", "--")
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
+    with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
+        assert (packed.enter[:-1], packed.enter[-1]) == (folder.enter[:-1], "/cache/sif/0123/image.sif")
+        assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
 
 
 @pytest.mark.usefixtures("nothing_is_held")
@@ -169,43 +185,17 @@ def test_a_pod_is_entered_by_namespaces_and_joins_the_job_group(wiring: Wiring, 
         assert pod.group.path == "lab/n0/job"
 
 
-@pytest.mark.usefixtures("nothing_is_held")
-def test_a_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
-    program(machine / "apptainer", "apptainer version 1.4.5")
-    asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
-    with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
-        assert (packed.enter[:-1], packed.enter[-1]) == (folder.enter[:-1], "/cache/sif/0123/image.sif")
-        assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
-
-
-def test_a_sif_needs_root_and_the_tool_that_packs_it(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ApptainerSif().probe() == apptainer.MISSING
-    program(machine / "apptainer", "apptainer version 1.4.5")
-    with pytest.raises(RefusedError, match="needs a SIF"), ApptainerSif().pod(request()):
-        pass
-    assert "apt-get install squashfs-tools" in str(ApptainerSif().probe())
-    program(machine / "mksquashfs", "")
-    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: False)
-    assert "needs root" in str(ApptainerSif().probe())
-    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: True)
-    monkeypatch.setattr(apptainer_sif, "LOOP", machine / "none")
-    assert "loop" in str(ApptainerSif().probe())
-
-
 def tool(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
     argv = (str(ROOT / "tools" / "apptainer"), *arguments)
     return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=False)
 
 
-def test_the_lock_and_the_tool_agree_with_the_runtime() -> None:
+def test_the_tool_agrees_with_the_runtime_and_leaves_a_machine_s_own(tmp_path: Path) -> None:
     lines = [line for line in (ROOT / "lock/apptainer.txt").read_text().splitlines() if not line.startswith("#")]
     assert [line.split()[0] for line in lines] == ["apptainer", "libc6"]
     assert all(re.fullmatch(r"[a-z0-9.+-]+ [\w.:+~-]+ [0-9a-f]{64}", line) for line in lines)
     assert "readonly PREFIX=/opt/tare/apptainer " in (ROOT / "tools/apptainer").read_text()
     assert "/opt/tare/apptainer/bin/apptainer" in apptainer.PROGRAMS
-
-
-def test_a_machine_with_an_apptainer_of_its_own_keeps_it(tmp_path: Path) -> None:
     program(tmp_path / "apptainer", "apptainer version 1.3.0")
     done = tool(path=f"{tmp_path}:/usr/bin:/bin")
     assert (done.returncode, done.stderr) == (0, "")

@@ -108,7 +108,7 @@ def test_a_container_that_was_attached_too_late_is_started_once_more(monkeypatch
     assert (message, daemon.did) == ("no such image", ["run", "remove tare-s-n0"])
 
 
-def test_a_command_is_put_behind_ch_run_and_a_pod_with_a_hostname_is_refused() -> None:
+def test_ch_run_is_told_apart_and_a_pod_with_a_hostname_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     argv = ch_run("/usr/bin/ch-run")
     assert argv[:3] == ("env", "USER=root", "/usr/bin/ch-run")
     assert "--set-env=PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" in argv
@@ -119,6 +119,8 @@ def test_a_command_is_put_behind_ch_run_and_a_pod_with_a_hostname_is_refused() -
     request = make_request(make_node(), wiring=Wiring.NODE, rootfs=None, host="n0c1")
     with pytest.raises(RefusedError, match="hostname"), Charliecloud().pod(request):
         pass
+    monkeypatch.setattr(charliecloud, "find", lambda program: None)
+    assert Charliecloud().probe() == "ch-run is not installed: apt-get install charliecloud-runtime"
 
 
 @pytest.mark.parametrize("script", [PREPARE, SHOW])
@@ -129,11 +131,6 @@ def test_what_is_run_by_the_shell_is_a_sound_script(script: str) -> None:
             ["shellcheck", "--shell=sh", "-"], input=script, text=True, capture_output=True, check=False
         )
         assert told.stdout == ""
-
-
-def test_without_ch_run_the_probe_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charliecloud, "find", lambda program: None)
-    assert Charliecloud().probe() == "ch-run is not installed: apt-get install charliecloud-runtime"
 
 
 @pytest.mark.parametrize(("limit", "usable"), [("0\n", False), ("15000\n", True), (None, True)])

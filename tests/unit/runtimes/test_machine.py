@@ -44,11 +44,16 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_real_root", lambda: False)
 
 
-def test_a_container_of_the_machine_s_daemon_is_not_in_a_cgroup_of_ours() -> None:
+def test_a_machine_s_own_daemon_and_user_stay_as_they_are() -> None:
     assert NODE.is_machine
     assert not replace(NODE, pid=1).is_machine
     assert not replace(NODE, group=Group(path="fake/n0", hierarchies=())).is_machine
     assert (docker.container_group(NODE, 1), docker.on_node(NODE, 1)) == (NODE.group, ())
+    argv = charliecloud.ch_run("ch-run", place="/p", user=(1000, 1001))
+    assert {"--uid=1000", "--gid=1001"} <= set(argv)
+    assert "/p/root" in argv
+    assert apptainer.settings(REQUEST) == f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer"
+    assert apptainer.settings(replace(REQUEST, state="")) == apptainer.SETTINGS
 
 
 @pytest.mark.usefixtures("ordinary")
@@ -75,7 +80,7 @@ def test_subordinate_ids_are_counted_by_name_and_number(text: str, count: int) -
     assert subordinate_ids.count_ids(text, "me", 1000) == count
 
 
-def test_hybrid_cgroups_and_missing_subordinate_ids_are_told_with_the_remedy(
+def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
     ordinary: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controllers = tmp_path / "cgroup.controllers"
@@ -85,9 +90,6 @@ def test_hybrid_cgroups_and_missing_subordinate_ids_are_told_with_the_remedy(
     monkeypatch.setattr(subordinate_ids, "_text", lambda path: "")
     monkeypatch.setattr(subordinate_ids, "user_name", lambda: "me")
     assert "usermod --add-subuids" in str(subordinate_ids.lacks_ids())
-
-
-def test_a_user_outside_of_docker_s_group_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")
     assert "systemctl start docker" in str(daemon.probe_machine(str(tmp_path / "none")))
     socket = tmp_path / "docker.sock"
@@ -95,14 +97,6 @@ def test_a_user_outside_of_docker_s_group_is_told_so(monkeypatch: pytest.MonkeyP
     assert daemon.probe_machine(str(socket)) is None
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "root's rights" in str(daemon.probe_machine(str(socket)))
-
-
-def test_an_ordinary_user_is_itself_in_charliecloud_and_apptainer_s_settings_are_the_pod_s() -> None:
-    argv = charliecloud.ch_run("ch-run", place="/p", user=(1000, 1001))
-    assert {"--uid=1000", "--gid=1001"} <= set(argv)
-    assert "/p/root" in argv
-    assert apptainer.settings(REQUEST) == f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer"
-    assert apptainer.settings(replace(REQUEST, state="")) == apptainer.SETTINGS
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,11 @@ def test_the_probe_names_the_missing_package(missing: str, monkeypatch: pytest.M
     assert str(Podman().probe()).endswith(f"apt-get install {missing}")
 
 
-def test_an_ordinary_user_is_told_that_root_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ordinary_user_is_told_that_root_is_needed_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "need root" in str(Podman().probe())
+    monkeypatch.setattr(rootless, "is_real_root", lambda: False)
+    assert "run as root" in str(PodmanRootless().probe())
 
 
 def test_a_process_of_a_node_is_named_as_the_node_numbers_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +202,3 @@ def test_containers_of_one_pod_cannot_have_limits_of_their_own(containers: int, 
     assert refuse(environment, placement) is None
     reason = refuse(environment, replace(placement, memory_per_container=1 << 30))
     assert (reason is not None and "use share: none" in reason) == refused
-
-
-def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rootless, "is_real_root", lambda: False)
-    assert "run as root" in str(PodmanRootless().probe())

@@ -80,12 +80,17 @@ def test_the_commands_of_a_site_s_runtime_equal_their_golden_file(name: str) -> 
     check(name, [SITES[name].command(asked), SITES[name].command(asked, alone=True)])
 
 
-def test_the_commands_of_podman_hpc_equal_their_golden_file() -> None:
+def test_podman_hpc_is_for_users_with_fuse_and_is_golden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder, store = Path(REQUEST.state), Path("/cache/stores/0123")
     check("podman-hpc", [
         podman_hpc.client(folder, store, *podman_hpc.run_options(REQUEST)),
         podman_hpc.client(folder, store, "exec", REQUEST.name),
     ])  # fmt: skip
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "for ordinary users" in str(RUNTIMES["podman-hpc"].probe_machine())
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(podman_hpc, "FUSE", tmp_path / "fuse")
+    assert "which this user cannot open" in str(RUNTIMES["podman-hpc"].probe_machine())
 
 
 @pytest.mark.parametrize("name", GIVES)
@@ -193,11 +198,3 @@ def test_a_failed_migration_is_said_and_an_empty_store_told(tmp_path: Path, monk
     monkeypatch.setattr(podman_hpc, "_call", call)
     with pytest.raises(InfrastructureError, match="could not migrate the image: no lz4"):
         podman_hpc.migrate(tmp_path / "image.tar", tmp_path / "new")
-
-
-def test_root_and_users_without_fuse_are_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "for ordinary users" in str(RUNTIMES["podman-hpc"].probe_machine())
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(podman_hpc, "FUSE", tmp_path / "fuse")
-    assert "which this user cannot open" in str(RUNTIMES["podman-hpc"].probe_machine())

@@ -39,8 +39,8 @@ WATCHES = Watch(pid=7, interface="data0", role="data NIC"), Watch(pid=7, interfa
 ENDPOINT = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500, watches=WATCHES)
 
 
-def test_ports_are_read_and_a_transport_takes_the_first_active_one(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path)
+def test_ports_are_read_and_those_that_are_down_or_missing_told(tmp_path: Path) -> None:
+    dev, classes = machine(tmp_path)
     found = {port.name: port for port in infiniband.ports(classes)}
     assert list(found) == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
     assert [port.roce for port in found.values()] == [False, True, False]
@@ -50,10 +50,6 @@ def test_ports_are_read_and_a_transport_takes_the_first_active_one(tmp_path: Pat
     first, second, third = infiniband.ports(classes)
     every = (first, second, third), (second, third), (second, first)
     assert [infiniband.port_for("verbs", ports).name for ports in every] == ["mlx5_0:1", "mlx5_1:1", "mlx5_0:1"]
-
-
-def test_what_is_down_or_missing_is_told_and_active_adapters_are_given(tmp_path: Path) -> None:
-    dev, classes = machine(tmp_path)
     down = infiniband.ports(classes)[2:]
     with pytest.raises(RefusedError, match=r"transport: verbs needs an active port \(mlx5_2:1 is 1: DOWN\)"):
         infiniband.port_for("verbs", down)
@@ -65,13 +61,21 @@ def test_what_is_down_or_missing_is_told_and_active_adapters_are_given(tmp_path:
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
 
 
-def test_a_port_must_carry_the_messages_and_the_data_network_be_silent(tmp_path: Path) -> None:
+def test_a_port_must_carry_the_messages_and_counts_in_words_for_all_its_hosts(tmp_path: Path) -> None:
     _, classes = machine(tmp_path)
     over = infiniband.over_port(ENDPOINT, "verbs", POD, classes)
     assert (over.port, over.roce, over.address) == ("mlx5_0:1", False, ENDPOINT.address)
     told = [(watch.interface, watch.role) for watch in over.watches]
     assert told == [("mlx5_0:1", "InfiniBand port"), ("data0", SILENT_ROLE), ("lo", SILENT_ROLE)]
     assert over.facts["port"].startswith("mlx5_0:1 (InfiniBand)")
+    assert monitor.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
+    assert monitor.port_counters("mlx5_2:1", classes) is None
+    watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
+    places = [monitor.HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
+    before = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
+    after = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (2000, 4, 2000, 4)})
+    found = [(item.node, item.rx_bytes, item.tx_bytes) for item in monitor.traffic(places, before, after)]
+    assert found == [("n0", 1000, 1000), ("n1", 1000, 1000)]
 
 
 def test_packets_of_a_soft_adapter_pass_what_is_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,18 +108,6 @@ def test_ip_over_infiniband_has_ib0_s_address_or_is_missing(tmp_path: Path, monk
     assert infiniband.probe_ipoib(classes) is None
 
 
-def test_a_port_counts_in_words_of_four_bytes_for_all_hosts_that_share_it(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path)
-    assert monitor.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
-    assert monitor.port_counters("mlx5_2:1", classes) is None
-    watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
-    places = [monitor.HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
-    before = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
-    after = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (2000, 4, 2000, 4)})
-    found = [(item.node, item.rx_bytes, item.tx_bytes) for item in monitor.traffic(places, before, after)]
-    assert found == [("n0", 1000, 1000), ("n1", 1000, 1000)]
-
-
 def image(folder: Path, *, driver: str = "mlx5", private: str = "34", library: bytes = b"\0rdmav34\0") -> Path:
     libraries = folder / "usr" / "lib" / "x86_64-linux-gnu"
     (libraries / "libibverbs").mkdir(parents=True)
@@ -127,17 +119,13 @@ def image(folder: Path, *, driver: str = "mlx5", private: str = "34", library: b
     return folder
 
 
-def test_an_image_with_the_driver_fits_unless_the_kernel_speaks_otherwise(tmp_path: Path) -> None:
+def test_an_image_with_the_driver_fits_and_what_another_lacks_is_told(tmp_path: Path) -> None:
     _, classes = machine(tmp_path / "sys")
     rootfs = image(tmp_path / "image")
     assert infiniband.unfit(rootfs, "verbs", classes) is None
     assert infiniband.versions(rootfs) == {"libibverbs": "1.14.44.0", "libmlx5": "1.24.44.0"}
-    _, classes = machine(tmp_path / "newer", MLX5.replace("abi_version 6", "abi_version 7"))
-    assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(image(tmp_path / "i"), "verbs", classes))
-
-
-def test_what_an_image_lacks_for_an_adapter_is_told_with_what_brings_it(tmp_path: Path) -> None:
-    _, classes = machine(tmp_path / "sys")
+    _, newer = machine(tmp_path / "newer", MLX5.replace("abi_version 6", "abi_version 7"))
+    assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(rootfs, "verbs", newer))
     (tmp_path / "none").mkdir()
     assert "no libibverbs: apt-get install" in str(infiniband.unfit(tmp_path / "none", "verbs", classes))
     other = image(tmp_path / "other", driver="mlx4")

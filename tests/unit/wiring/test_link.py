@@ -153,7 +153,7 @@ def test_the_bare_side_has_the_same_nic_and_a_link_is_set_where_the_nic_is() -> 
     assert link.where(node, nic, replace(endpoint, watches=watches)).pid == 9
 
 
-def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kernels_and_switches_lack_is_told_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_kernel_takes", lambda *_: False)
     for wanted, words in [
         (Link(delay_s=1e-6), "delay is not supported by this kernel"),
@@ -164,6 +164,17 @@ def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.Monk
     monkeypatch.setattr(link, "find", lambda _: None)
     assert "apt-get install ethtool" in str(link.probe(Link(offloads=("tso=off",))))
     assert link.probe(Link(mtu=9000)) is None
+    monkeypatch.setattr(vswitch, "is_real_root", lambda: False)
+    assert "root" in str(vswitch.probe())
+    monkeypatch.setattr(vswitch, "is_real_root", lambda: True)
+    monkeypatch.setattr(vswitch, "program", lambda name: None)
+    assert "apt-get install openvswitch-switch" in str(vswitch.probe())
+    monkeypatch.setattr(vswitch, "program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(vswitch, "probe_module", lambda name: f"this kernel has no {name}")
+    assert vswitch.probe() == "this kernel has no openvswitch"
+    assert vswitch.probe("netdev") is None
+    assert weave.Weave().probe() == ovs.Ovs().probe()
+    assert ovs.Ovs("netdev").probe() is None
 
 
 NIC = Nic(name="data0", address="10.214.0.3", prefix=24)
@@ -222,17 +233,3 @@ def test_daemons_bridges_and_tunnels_of_a_switch_are_told_what_they_need() -> No
         assert words[-1] == "protected=true"
     assert len({words[2] for words in told}) == 2
     assert in_pod_subnet(Nic(name="data1", address="10.214.1.2", prefix=24)).cidr == "10.218.1.2/24"
-
-
-def test_what_is_missing_is_told_in_the_order_in_which_it_is_brought(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vswitch, "is_real_root", lambda: False)
-    assert "root" in str(vswitch.probe())
-    monkeypatch.setattr(vswitch, "is_real_root", lambda: True)
-    monkeypatch.setattr(vswitch, "program", lambda name: None)
-    assert "apt-get install openvswitch-switch" in str(vswitch.probe())
-    monkeypatch.setattr(vswitch, "program", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(vswitch, "probe_module", lambda name: f"this kernel has no {name}")
-    assert vswitch.probe() == "this kernel has no openvswitch"
-    assert vswitch.probe("netdev") is None
-    assert weave.Weave().probe() == ovs.Ovs().probe()
-    assert ovs.Ovs("netdev").probe() is None

@@ -92,12 +92,6 @@ def test_the_launch_that_is_asked_differs_in_nothing_but_what_lets_the_library_s
         assert all(re.search("LOG_LEVEL|verbose|DEBUG", name) for name in asked.keys() - usual.keys())
 
 
-def test_openib_connects_by_addresses_and_ucx_chooses_between_the_port_and_the_interface() -> None:
-    assert all_settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
-    assert all_settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
-    assert "btl_openib_cpc_include" not in all_settings("openmpi", "openib", ports=True)
-
-
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5", "mpich"])
 def test_neighbours_of_ucx_share_memory_and_never_use_tcp(mpi: str) -> None:
     one = all_settings(mpi, "ucx:tcp", nodes=1, ranks=2)
@@ -202,13 +196,16 @@ def test_a_transport_that_cannot_be_is_refused(given: dict[str, str], placement:
     assert words in reason
 
 
-def test_on_a_machine_without_an_adapter_its_transports_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapters_decide_what_ucx_and_openib_use_and_what_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tare.wiring.infiniband.ports", lambda *_: ())
     monkeypatch.setattr("tare.wiring.infiniband.ipoib_interfaces", lambda *_: ())
     for transport in ("verbs", "ucx:rc", "ofi:psm2", "ipoib"):
         reason = probe(replace(BARE, transport=transport))
         assert reason is not None
         assert "adapter" in reason
+    assert all_settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
+    assert all_settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
+    assert "btl_openib_cpc_include" not in all_settings("openmpi", "openib", ports=True)
 
 
 UCX_13 = """

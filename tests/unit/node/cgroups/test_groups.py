@@ -25,24 +25,27 @@ def test_without_a_hierarchy_or_by_naming_it_nothing_is_made() -> None:
     assert not any(folder.exists() for folder in named.folders)
 
 
-def test_in_v1_a_group_is_a_folder_below_our_mark_and_a_leaf(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+def test_in_v1_a_group_is_a_folder_with_the_processes_below_it(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     made = Group(path="lab/n0", hierarchies=v1).create()
     assert set(made.folders) == {tree.root / name / MARK / "lab" / "n0" for name in V1_KINDS}
     assert all(folder.is_dir() for folder in made.folders)
     made = Group(path="lab/n0", hierarchies=v1).create()
     assert made.create_leaf() is made
+    node = Group(path="lab/n0", hierarchies=v1).create()
+    job = node.below("job").create()
+    for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
+        tree.put(tree.root / "pids" / MARK / where.path / "cgroup.procs", text)
+    assert node.pids() == {11, 12, 13}  # 0: a process of another pid namespace
+    assert job.pids() == {13}
 
 
-def test_in_v1_every_level_inherits_and_the_last_gets_its_own(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+def test_in_v1_every_level_inherits_and_groups_below_too(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     Group(path="lab/n0", hierarchies=v1).create([2, 3])
     cpuset = tree.root / "cpuset" / MARK
     assert [(cpuset / level / "cpuset.cpus").read_text().strip() for level in ("", "lab", "lab/n0")] == [
         "0-7", "0-7", "2,3",
     ]  # fmt: skip
     assert [(cpuset / level / "cpuset.mems").read_text().strip() for level in ("", "lab", "lab/n0")] == ["0"] * 3
-
-
-def test_in_v1_a_group_below_has_its_parent_s_cores_also_anew(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     node = Group(path="lab/n0", hierarchies=v1).create([2, 3])
     job = node.below("job").create()
     assert job.path == "lab/n0/job"
@@ -86,15 +89,6 @@ def test_a_group_that_the_kernel_refuses_is_told_with_its_folder(
         Group(path="lab", hierarchies=v2).create()
 
 
-def test_a_group_has_the_processes_below_it_and_no_foreign_ones(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    node = Group(path="lab/n0", hierarchies=v1).create()
-    job = node.below("job").create()
-    for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
-        tree.put(tree.root / "pids" / MARK / where.path / "cgroup.procs", text)
-    assert node.pids() == {11, 12, 13}  # 0: a process of another pid namespace
-    assert job.pids() == {13}
-
-
 class Processes:
     """Processes in a group's file, which die of a signal, some of them late and some never."""
 
@@ -120,17 +114,14 @@ def node(v2: tuple[cgroups.Hierarchy, ...]) -> Group:
     return Group(path="lab/n0", hierarchies=v2).create()
 
 
-def test_killing_goes_on_until_the_last_one_is_gone(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killing_goes_on_until_all_are_gone_but_the_spared_and_those_that_stay(
+    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 3})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill()
     assert (processes.left, {number for _, number in processes.signals}) == ({}, {signal.SIGKILL})
     assert [pid for pid, _ in processes.signals].count(12) == 3
-
-
-def test_some_are_spared_and_those_that_stay_are_named(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 1, 13: 1})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill(spare={12})

@@ -12,7 +12,7 @@ from tare.node.cgroups import MARK, Group, file_systems, hierarchies
 from unit.cgroup_tree import OWN, Tree, mountinfo_line
 
 
-def test_v1_gives_every_mounted_hierarchy_and_a_namespace_gets_them_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+def test_v1_is_used_where_both_are_mounted_and_in_namespaces(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     assert {h.mountpoint.name: h.controllers for h in v1} == {
         "cpuset": ("cpuset",), "cpu,cpuacct": ("cpu", "cpuacct"), "pids": ("pids",), "systemd": (),
     }  # fmt: skip
@@ -20,19 +20,16 @@ def test_v1_gives_every_mounted_hierarchy_and_a_namespace_gets_them_again(v1: tu
     assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
         ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
     }  # fmt: skip
-
-
-def test_v2_gives_one_hierarchy_also_in_a_namespace(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
-    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
-
-
-def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     mountinfo = tree.root.parent / "mountinfo"
     unified = tree.root.parent / "unified"
     unified.mkdir()
     mountinfo.write_text(mountinfo.read_text() + mountinfo_line(unified, "cgroup2", "rw") + "\n")
     assert hierarchies(mountinfo, OWN) == v1
+
+
+def test_v2_gives_one_hierarchy_also_in_a_namespace(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
+    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
 
 
 def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
