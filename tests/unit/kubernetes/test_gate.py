@@ -19,6 +19,7 @@ import pytest
 
 from tare.errors import InfrastructureError
 from tare.host.process import Result, run
+from tare.kubernetes import relay
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.relay import AGENT, Relay
 from tare.kubernetes.session import ERRORS, OUTPUT, Container, Doorway, Session, line_of
@@ -92,7 +93,8 @@ class LocalDoorway:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    monkeypatch.setattr(relay, "READY_S", 600.0)
     made = Gate(tmp_path)
     made.add("p0", LocalDoorway())  # type: ignore[arg-type]
     yield made
@@ -156,24 +158,24 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
             raise InfrastructureError("no such host")
         return "p0", ["/bin/sh", "-c", " ".join(words[1:])]
 
-    relay = Relay(gate, "p0", str(folder), start)
+    relayed = Relay(gate, "p0", str(folder), start)
     wait_until((folder / "asks").exists)
     calls = [subprocess.Popen([folder / "agent", "n1", "exit", str(number)]) for number in range(5)]
     assert [call.wait() for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
     assert run((str(folder / "agent"), "nowhere", "true"), check=False, timeout_s=None).status == 125
     quoted = run((str(folder / "agent"), "n1", 'test "a  b" = "a  b" &&', "exit", "7"), check=False, timeout_s=None)
     assert (quoted.status, sorted(words[:1] for words in asked)) == (7, [["n1"]] * 6 + [["nowhere"]])
-    relay.close()
+    relayed.close()
     left = {path.name for path in folder.iterdir()}
     assert left - {"gone"} == {"agent", "asks", "rank"}, "nothing of a request stays"
 
 
 def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: Path) -> None:
-    relay = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "cat"]))
+    relayed = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "cat"]))
     agent = str(tmp_path / "launcher" / "agent")
     waiting = subprocess.Popen([agent, "n1", "cat"])
     wait_until(lambda: list((tmp_path / "launcher").glob("ask.*")))
-    relay.close()
+    relayed.close()
     assert waiting.wait() == 125
     assert run((agent, "n1", "cat"), check=False, timeout_s=None).status == 125, "nor does one that asks later"
 

@@ -175,7 +175,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_is_run_read_and_removed_with_the_least_rights() -> None:
     workers, launcher = [pod("j-worker-0"), pod("j-worker-1")], [pod("j-launcher-x", "Succeeded")]
     cluster = Cluster([[], [], [condition("Succeeded")]], worker=workers, launcher=launcher)
-    ended = MpiJobs(cluster, "tare-x").run(JOB)  # type: ignore[arg-type]
+    ended = MpiJobs(cluster, "tare-x").run(replace(JOB, start_s=600, deadline_s=600))  # type: ignore[arg-type]
     assert (ended.state.succeeded, ended.output, cluster.deleted) == (True, "output of j-launcher-x", ["j"])
     assert 0 < ended.launching.workers_s <= ended.launching.launcher_s <= ended.launching.ended_s
     found = [(rule["resources"], rule["verbs"]) for rule in rules()]

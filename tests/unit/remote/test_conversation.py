@@ -16,7 +16,7 @@ import pytest
 from tare.errors import InfrastructureError
 from tare.node import Node
 from tare.node.cgroups import Group
-from tare.remote import serve, wire
+from tare.remote import conversation, serve, wire
 from tare.remote.archive import Archive, packed
 from tare.remote.conversation import Conversation, Unreachable
 
@@ -30,6 +30,7 @@ NODE = Node(
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "run").mkdir()
     monkeypatch.setenv("TARE_RUN_FOLDER", str(tmp_path / "run"))
+    monkeypatch.setattr(conversation, "CONNECT_S", 600.0)
     return str(tmp_path / "cache")
 
 
