@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.errors import InfrastructureError
@@ -250,7 +250,6 @@ ODD = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(st.fixed_dictionaries({key: st.lists(ODD, max_size=3) for key in OBJECTS}))
 def test_odd_objects_never_raise(stated: dict[str, Any]) -> None:
     told = recognise(seen_of(stated))
@@ -263,7 +262,6 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(found for key, inner in members for found in paths_of(inner, (*path, key)))]
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(FILES), ODD, st.data())
 def test_a_real_object_with_one_odd_field_never_raises(file: Path, odd: Any, data: st.DataObject) -> None:
     stated = json.loads(json.dumps(yaml.safe_load(file.read_text())["seen"]))
