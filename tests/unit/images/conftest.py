@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SECRET = "export SECRET=1\n"
+from unit.images.writing import SECRET
 
 
 @pytest.fixture

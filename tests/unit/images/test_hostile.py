@@ -30,8 +30,7 @@ from tare.images.inside.archive import architecture
 from tare.images.inside.layered import UNPACK
 from tare.images.own import ensure_own, kind_of
 from unit.images import writing
-from unit.images.conftest import SECRET
-from unit.images.writing import Member, docker, folder, layout, link, member, pax, put, root, symlink, tar
+from unit.images.writing import SECRET, Member, docker, folder, layout, link, member, pax, put, root, symlink, tar
 
 EXABYTE = 1 << 60
 SPARSE = struct.pack(">Q", EXABYTE).ljust(512, b"\0")

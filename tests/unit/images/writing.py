@@ -13,6 +13,8 @@ import pytest
 from tare.images.inside.archive import architecture
 
 Member = tuple[tarfile.TarInfo, bytes]
+SECRET = "export SECRET=1\n"
+"""What is in the file of the folder that stands for the host."""
 
 
 def root(test: Callable[..., None]) -> Callable[..., None]:

@@ -208,7 +208,7 @@ def test_what_the_tool_does_not_know_is_refused(arguments: tuple[str, ...]) -> N
 
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "apptainer"
-"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_apptainer_levels.py` rewrites the golden files."""
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_apptainer.py` rewrites the golden files."""
 LEVELS = ("apptainer-sif-setuid", "apptainer-sif-squashfuse", "apptainer-sif-extracted", "apptainer-instance")
 
 
