@@ -1,4 +1,4 @@
-"""Cluster `local`: one node that is this machine as it is, what it refuses, and that nothing is left."""
+"""Clusters of this machine: one node as it is, or a lab that divides its cores."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tare.cluster import CLUSTERS, Needs
+from tare.cluster.lab import divide_cores
 from tare.cluster.local import LocalCluster
+from tare.errors import RefusedError
 from tare.model import Environment, LabSpec, Placement
 from tare.model.study import Link
 from tare.node.owners import boot_id
@@ -43,15 +47,6 @@ def test_the_node_is_the_machine_itself_with_the_cores_that_we_may_use(folder: P
     assert list(folder.iterdir()) == []
 
 
-def test_a_daemon_of_the_machine_is_used_where_it_is_needed() -> None:
-    with LOCAL.open("s2", LabSpec(nodes=1), Needs(docker=True)) as site:
-        assert [node.docker_socket for node in site.daemon_nodes] == ["/var/run/docker.sock"]
-
-
-def test_it_takes_the_first_cores_if_fewer_are_asked_for() -> None:
-    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
-
-
 @pytest.mark.parametrize(
     ("spec", "environment", "placement", "reason"),
     [
@@ -68,7 +63,38 @@ def test_what_would_change_the_machine_or_needs_more_nodes_is_refused(
     assert reason in str(LOCAL.refuse(spec, environment, placement))
 
 
-def test_bare_on_one_node_is_not_refused() -> None:
+def test_on_one_node_bare_takes_the_first_cores_and_a_daemon_only_if_asked() -> None:
     assert LOCAL.refuse(LabSpec(), BARE, Placement(nodes=1)) is None
     assert CLUSTERS["local"].location == "On this machine"
     assert not CLUSTERS["local"].needs_root
+    assert LOCAL.topology(LabSpec(nodes=1, cores_per_node=1)).nodes[0].cores == (min(os.sched_getaffinity(0)),)
+    with LOCAL.open("s2", LabSpec(nodes=1), Needs(docker=True)) as site:
+        assert [node.docker_socket for node in site.daemon_nodes] == ["/var/run/docker.sock"]
+
+
+@given(st.integers(1, 64), st.integers(1, 32))
+def test_cores_are_dealt_evenly_and_none_twice_where_there_are_enough(available: int, nodes: int) -> None:
+    chosen, shared = divide_cores(range(available), LabSpec(nodes=nodes))
+    assert (len(chosen), {len(cores) for cores in chosen}) == (nodes, {max(1, available // nodes)})
+    dealt = [core for cores in chosen for core in cores]
+    assert (len(set(dealt)) == len(dealt)) is (not shared)
+    assert shared is (nodes > available)
+
+
+@given(st.integers(1, 16), st.integers(1, 16), st.data())
+def test_a_node_has_each_of_its_cores_once_and_all_are_the_machines(each: int, nodes: int, data: st.DataObject) -> None:
+    available = data.draw(st.lists(st.integers(0, 255), min_size=each, max_size=64, unique=True))
+    chosen, shared = divide_cores(available, LabSpec(nodes=nodes, cores_per_node=each))
+    for cores in chosen:
+        assert len(set(cores)) == len(cores) == each
+        assert set(cores) <= set(available)
+    assert shared is (each * nodes > len(available))
+
+
+def test_nodes_that_share_cores_begin_at_others_and_none_has_more_than_the_machine() -> None:
+    chosen, shared = divide_cores((0, 1), LabSpec(nodes=2, cores_per_node=2))
+    assert (chosen, shared) == (((0, 1), (1, 0)), True)
+    chosen, _ = divide_cores((4, 5, 6, 7), LabSpec(nodes=2, cores_per_node=3))
+    assert [cores[0] for cores in chosen] == [4, 6]
+    with pytest.raises(RefusedError, match="nodes of 3 cores are not possible: this machine has 2"):
+        divide_cores((0, 1), LabSpec(nodes=1, cores_per_node=3))

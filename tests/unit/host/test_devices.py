@@ -1,4 +1,4 @@
-"""Devices are passed one by one: InfiniBand's are found in made-up trees, and no command hands over more."""
+"""Devices, binds and variables are what a study names, and no command hands over more."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies
 
-from tare.errors import RefusedError
+from tare.errors import RefusedError, StudyError
 from tare.host import devices
-from tare.model import Environment
-from tare.node_service.probe import probe
-from tare.study import parse
+from tare.host.binds import Bind, bind_of, check_variable, check_workdir, format_bind, probe
+from tare.model import Environment, Placement
+from tare.node_service.probe import probe as probe_daemons
+from tare.plan import composition
+from tare.study import load, parse
 
 TWO = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 
@@ -35,30 +37,20 @@ def tree(folder: Path, *, verbs: dict[str, str], others: tuple[str, ...] = (), s
     return folder / "dev", folder / "class"
 
 
-def test_an_adapter_s_device_and_the_connection_manager_are_all_that_is_passed(tmp_path: Path) -> None:
-    dev, classes = tree(
-        tmp_path,
-        verbs={"uverbs0": "mlx5_0"},
-        others=("rdma_cm", "umad0", "issm0", "ucm0"),
-        states={"mlx5_0/ports/1": "4: ACTIVE"},
-    )
+def test_adapters_with_an_active_port_are_passed_with_the_connection_manager_in_order(tmp_path: Path) -> None:
+    active, others = {"mlx5_0/ports/1": "4: ACTIVE"}, ("rdma_cm", "umad0", "issm0", "ucm0")
+    dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx5_0"}, others=others, states=active)
     assert devices.find_infiniband(dev, classes) == TWO
-
-
-def test_adapters_without_an_active_port_are_left_out_and_the_others_are_in_order(tmp_path: Path) -> None:
     names = {f"uverbs{number}": f"mlx5_{number}" for number in (0, 2, 10, 3)}
     states = {"mlx5_0/ports/1": "1: DOWN", "mlx5_2/ports/1": "1: DOWN", "mlx5_2/ports/2": "4: ACTIVE"}
     states |= {"mlx5_10/ports/1": "4: ACTIVE", "mlx5_3/ports/1": "2: INIT"}
-    dev, classes = tree(tmp_path, verbs=names, others=("uverbs2.bak",), states=states)
+    dev, classes = tree(tmp_path / "more", verbs=names, others=("uverbs2.bak",), states=states)
     assert devices.find_infiniband(dev, classes) == ("/dev/infiniband/uverbs2", "/dev/infiniband/uverbs10")
 
 
-def test_a_machine_without_an_adapter_is_told_so(tmp_path: Path) -> None:
+def test_a_machine_without_an_adapter_or_with_ports_that_are_down_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="has no InfiniBand device"):
         devices.find_infiniband(tmp_path, tmp_path)
-
-
-def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
     dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx4_0"}, states={"mlx4_0/ports/1": "1: DOWN"})
     with pytest.raises(RefusedError, match=r"no InfiniBand port .*mlx4_0 port 1 is 1: DOWN"):
         devices.find_infiniband(dev, classes)
@@ -67,10 +59,19 @@ def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
         devices.find_infiniband(dev, classes)
 
 
-def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
+def test_words_and_paths_become_device_nodes_once_each_as_clients_are_told(tmp_path: Path) -> None:
     dev, classes = tree(tmp_path, verbs={"uverbs0": "a"}, others=("rdma_cm",), states={"a/ports/1": "4: ACTIVE"})
     assert devices.given(("infiniband", "/dev/null", "infiniband"), dev, classes) == (*TWO, "/dev/null")
     assert devices.given(()) == ()
+    assert devices.client_options(TWO) == (
+        "--device", "/dev/infiniband/uverbs0", "--device", "/dev/infiniband/rdma_cm", "--ulimit", "memlock=-1:-1",
+    )  # fmt: skip
+    assert devices.client_options(("/dev/fuse",)) == ("--device", "/dev/fuse")
+    assert devices.client_options(()) == ()
+    config = devices.host_config(TWO)
+    assert [each["PathOnHost"] for each in config["Devices"]] == list(TWO)
+    assert config["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+    assert (set(devices.host_config(("/dev/fuse",))), devices.host_config(())) == ({"Devices"}, {})
 
 
 @pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "does not exist"), ("/dev/shm", "is not a device")])
@@ -79,23 +80,7 @@ def test_what_is_no_device_is_refused(path: str, words: str) -> None:
         devices.given((path,))
     assert words in str(devices.probe((path,)))
     environment = Environment(name="e", runtime="bare", network="host", devices=(path,))
-    assert words in str(probe(environment))
-
-
-def test_clients_are_told_the_devices_and_the_limit() -> None:
-    assert devices.client_options(TWO) == (
-        "--device", "/dev/infiniband/uverbs0", "--device", "/dev/infiniband/rdma_cm", "--ulimit", "memlock=-1:-1",
-    )  # fmt: skip
-    assert devices.client_options(("/dev/fuse",)) == ("--device", "/dev/fuse")
-    assert devices.client_options(()) == ()
-
-
-def test_docker_s_api_is_told_the_same() -> None:
-    config = devices.host_config(TWO)
-    assert [each["PathOnHost"] for each in config["Devices"]] == list(TWO)
-    assert config["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
-    assert set(devices.host_config(("/dev/fuse",))) == {"Devices"}
-    assert devices.host_config(()) == {}
+    assert words in str(probe_daemons(environment))
 
 
 @for_all(strategies.lists(strategies.sampled_from(["--label", "x", "--network", "host", "--device", "/dev/fuse"])))
@@ -106,13 +91,10 @@ def test_the_limit_alone_can_be_taken_back(words: list[str]) -> None:
     assert devices.without_limits(words) == tuple(words)
 
 
-def test_memory_is_locked_where_the_limit_allows_it_or_can_be_raised() -> None:
+def test_memory_is_locked_for_infiniband_where_the_limit_allows_it() -> None:
     assert devices.locked_too_little(resource.RLIM_INFINITY, can_raise=False) is None
     assert devices.locked_too_little(8 << 20, can_raise=True) is None
     assert "at most 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
-
-
-def test_only_infiniband_pins_memory() -> None:
     assert devices.inherited(TWO) == ("prlimit", "--memlock=unlimited:unlimited")
     assert devices.inherited(("/dev/fuse",)) == ()
 
@@ -139,21 +121,76 @@ def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[s
 @pytest.mark.parametrize(
     "stated",
     [
-        "all",
-        "[fuse]",
-        "[/dev/../etc/shadow]",
-        "/dev/fuse:/dev/x",
-        "/dev/",
-        "[/etc/x]",
-        "cdi:gpu=0",
-        "cdi:nvidia.com/gpu",
-        "nvidia.com/gpu=all",
-        "cdi:a.b/c=all --privileged",
+        "all", "[fuse]", "[/dev/../etc/shadow]", "/dev/fuse:/dev/x", "/dev/", "[/etc/x]", "cdi:gpu=0",
+        "cdi:nvidia.com/gpu", "nvidia.com/gpu=all", "cdi:a.b/c=all --privileged",
     ],
-)
+)  # fmt: skip
 def test_a_study_cannot_name_anything_else(stated: str) -> None:
     text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
     with pytest.raises(
         Exception, match="is not a device: write infiniband, nvidia, rocm, a path such as /dev/fuse, or a CDI"
     ):
         parse(text)
+
+
+STUDY = """
+environments:
+  bare: {}
+  docker: {image: ./mine.sif, binds: ["data:/data:ro", "/x/../y:/z/"], workdir: /data, env: {THREADS: 4, WORDS: "a, b"}}
+workloads: {w: {kernels: [{latency: 8}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/a:/b", Bind(source="/a", target="/b", read_only=False)),
+        ("/a:/b:rw", Bind(source="/a", target="/b", read_only=False)),
+        ("./a:/b/:ro", Bind(source="/home/u/a", target="/b", read_only=True)),
+        ("../a:/b", Bind(source="/home/a", target="/b", read_only=False)),
+    ],
+)
+def test_a_bind_is_read_as_docker_reads_it_and_its_source_is_absolute(text: str, expected: Bind) -> None:
+    assert (bind_of(text, Path("/home/u")), bind_of(format_bind(expected))) == (expected, expected)
+
+
+@pytest.mark.parametrize("text", ["/a", ":/b", "/a:", "/a:/b:z", "/a:b", "/a:/", "/a:/proc", "/a:/dev/", "/a:/b/../c"])
+def test_a_bind_that_no_container_could_be_shown_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a bind|cannot be bound"):
+        bind_of(text)
+
+
+def test_sources_and_folders_are_absolute_and_begin_at_the_study_s_file(tmp_path: Path) -> None:
+    assert probe([f"{tmp_path}:/x"]) is None
+    assert probe([f"{tmp_path}:/x", "/none/such:/y"]) == "binds: /none/such does not exist on this machine"
+    assert check_workdir("/a") == "/a"
+    with pytest.raises(ValueError, match="absolute"):
+        check_workdir("a")
+    (tmp_path / "s.yaml").write_text(STUDY)
+    found = load(tmp_path / "s.yaml").environments[1]
+    assert (found.image, found.binds) == (f"{tmp_path}/mine.sif", (f"{tmp_path}/data:/data:ro", "/y:/z"))
+    assert (found.workdir, found.env) == ("/data", ("THREADS=4", "WORDS=a, b"))
+    bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))
+    assert "binds need a container or an image" in (composition.refuse(bare, Placement()) or "")
+    image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
+    assert composition.refuse(image, Placement()) is None
+
+
+@pytest.mark.parametrize("text", ["NAME", "1X=2", "A B=c", "TARE_MAP=x", "A=b\nc"])
+def test_a_variable_that_cannot_be_set_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"assignment|reserved|one line"):
+        check_variable(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("binds: [nothing]", "SOURCE:TARGET"), ("workdir: here", "name an absolute path"),
+        ("env: {A: 1.10}", "in quotes"), ("env: {A: true}", "in quotes"), ("env: {TARE_X: a}", "reserved for tare"),
+        ("image: mine.sif", "a path begins with / or ./"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_study_is_told_with_its_place(key: str, told: str) -> None:
+    with pytest.raises(StudyError, match=told) as refused:
+        parse(f"environments: {{bare: {{}}, docker: {{{key}}}}}\nworkloads: {{w: {{kernels: [barrier]}}}}\n")
+    assert "environments.docker" in str(refused.value)

@@ -1,120 +1,181 @@
-"""Holders are started with what they are to hold, and their refusals become one sentence."""
+"""Namespaces have holders of ours, and an ordinary user gets a user namespace."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tare.errors import InfrastructureError
-from tare.host import namespaces
+from tare.containers.held import enter
+from tare.errors import InfrastructureError, MissingTool
+from tare.host import namespaces, user_namespace
 from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, plain_python
-from tare.host.paths import run_folder
+from tare.host.paths import RUN_FOLDER, run_folder
 from tare.host.process import Result
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> list[dict[str, Any]]:
+def answering(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
+    answer = {"status": 0, "stdout": "", "stderr": "", **answer}
 
     def run(argv: tuple[str, ...], **options: Any) -> Result:
         calls.append({"argv": argv, **options})
-        return Result(argv=argv, status=0, stdout=stdout, stderr=stderr, elapsed_s=0.0)
+        return Result(argv=argv, elapsed_s=0.0, **answer)
 
     monkeypatch.setattr(namespaces, "run", run)
     return calls
 
 
-def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_stdin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls = answering(monkeypatch, '{"pid": 77}\n')
+def test_a_holder_carries_our_mark_and_gets_its_order_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = answering(monkeypatch, stdout='{"pid": 77}\n')
     assert hold("tare:lab:n0", {"new": ["net"]}) == 77
     assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0", str(run_folder()))
     assert json.loads(calls[0]["stdin"]) == [{"mark": "tare:lab:n0", "new": ["net"]}]
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "words"),
+    ("answer", "words", "of_rights"),
     [
-        ('{"error": "unshare(1): Operation not permitted"}', "", "Operation not permitted"),
-        ("", "ImportError: no ctypes", "no ctypes"),
+        ({"stdout": '{"error": "unshare(1): Operation not permitted"}'}, "Operation not permitted", True),
+        ({"stderr": "ImportError: no ctypes"}, "no ctypes", True),
+        ({"status": -9}, "the holder printed nothing and ended with status -9", False),
+        ({"stdout": "half a li"}, "the holder printed nothing and ended with status 0", False),
+        ({"status": -15, "timed_out": True}, "the holder did not answer within 60 s", False),
     ],
 )
-def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
-    stdout: str, stderr: str, words: str, monkeypatch: pytest.MonkeyPatch
+def test_a_holder_that_fails_is_told_with_its_mark_and_how_it_ended(
+    answer: dict[str, Any], words: str, of_rights: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answering(monkeypatch, stdout, stderr)
+    answering(monkeypatch, **answer)
     with pytest.raises(InfrastructureError) as caught:
         hold("tare:lab:n0", {})
     assert "cannot create the namespaces of tare:lab:n0" in caught.value.message
     assert words in caught.value.message
-    assert "root" in caught.value.remedy
+    assert ("root" in caught.value.remedy) == of_rights
 
 
-@pytest.mark.parametrize(
-    ("stdout", "status", "timed_out", "words"),
-    [
-        ("", -9, False, "the holder printed nothing and ended with status -9"),
-        ("half a li", 0, False, "the holder printed nothing and ended with status 0"),
-        ("", -15, True, "the holder did not answer within 60 s"),
-    ],
-)
-def test_a_holder_that_does_not_say_why_is_told_with_how_it_ended_and_not_as_a_matter_of_rights(
-    stdout: str, status: int, timed_out: bool, words: str, monkeypatch: pytest.MonkeyPatch
+def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(argv: tuple[str, ...], **_: Any) -> Result:
-        return Result(argv=argv, status=status, stdout=stdout, stderr="", elapsed_s=0.0, timed_out=timed_out)
-
-    monkeypatch.setattr(namespaces, "run", run)
-    with pytest.raises(InfrastructureError, match=words) as caught:
-        hold("tare:lab:n0", {})
-    assert "root" not in caught.value.remedy
-
-
-def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail() -> None:
+    monkeypatch.setenv(RUN_FOLDER, str(tmp_path))
     marks = ("tare:utest:n0", "tare:utest:a-much-longer-name", "tare:utest:n2")
-    first, second, failed = hold_all([(marks[0], {}), (marks[1], {}), (marks[2], {"cgroups": ["/nowhere"]})])
-    assert isinstance(first, int)
-    assert isinstance(second, int)
+    *started, failed = hold_all([(marks[0], {}), (marks[1], {}), (marks[2], {"cgroups": ["/nowhere"]})])
+    pids = [pid for pid in started if isinstance(pid, int)]
     try:
-        for pid, mark in ((first, marks[0]), (second, marks[1])):
+        for pid, mark in zip(pids, marks[:2], strict=True):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            assert words[2:] == [str(HOLDER).encode(), mark.encode(), str(run_folder()).encode()]
+            assert words[2:] == [str(HOLDER).encode(), mark.encode(), str(tmp_path).encode()]
             assert is_holder(pid, "utest:")
         assert "n2: [Errno 2] No such file" in str(failed)
     finally:
-        for pid in (first, second):
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_real_holder_refuses_what_it_cannot_do_in_one_sentence() -> None:
+def test_what_is_gone_or_cannot_be_done_is_told_in_a_sentence() -> None:
     with pytest.raises(InfrastructureError, match="No such file or directory"):
         hold("tare:utest:n0", {"cgroups": ["/nowhere"]})
-
-
-def test_the_namespace_of_a_process_that_is_gone_cannot_be_entered_and_ours_is_kept() -> None:
-    before = _own()
+    before = os.readlink("/proc/thread-self/ns/net")
     with pytest.raises(FileNotFoundError), inside_network(2**22 + 1):
         pass
-    assert _own() == before
-
-
-def _own() -> str:
-    import os
-
-    return os.readlink("/proc/thread-self/ns/net")
-
-
-class Route:
-    def link_lookup(self, ifname: str) -> list[int]:
-        return [3] if ifname == "eth0" else []
-
-
-def test_an_interface_has_an_index_or_is_named_as_missing() -> None:
-    assert index_of(Route(), "eth0") == 3  # type: ignore[arg-type]
+    assert os.readlink("/proc/thread-self/ns/net") == before
+    route: Any = SimpleNamespace(link_lookup=lambda ifname: [3] if ifname == "eth0" else [])
+    assert index_of(route, "eth0") == 3
     with pytest.raises(InfrastructureError, match="network namespace has no interface eth7"):
-        index_of(Route(), "eth7")  # type: ignore[arg-type]
+        index_of(route, "eth7")
+
+
+Seen = list[tuple[tuple[str, ...], dict[str, str]]]
+
+
+@pytest.fixture
+def became(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
+    seen: Seen = []
+    monkeypatch.setattr(user_namespace, "replace", lambda argv, env: seen.append((tuple(argv), dict(env))))
+    monkeypatch.setattr(user_namespace, "probe", lambda: None)
+    monkeypatch.setenv(RUN_FOLDER, str(tmp_path / "tare"))
+    return seen
+
+
+def test_root_stays_and_others_are_told_the_remedy(
+    became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    user_namespace.become_root()
+    assert became == []
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    (tmp_path / "tare").mkdir()
+    with pytest.raises(InfrastructureError, match=r"belongs to another user .*\n  remove it, or set XDG"):
+        user_namespace.become_root()
+    assert became == []
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(
+        user_namespace, "probe", lambda: "ordinary users may not create user namespaces on this machine"
+    )
+    with pytest.raises(MissingTool, match="run as root, or have an administrator allow it"):
+        user_namespace.become_root()
+    assert became == []
+
+
+def test_the_command_is_started_anew_with_its_arguments(
+    became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid or 1000)
+    monkeypatch.setattr(sys, "argv", ["tare", "run", "a.yaml"])
+    if tmp_path.stat().st_uid == 0:
+        (tmp_path / "tare").mkdir()
+        os.chown(tmp_path / "tare", 1000, 1000)
+    user_namespace.become_root()
+    ((argv, variables),) = became
+    assert argv == (*user_namespace.UNSHARE, sys.executable, "-P", "-m", "tare.cli.app", "run", "a.yaml")
+    assert variables[RUN_FOLDER] == str(tmp_path / "tare")
+    assert (tmp_path / "tare").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("euid", "uid_map", "real"),
+    [
+        (0, "         0          0 4294967295\n", True), (0, "         0      65534          1\n", False),
+        (1000, "         0          0 4294967295\n", False),
+    ],
+)  # fmt: skip
+def test_root_of_a_user_namespace_is_not_root_of_the_machine(
+    euid: int, uid_map: str, real: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "uid_map").write_text(uid_map)
+    monkeypatch.setattr(user_namespace.os, "geteuid", lambda: euid)
+    assert user_namespace.is_real_root(tmp_path / "uid_map") is real
+
+
+@pytest.mark.parametrize(
+    ("euid", "real", "words"),
+    [(0, True, ["--all"]), (0, False, ["--mount", "--net"]), (1000, False, ["--user", "--preserve-credentials"])],
+)
+def test_a_node_is_entered_as_one_may(euid: int, real: bool, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.containers.held.is_real_root", lambda: real)
+    monkeypatch.setattr("tare.containers.held.os.geteuid", lambda: euid)
+    argv = enter(7)
+    assert argv[:3] == ("nsenter", "-t", "7")
+    assert set(words) <= set(argv)
+    assert (("--user" in argv), ("--all" in argv)) == ((euid != 0), real)
+
+
+@pytest.mark.parametrize(("flags", "of_root"), [(0, "/run/tare"), (os.ST_NOEXEC, "/var/lib/tare")])
+def test_the_folder_of_states_is_where_it_is_said(flags: int, of_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags if path == "/run" else 0))
+    monkeypatch.setenv(RUN_FOLDER, "/somewhere/tare")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert run_folder() == Path("/somewhere/tare")
+    monkeypatch.delenv(RUN_FOLDER)
+    assert run_folder() == Path(of_root)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    assert run_folder() == Path("/run/user/1000/tare")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert run_folder() == Path(f"/tmp/tare-{os.getuid()}")

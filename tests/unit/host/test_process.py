@@ -1,14 +1,18 @@
-"""Commands are run to their end, to their time limit, and never leave their group behind."""
+"""Commands are run to their end or time limit, and interrupts are held back while they begin."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+import threading
+import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +21,34 @@ from hypothesis import strategies as st
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
 from tare.host import process
+from tare.host.capture import STDERR_BYTES, STDOUT_BYTES
 from tare.host.process import beside, end, find, need, run, start
+from tare.host.signals import NUMBERS, uninterrupted
+from tare.model import Workload
+from tare.run.runner import judge
+from waiting import wait_until
+
+STAYS = "exec sleep 600"
+"""The end of a script of a process that a test ends."""
 
 
-def sh(script: str, **options: object) -> process.Result:
-    return run(("/bin/sh", "-c", script), **options)  # type: ignore[arg-type]
+def sh(script: str, **options: Any) -> process.Result:
+    return run(("/bin/sh", "-c", script), **{"timeout_s": None, **options})
+
+
+def at_limit(script: str, pids: Path) -> process.Result:
+    """Run a script and reach its time limit as soon as it has written a number into a file."""
+    ours, theirs = socket.socketpair()
+
+    def reach() -> None:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        theirs.close()
+
+    with ours, theirs, ThreadPoolExecutor(max_workers=1) as pool:
+        reached = pool.submit(reach)
+        result = sh(script, stop=ours, check=False)
+        reached.result()
+    return result
 
 
 def is_alive(pid: int) -> bool:
@@ -31,65 +58,47 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until_gone(pid: int, limit_s: float = 5.0) -> bool:
-    until = time.monotonic() + limit_s
-    while is_alive(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not is_alive(pid)
+def wait_until_gone(pid: int) -> None:
+    wait_until(lambda: not is_alive(pid), f"{pid} is gone")
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Path:
+    """Return the file into which a script writes a process number."""
+    return tmp_path / "pids"
 
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "GRACE_S", 0.3)
+    monkeypatch.setattr(process, "GRACE_S", 0.05)
 
 
-def test_a_command_gives_its_status_and_both_of_its_outputs_apart() -> None:
+def test_a_command_gives_its_status_its_outputs_and_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     result = sh("echo out; echo err >&2; exit 7", check=False)
     assert (result.status, result.stdout, result.stderr, result.timed_out) == (7, "out\n", "err\n", False)
     assert result.argv == ("/bin/sh", "-c", "echo out; echo err >&2; exit 7")
-
-
-def test_a_command_ended_by_a_signal_has_its_negative_number() -> None:
     assert sh("kill -9 $$", check=False).status == -signal.SIGKILL
+    assert sh("printf 'a\\377b'").stdout == "a\N{REPLACEMENT CHARACTER}b"
+    clock = iter((100.0, 107.5))
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    result = sh("true")
+    assert (result.began_s, result.elapsed_s) == (100.0, 7.5)
 
 
-def test_elapsed_time_is_that_of_the_command() -> None:
-    assert 0.2 <= sh("sleep 0.2").elapsed_s < 2
-
-
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=1, max_size=4))
 def test_no_token_is_ever_read_by_a_shell(tokens: list[str]) -> None:
     program = "import sys; sys.stdout.buffer.write(b'\\0'.join(a.encode() for a in sys.argv[1:]))"
-    result = run((sys.executable, "-IS", "-c", program, *tokens))
+    result = run((sys.executable, "-IS", "-c", program, *tokens), timeout_s=None)
     assert result.stdout.replace("\r\n", "\n") == "\0".join(tokens).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_stdin_reaches_the_command_and_without_it_there_is_nothing_to_read() -> None:
-    assert run(("cat",), stdin="a\nb").stdout == "a\nb"
-    assert run(("cat",)).stdout == ""
-
-
-def test_a_command_that_does_not_read_its_stdin_is_no_error() -> None:
-    assert run(("true",), stdin="x" * 1_000_000).status == 0
-
-
-def test_output_larger_than_a_pipe_is_read_whole() -> None:
-    result = sh("head -c 300000 /dev/zero | tr '\\0' a; head -c 300000 /dev/zero | tr '\\0' b >&2")
-    assert (len(result.stdout), len(result.stderr)) == (300_000, 300_000)
-
-
-def test_bytes_that_are_no_text_are_replaced_and_not_fatal() -> None:
-    assert sh("printf 'a\\377b'").stdout == "a\N{REPLACEMENT CHARACTER}b"
-
-
-def test_the_given_environment_replaces_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_environment_and_folder_are_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (run(("cat",), stdin="a\nb").stdout, run(("cat",)).stdout) == ("a\nb", "")
+    assert run(("true",), stdin="x" * 1_000_000).status == 0, "one that does not read it is no error"
     monkeypatch.setenv("OURS", "1")
     assert run(("/usr/bin/env",), env={"ONLY": "this"}).stdout == "ONLY=this\n"
     assert "OURS=1\n" in run(("/usr/bin/env",)).stdout
-
-
-def test_a_command_runs_in_the_folder_that_is_asked_for(tmp_path: Path) -> None:
     assert run(("pwd",), cwd=tmp_path).stdout.strip() == str(tmp_path)
 
 
@@ -99,97 +108,75 @@ def test_a_failing_command_is_told_with_the_action_its_status_and_its_last_words
     assert str(caught.value) == "importing the image on n1 failed (status 3): the disk is full"
     assert (caught.value.status, caught.value.stderr_tail) == (3, "the disk is full")
     assert caught.value.argv[0] == "/bin/sh"
+    for script, words in (("exit 1", "no output"), ("echo only here; exit 1", "only here")):
+        with pytest.raises(CommandFailed, match=words):
+            sh(script)
 
 
-def test_a_command_that_fails_silently_is_said_to_and_one_that_talks_on_stdout_is_quoted() -> None:
-    with pytest.raises(CommandFailed, match="no output"):
-        sh("exit 1")
-    with pytest.raises(CommandFailed, match="only here"):
-        sh("echo only here; exit 1")
-
-
-def test_a_missing_program_is_named_and_not_a_missing_file() -> None:
+@pytest.mark.parametrize("starting", [run, start])
+def test_a_program_that_cannot_be_started_is_told_with_the_reason(starting: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("no program")
     with pytest.raises(MissingTool, match="no-such-program is not installed"):
-        run(("no-such-program",))
-    with pytest.raises(MissingTool, match="no-such-program is not installed"):
-        start(("no-such-program",))
-
-
-def test_a_file_that_is_not_executable_is_an_error_of_ours(tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.write_text("no program")
-    for starting in (run, start):
-        with pytest.raises(InfrastructureError, match="plain cannot be started: Permission denied"):
-            starting((str(plain),))  # type: ignore[operator]
-
-
-def test_a_missing_folder_is_not_told_as_a_missing_program(tmp_path: Path) -> None:
+        starting(("no-such-program",))
+    with pytest.raises(InfrastructureError, match="plain cannot be started: Permission denied"):
+        starting((str(tmp_path / "plain"),))
     with pytest.raises(InfrastructureError, match="the folder does not exist"):
         run(("true",), cwd=tmp_path / "gone")
 
 
-def test_at_its_time_limit_the_whole_group_is_ended(tmp_path: Path, short_grace: None) -> None:
-    pids = tmp_path / "pids"
-    started = time.monotonic()
-    result = sh(f"sleep 600 & echo $! > {pids}; sleep 600", timeout_s=0.3, check=False)
-    assert result.timed_out
+def test_programs_of_administrators_are_found_and_missing_ones_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert (find("nologin"), find("no-such-program")) == ("/usr/sbin/nologin", None)
+    with pytest.raises(MissingTool, match="program is not installed\n  apt-get install the-package"):
+        need("no-such-program", package="the-package")
+
+
+def test_at_its_time_limit_the_whole_group_is_ended_and_what_was_said_is_kept(pids: Path) -> None:
+    result = at_limit(f"echo before; echo why >&2; sleep 600 & echo $! > {pids}; sleep 600", pids)
+    assert (result.timed_out, result.stdout, result.stderr_tail) == (True, "before\n", "why")
     assert result.status < 0
-    assert time.monotonic() - started < 5
-    assert wait_until_gone(int(pids.read_text()))
+    wait_until_gone(int(pids.read_text()))
 
 
-def test_a_group_that_ignores_being_asked_is_killed(tmp_path: Path, short_grace: None) -> None:
-    pids = tmp_path / "pids"
-    script = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.05; done"
-    result = sh(script, timeout_s=0.3, check=False)
+def test_a_group_that_ignores_being_asked_or_cannot_be_killed_does_not_hold_us(
+    pids: Path, short_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = at_limit(f"trap '' TERM; echo $$ > {pids}; {STAYS}", pids)
     assert (result.timed_out, result.status) == (True, -signal.SIGKILL)
-    assert wait_until_gone(int(pids.read_text()))
-
-
-def test_what_was_said_before_the_time_limit_is_kept(short_grace: None) -> None:
-    result = sh("echo before; echo why >&2; sleep 600", timeout_s=0.3, check=False)
-    assert (result.stdout, result.stderr_tail) == ("before\n", "why")
-
-
-def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_hold_us(tmp_path: Path, short_grace: None) -> None:
-    pids = tmp_path / "pids"
-    started = time.monotonic()
-    script = f"setsid sh -c 'echo $$ > {pids}; exec sleep 600' & echo before; sleep 600"
-    result = sh(script, timeout_s=0.5, check=False)
+    wait_until_gone(int(pids.read_text()))
+    monkeypatch.setattr(process, "_signal_group", lambda pid, number: None)  # as one that waits in the kernel (state D)
+    result = at_limit(f"echo $$ > {pids}; {STAYS}", pids)
     try:
-        assert time.monotonic() - started < 5
-        assert (result.timed_out, result.stdout) == (True, "before\n")
-        assert result.status < 0
+        assert (result.timed_out, result.status) == (True, -signal.SIGKILL)
+        assert is_alive(int(pids.read_text()))
     finally:
         os.kill(int(pids.read_text()), signal.SIGKILL)
 
 
-def test_a_time_limit_that_is_checked_is_an_error_with_the_action() -> None:
-    with pytest.raises(CommandTimeout, match=r"starting dockerd did not end within 0\.2 s"):
-        sh("sleep 600", timeout_s=0.2, what="starting dockerd")
-
-
-def test_an_interruption_ends_the_command_before_it_goes_on(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_hold_us(pids: Path, short_grace: None) -> None:
+    result = at_limit(f"echo before; setsid sh -c 'echo $$ > {pids}; {STAYS}' & sleep 600", pids)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            sh(f"echo $$ > {pids}; sleep 600")
+        assert (result.timed_out, result.stdout) == (True, "before\n")
+        assert result.status < 0
+        assert is_alive(int(pids.read_text()))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert wait_until_gone(int(pids.read_text()))
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("script", [STAYS, f"exec >&- 2>&-; {STAYS}"], ids=["pipes open", "pipes closed"])
+def test_a_time_limit_that_is_checked_is_an_error_with_the_action(script: str) -> None:
+    with pytest.raises(CommandTimeout, match=r"starting dockerd did not end within 0\.2 s"):
+        sh(script, timeout_s=0.2, what="starting dockerd")
+
+
+def test_an_interruption_ends_the_command_before_it_goes_on(pids: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        sh(f"echo $$ > {pids}; kill -INT $PPID; {STAYS}")
+    wait_until_gone(int(pids.read_text()))
 
 
 @pytest.mark.parametrize("way", [run, lambda argv: beside(argv).__enter__()], ids=["run", "beside"])
-def test_an_interruption_in_the_middle_of_starting_ends_the_command_too(
-    way: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_while_starting_ends_it_too(way: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     started, popen = [], subprocess.Popen
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
@@ -200,42 +187,85 @@ def test_an_interruption_in_the_middle_of_starting_ends_the_command_too(
     monkeypatch.setattr(process.subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
         way(("sleep", "600"))
-    assert wait_until_gone(started[0].pid)
+    wait_until_gone(started[0].pid)
 
 
-def test_a_command_beside_a_block_ends_with_it() -> None:
-    with beside(("sleep", "600")) as running:
-        assert is_alive(running.pid)
-    assert not is_alive(running.pid)
-
-
-def test_a_started_command_logs_to_its_file_and_ends_when_told(tmp_path: Path) -> None:
+def test_a_started_command_logs_to_its_file_and_ends_when_told_or_is_killed(tmp_path: Path, pids: Path) -> None:
     log = tmp_path / "log"
     log.write_text("earlier\n")
-    daemon = start(("/bin/sh", "-c", "echo up; echo trouble >&2; exec sleep 600"), log=log)
-    until = time.monotonic() + 5
-    while "trouble" not in log.read_text() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert log.read_text() == "earlier\nup\ntrouble\n"
+    daemon = start(("/bin/sh", "-c", f"echo up; echo trouble >&2; {STAYS}"), log=log)
+    wait_until(lambda: log.read_text() == "earlier\nup\ntrouble\n")
     assert os.getpgid(daemon.pid) == daemon.pid
-    end(daemon)
+    end(daemon, grace_s=600)
     assert daemon.returncode == -signal.SIGTERM
-
-
-def test_a_started_command_that_ignores_being_asked_is_killed() -> None:
-    daemon = start(("/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"))
-    time.sleep(0.2)
-    end(daemon, grace_s=0.2)
+    daemon = start(("/bin/sh", "-c", f"trap '' TERM; echo $$ > {pids}; {STAYS}"))
+    wait_until(pids.exists)
+    end(daemon, grace_s=0.05)
     assert daemon.returncode == -signal.SIGKILL
     end(daemon)  # and ending it again is no error
+    with beside(("sleep", "600")) as running:
+        assert is_alive(running.pid)
+    wait_until_gone(running.pid)
 
 
-def test_a_program_is_found_in_the_administrators_folders_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert find("nologin") == "/usr/sbin/nologin"
-    assert find("no-such-program") is None
+def test_the_end_of_stderr_is_kept_and_stdout_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = sh(f"head -c {3 * STDERR_BYTES} /dev/zero >&2; echo why >&2; head -c 300000 /dev/zero; echo done")
+    assert (result.status, result.stdout[-5:], len(result.stdout), result.flooded) == (0, "done\n", 300_005, False)
+    assert result.stderr.endswith("why\n")
+    assert len(result.stderr) <= 2 * STDERR_BYTES
+    monkeypatch.setattr(process, "GRACE_S", 600.0)
+    tracemalloc.start()
+    result = run(("yes", "x" * 60), check=False, timeout_s=None)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (result.flooded, result.timed_out, result.status) == (True, False, -signal.SIGTERM)
+    assert len(result.stdout) == STDOUT_BYTES
+    assert most < 6 * STDOUT_BYTES
 
 
-def test_a_needed_program_that_is_missing_names_its_package() -> None:
-    with pytest.raises(MissingTool, match="program is not installed\n  apt-get install the-package"):
-        need("no-such-program", package="the-package")
+def test_what_writes_without_end_is_ended_and_told_with_the_action_or_fails_its_launch(short_grace: None) -> None:
+    with pytest.raises(CommandFailed, match="listing the image wrote more than 64 MiB to stdout") as told:
+        sh("trap '' TERM; exec yes", what="listing the image")
+    assert told.value.status == -signal.SIGKILL
+    flooded = process.Result(argv=(), status=-15, stdout="y\n", stderr="", elapsed_s=1.0, flooded=True)
+    launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("yes",))))
+    outcome, parsed = judge(launch, flooded, ())  # type: ignore[arg-type]
+    assert parsed is None
+    reason = "it wrote more than 64 MiB to stdout, the most that tare keeps, and was stopped"
+    assert outcome.reason == reason  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signals) -> None:
+    before = [signal.getsignal(each) for each in NUMBERS]
+    done = []
+    with pytest.raises(KeyboardInterrupt, match=number.name), uninterrupted():  # noqa: PT012
+        os.kill(os.getpid(), number)
+        done.append(1)
+    assert (done, [signal.getsignal(each) for each in NUMBERS]) == ([1], before)
+
+
+def test_an_interrupt_takes_effect_at_the_end_of_the_outer_block_and_errors_pass() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), uninterrupted():  # noqa: PT012
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+        done.append(1)
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(2)
+    assert done == [1, 2]
+    with pytest.raises(ValueError, match="mine"), uninterrupted():
+        raise ValueError("mine")
+
+
+def test_in_another_thread_nothing_is_held_back() -> None:
+    seen = []
+
+    def go() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]

@@ -1,4 +1,4 @@
-"""Root writes results into folders of ordinary users, and is not led out of them by a link."""
+"""Files of others are not followed, and where CPUs are is read from trees of /sys."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from tare.cli.commands import write_whole
 from tare.errors import ResultsError
 from tare.host import safe_files
+from tare.host.topology import in_words, parse_list, read_topology
+from tare.model.topology import HardwareThread
 from tare.store import results_folder
 from tare.store.results import PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
 from unit.stored import PLAN as PLANNED
@@ -63,28 +65,23 @@ def test_a_file_of_the_folder_that_is_a_link_is_refused_with_its_name(name: str,
     assert victim.read_text() == SECRET
 
 
-def test_a_torn_line_is_not_cut_off_through_a_link(folder: Path, victim: Path) -> None:
+def test_devices_pipes_and_torn_lines_behind_links_are_refused(folder: Path, victim: Path) -> None:
     (folder / TRIALS).symlink_to(victim)
     with pytest.raises(ResultsError, match=f"{TRIALS} is a symbolic link"):
         results_folder.set_torn_line_aside(folder, 0, b"torn")
     assert victim.read_text() == SECRET
+    os.mkfifo(folder / "lock")
+    with pytest.raises(ResultsError, match="lock is not a regular file"):
+        results_folder.take_lock(folder)
 
 
 @pytest.mark.parametrize("name", REPLACES)
-def test_a_file_that_is_written_whole_replaces_a_link_and_does_not_follow_it(
-    name: str, folder: Path, victim: Path
-) -> None:
+def test_a_file_that_is_written_replaces_a_link_and_does_not_follow_it(name: str, folder: Path, victim: Path) -> None:
     (folder / SAMPLES).mkdir()
     (folder / name).symlink_to(victim)
     REPLACES[name](folder)
     assert victim.read_text() == SECRET
     assert not any(entry.is_symlink() for entry in folder.rglob("*"))
-
-
-def test_a_device_or_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(folder: Path) -> None:
-    os.mkfifo(folder / "lock")
-    with pytest.raises(ResultsError, match="lock is not a regular file"):
-        results_folder.take_lock(folder)
 
 
 @pytest.mark.parametrize("make", [results_folder.make_folder, results_folder.make_samples, results_folder.take_lock])
@@ -100,9 +97,7 @@ def test_a_link_of_another_user_s_on_the_way_is_refused_and_nothing_is_made_behi
     assert list(elsewhere.iterdir()) == []
 
 
-def test_samples_and_earlier_results_are_not_reached_through_a_link_either(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_are_not_reached_through_a_link(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     orphan = elsewhere / "r0000-b00-a00-c0000.npz"
@@ -116,9 +111,7 @@ def test_samples_and_earlier_results_are_not_reached_through_a_link_either(
     assert [entry.name for entry in elsewhere.iterdir()] == [orphan.name]
 
 
-def test_a_hard_link_in_another_user_s_folder_is_refused(
-    folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hard_link_of_another_user_is_refused(folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.link(victim, folder / TRIALS)
     os.close(results_folder.open_lines(folder, TRIALS))  # in a folder of one's own it is a copy that a backup keeps
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
@@ -126,16 +119,13 @@ def test_a_hard_link_in_another_user_s_folder_is_refused(
         results_folder.open_lines(folder, TRIALS)
 
 
-def test_links_of_one_s_own_and_of_root_are_followed(tmp_path: Path) -> None:
+def test_links_of_others_are_refused_and_ones_own_are_followed_unless_in_a_circle(tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir()
     (tmp_path / "up").symlink_to(real / ".." / "real")
     (tmp_path / "relative").symlink_to("up")
     results_folder.make_folder(tmp_path / "relative" / "a" / "b")
     assert (real / "a" / "b").is_dir()
-
-
-def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="Too many levels"):
@@ -153,3 +143,63 @@ def test_no_descriptor_stays_open(folder: Path, victim: Path) -> None:
             results_folder.make_folder(folder / "a" / "x")
         results_folder.make_samples(folder)
     assert os.listdir("/proc/self/fd") == before
+
+
+def make_tree(system: Path, cpus: dict[int, tuple[str, str]], numa: dict[int, str]) -> Path:
+    """Make a /sys/devices/system: siblings and socket of every CPU, the CPUs of every NUMA node."""
+    for cpu, (siblings, socket) in cpus.items():
+        folder = system / "cpu" / f"cpu{cpu}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "core_cpus_list").write_text(f"{siblings}\n")
+        (folder / "physical_package_id").write_text(f"{socket}\n")
+    for node, listed in numa.items():
+        folder = system / "node" / f"node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(f"{listed}\n")
+    return system
+
+
+def test_sockets_threads_and_numa_nodes_are_read_on_old_and_new_kernels(tmp_path: Path) -> None:
+    siblings = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7"}
+    cpus = {cpu: (siblings[cpu % 4], str(cpu % 4 // 2)) for cpu in range(8)}
+    system = make_tree(tmp_path, cpus, {0: "0-1,4-5", 1: "2-3,6-7"})
+    assert read_topology([0, 4, 7], system) == (
+        HardwareThread(cpu=0, core=0, numa=0, socket=0),
+        HardwareThread(cpu=4, core=0, numa=0, socket=0),
+        HardwareThread(cpu=7, core=3, numa=1, socket=1),
+    )
+    system = make_tree(tmp_path / "numa", {cpu: (str(cpu), "0") for cpu in range(4)}, {0: "0-1", 1: "2-3", 2: ""})
+    assert [(each.numa, each.socket) for each in read_topology(range(4), system)] == [(0, 0), (0, 0), (1, 0), (1, 0)]
+    folder = tmp_path / "old" / "cpu" / "cpu5" / "topology"
+    folder.mkdir(parents=True)
+    (folder / "thread_siblings_list").write_text("2,5\n")
+    assert read_topology([5], tmp_path / "old") == (HardwareThread(cpu=5, core=2),)
+    assert read_topology([3, 1], tmp_path / "none") == (HardwareThread(cpu=3, core=3), HardwareThread(cpu=1, core=1))
+    system = make_tree(tmp_path / "arm", {0: ("0", "-1")}, {})
+    assert read_topology([0], system) == (HardwareThread(cpu=0, core=0),)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-3,8\n", (0, 1, 2, 3, 8)), ("5", (5,)), ("", ()), ("\n", ()), ("1,3-4", (1, 3, 4))]
+)
+def test_lists_of_the_kernel_are_read(text: str, numbers: tuple[int, ...]) -> None:
+    assert parse_list(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("cpus", "words"),
+    [
+        (8, "2 sockets, 2 NUMA nodes, 4 cores, 8 hardware threads"),
+        (1, "1 socket, 1 NUMA node, 1 core, 1 hardware thread"),
+    ],
+)
+def test_a_machine_is_told_in_words(cpus: int, words: str) -> None:
+    threads = [HardwareThread(cpu=i, core=i % 4, numa=i % 4 // 2, socket=i % 4 // 2) for i in range(cpus)]
+    assert in_words(threads) == words
+
+
+def test_this_machine_tells_where_its_own_cpus_are() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    found = read_topology(cpus)
+    assert [each.cpu for each in found] == cpus
+    assert all(each.core <= each.cpu for each in found)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tare.images import build, host_build, kernels
 from tare.images.build import debian_sources, ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
+from unit.images.writing import put
 
 STATUS = """Package: openmpi-bin
 Status: install ok installed
@@ -33,7 +34,7 @@ class FakeMachine:
     def __init__(self) -> None:
         self.commands: list[tuple[str, ...]] = []
         self.fail: str = ""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.sources = ""
         self.apt_config = ""
         self.fits = ""  # what an image's packages are
@@ -121,106 +122,73 @@ def recipe(tmp_path: Path) -> Recipe:
         folder.mkdir()
         (folder / "main.c").write_text("int main(void) { return 0; }\n")
     return Recipe(
-        name="test",
-        suite="bookworm",
-        mpi="openmpi",
-        packages=("openmpi-bin",),
-        build_packages=("gcc",),
-        mpi_compiler="mpicc",
-        kernels=tmp_path / "kernels",
-        miniapps=tmp_path / "miniapps",
-    )
+        name="test", suite="bookworm", mpi="openmpi", packages=("openmpi-bin",), build_packages=("gcc",),
+        mpi_compiler="mpicc", kernels=tmp_path / "kernels", miniapps=tmp_path / "miniapps",
+    )  # fmt: skip
 
 
-def test_an_image_is_built_once_and_found_afterwards(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
-    first = ensure_image(recipe, tmp_path / "cache")
+def test_an_image_is_built_once_with_nothing_of_its_builder(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
+    first = ensure_image(recipe, cache)
     done = len(machine.commands)
-    assert ensure_image(recipe, tmp_path / "cache") == first
-    assert len(machine.commands) == done
+    assert (ensure_image(recipe, cache), len(machine.commands)) == (first, done)
     assert first.tar.is_file()
     assert (first.rootfs / "opt/tare/bin/tare-kernels").is_file()
-    assert first.packages == {"openmpi-bin": "4.1.4"}
-    assert list_images(tmp_path / "cache") == (first,)
+    assert (first.packages, list_images(cache)) == ({"openmpi-bin": "4.1.4"}, (first,))
+    assert all((first.rootfs / name).is_dir() for name in ("tare", "proc", "sys", "dev", "tmp", "run"))
+    etc = [(first.rootfs / "etc" / name).read_text() for name in ("hosts", "resolv.conf", "hostname")]
+    assert etc == ["127.0.0.1 localhost\n", "", ""]
 
 
-def test_an_image_has_the_mount_points_and_nothing_of_the_machine_that_built_it(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path
-) -> None:
-    rootfs = ensure_image(recipe, tmp_path / "cache").rootfs
-    for name in ("tare", "proc", "sys", "dev", "tmp", "run"):
-        assert (rootfs / name).is_dir()
-    assert (rootfs / "etc/hosts").read_text() == "127.0.0.1 localhost\n"
-    assert (rootfs / "etc/resolv.conf").read_text() == ""
-    assert (rootfs / "etc/hostname").read_text() == ""
-
-
-def test_a_changed_kernel_does_not_install_debian_again(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
-    first = ensure_image(recipe, tmp_path / "cache")
+def test_only_a_changed_package_list_installs_debian_again(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
+    first = ensure_image(recipe, cache)
     (recipe.kernels / "main.c").write_text("int main(void) { return 1; }\n")
-    second = ensure_image(recipe, tmp_path / "cache")
+    second = ensure_image(recipe, cache)
     assert second.digest != first.digest
-    assert machine.count("mmdebstrap") == 1
-    assert machine.count("unshare") == 2
-    assert {image.digest for image in list_images(tmp_path / "cache")} == {first.digest, second.digest}
-
-
-def test_a_changed_package_list_installs_debian_again(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
-    ensure_image(recipe, tmp_path / "cache")
-    ensure_image(dataclasses.replace(recipe, packages=("openmpi-bin", "procps")), tmp_path / "cache")
+    assert (machine.count("mmdebstrap"), machine.count("unshare")) == (1, 2)
+    assert {image.digest for image in list_images(cache)} == {first.digest, second.digest}
+    ensure_image(dataclasses.replace(recipe, packages=("openmpi-bin", "procps")), cache)
     assert machine.count("mmdebstrap") == 2
 
 
 @pytest.mark.parametrize("program", ["mmdebstrap", "unshare", "tar"])
-def test_a_failed_step_says_what_failed_and_leaves_no_image(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path, program: str
-) -> None:
+def test_a_step_that_fails_leaves_no_image(machine: FakeMachine, recipe: Recipe, cache: Path, program: str) -> None:
     machine.fail = program
     with pytest.raises(InfrastructureError, match="E: Unable to locate package nonsense") as caught:
-        ensure_image(recipe, tmp_path / "cache")
+        ensure_image(recipe, cache)
     assert "image test" in caught.value.message
     assert caught.value.remedy
     assert caught.value.exit_code == 5
-    assert list_images(tmp_path / "cache") == ()
-    assert not list((tmp_path / "cache").glob("*/.unfinished-*"))
-    machine.fail = ""
-    assert ensure_image(recipe, tmp_path / "cache").name == "test"
-
-
-def test_a_step_that_hangs_is_an_infrastructure_error(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
-    machine.fail, machine.error = "mmdebstrap", CommandTimeout("installing did not end within 1200 s")
-    with pytest.raises(InfrastructureError, match="did not end within") as caught:
-        ensure_image(recipe, tmp_path / "cache")
-    assert "apt-get update" in caught.value.remedy
-
-
-@pytest.mark.parametrize("program", ["mmdebstrap", "unshare", "tar"])
-def test_control_c_at_any_step_leaves_nothing_that_is_taken_for_an_image(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path, program: str
-) -> None:
-    machine.fail, machine.error = program, KeyboardInterrupt()  # type: ignore[assignment]
+    machine.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        ensure_image(recipe, tmp_path / "cache")
-    assert list_images(tmp_path / "cache") == ()
-    assert not list((tmp_path / "cache").glob("*/.unfinished-*"))
+        ensure_image(recipe, cache)
+    machine.error = CommandTimeout("installing did not end within 1200 s")
+    with pytest.raises(InfrastructureError, match="did not end within") as caught:
+        ensure_image(recipe, cache)
+    assert program != "mmdebstrap" or "apt-get update" in caught.value.remedy
+    assert list_images(cache) == ()
+    assert not list(cache.glob("*/.unfinished-*"))
+    machine.fail = ""
+    assert ensure_image(recipe, cache).name == "test"
 
 
-def test_what_a_killed_builder_left_is_removed_and_never_taken_for_an_image(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path
+def test_several_builders_at_once_build_one_image_and_leftovers_are_removed(
+    machine: FakeMachine, recipe: Recipe, cache: Path
 ) -> None:
-    images = tmp_path / "cache" / "images"
-    leftover = images / ".unfinished-abc"
-    (leftover / "rootfs").mkdir(parents=True)
-    (leftover / "image.json").write_text("{}")
-    without_record = images / recipe.digest
-    (without_record / "rootfs").mkdir(parents=True)
-    assert list_images(tmp_path / "cache") == ()
-    assert ensure_image(recipe, tmp_path / "cache").rootfs.is_dir()
+    leftover = put(cache, "images/.unfinished-abc/image.json", b"{}").parent
+    (leftover / "rootfs").mkdir()
+    (cache / "images" / recipe.digest / "rootfs").mkdir(parents=True)
+    assert list_images(cache) == ()
+    assert ensure_image(recipe, cache).rootfs.is_dir()
     assert not leftover.exists()
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        found = [each.result() for each in [pool.submit(ensure_image, recipe, cache) for _ in range(3)]]
+    assert len({image.rootfs for image in found}) == 1
+    assert (machine.count("mmdebstrap"), machine.count("unshare")) == (1, 1)
 
 
 @pytest.mark.parametrize("harm", ["no tar", "no rootfs", "truncated record", "record of another image"])
-def test_a_damaged_image_is_built_anew(machine: FakeMachine, recipe: Recipe, tmp_path: Path, harm: str) -> None:
-    image = ensure_image(recipe, tmp_path / "cache")
+def test_a_damaged_image_is_built_anew(machine: FakeMachine, recipe: Recipe, cache: Path, harm: str) -> None:
+    image = ensure_image(recipe, cache)
     record = image.rootfs.parent / "image.json"
     if harm == "no tar":
         image.tar.unlink()
@@ -230,85 +198,45 @@ def test_a_damaged_image_is_built_anew(machine: FakeMachine, recipe: Recipe, tmp
         record.write_text(record.read_text()[:20])
     else:
         record.write_text(json.dumps({"name": "test", "digest": "0" * 32}))
-    assert list_images(tmp_path / "cache") == ()
-    again = ensure_image(recipe, tmp_path / "cache")
+    assert list_images(cache) == ()
+    again = ensure_image(recipe, cache)
     assert again.tar.is_file()
-    assert machine.count("mmdebstrap") == 1
-    assert machine.count("unshare") == 2
+    assert (machine.count("mmdebstrap"), machine.count("unshare")) == (1, 2)
 
 
-def test_two_builders_at_once_build_one_image(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
-    found: list[build.Image] = []
-    said: list[str] = []
-    builders = [
-        threading.Thread(target=lambda: found.append(ensure_image(recipe, tmp_path / "cache", said.append)))
-        for _ in range(3)
-    ]
-    for builder in builders:
-        builder.start()
-    for builder in builders:
-        builder.join(30)
-    assert len(found) == 3
-    assert len({image.rootfs for image in found}) == 1
-    assert machine.count("mmdebstrap") == 1
-    assert machine.count("unshare") == 1
-
-
-def test_a_missing_tool_is_named_with_its_package(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_missing_is_told_before_anything_is_done(
+    machine: FakeMachine, recipe: Recipe, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "find", lambda program: None)
-    with pytest.raises(MissingTool, match="apt-get install mmdebstrap"):
-        ensure_image(recipe, tmp_path / "cache")
-
-
-def test_a_full_disk_is_told_before_anything_is_done(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    (tmp_path / "file").write_text("a file where the folder should be")
+    with pytest.raises(InfrastructureError, match="XDG_CACHE_HOME"):
+        ensure_image(recipe, tmp_path / "file")
     monkeypatch.setattr(build, "_NEEDED_BYTES", 1 << 62)
     with pytest.raises(InfrastructureError, match="are free"):
-        ensure_image(recipe, tmp_path / "cache")
+        ensure_image(recipe, cache)
     assert not machine.commands
+    monkeypatch.setattr(process, "find", lambda program: None)
+    with pytest.raises(MissingTool, match="apt-get install mmdebstrap"):
+        ensure_image(recipe, cache)
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
-    machine: FakeMachine, recipe: Recipe, tmp_path: Path
-) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(InfrastructureError, match="XDG_CACHE_HOME"):
-        ensure_image(recipe, tmp_path / "cache")
-
-
-def test_only_debians_own_sources_of_the_suite_are_given_to_mmdebstrap(machine: FakeMachine) -> None:
-    machine.sources = (
-        "mirror/debian/|bookworm|main|Debian\n"
-        "mirror/debian/|bookworm-security|main|Debian\n"
-        "mirror/debian/|bookworm|contrib|Debian\n"
-        "mirror/debian/|bookworm-backports|main|Debian\n"
-        "mirror/debian/|trixie|main|Debian\n"
-        "vendor/apt/|bookworm|main|Vendor\n"
-        "vendor/cloud/|cloud-bookworm|main|\n"
-        "mirror/debian/|bookworm|main|Debian\n"
-    )
-    assert debian_sources("bookworm") == (
-        "deb mirror/debian/ bookworm main",
-        "deb mirror/debian/ bookworm-security main",
-    )
-
-
-def test_the_machines_way_to_its_mirror_is_kept(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+def test_mmdebstrap_gets_the_machine_s_sources_and_proxy(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
+    suites = ("bookworm|main", "bookworm-security|main", "bookworm|contrib", "bookworm-backports|main", "trixie|main")
+    machine.sources = "".join(f"mirror/debian/|{suite}|Debian\n" for suite in (*suites, suites[0]))
+    machine.sources += "vendor/apt/|bookworm|main|Vendor\nvendor/cloud/|cloud-bookworm|main|\n"
+    of_debian = tuple(f"deb mirror/debian/ {suite} main" for suite in ("bookworm", "bookworm-security"))
+    assert debian_sources("bookworm") == of_debian
     machine.apt_config = (
         'Acquire::http::Proxy "proxy:3142";\nAcquire::Check-Date "false";\n'
         'Acquire::Languages:: "none";\nAPT::Sandbox "";\n'
     )
-    ensure_image(recipe, tmp_path / "cache")
+    ensure_image(recipe, cache)
     argv = next(argv for argv in machine.commands if argv[0] == "mmdebstrap")
     assert '--aptopt=Acquire::http::Proxy "proxy:3142"' in argv
     assert '--aptopt=Acquire::Check-Date "false"' in argv
     assert not any("Languages" in token or "Sandbox" in token for token in argv)
 
 
-def test_images_go_to_the_cache_of_the_user(
+def test_images_are_cached(
     machine: FakeMachine, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("TARE_CACHE", raising=False)
@@ -327,32 +255,22 @@ def host(machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pyte
     return compiler
 
 
-def test_kernels_are_built_once_for_each_mpi(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
-    first = ensure_kernels("openmpi", tmp_path / "cache")
-    assert first.program.is_file()
-    assert first.miniapps.is_file()
-    assert first.wall_library.is_file()
+def test_kernels_are_built_once_for_each_source(machine: FakeMachine, host: Path, cache: Path, recipe: Recipe) -> None:
+    first = ensure_kernels("openmpi", cache)
+    assert all(path.is_file() for path in (first.program, first.miniapps, first.wall_library))
     assert not list(first.prefix.glob("build*"))
-    assert ensure_kernels("openmpi", tmp_path / "cache") == first
-    assert ensure_kernels("mpich", tmp_path / "cache").prefix != first.prefix
+    assert ensure_kernels("openmpi", cache) == first
+    assert ensure_kernels("mpich", cache).prefix != first.prefix
     assert machine.count("cmake") == 2 * 2 * 3  # kernels and mini-applications: configure, build, install
+    digests = {first.digest}
+    for changed in (host, recipe.kernels / "main.c", recipe.miniapps / "main.c"):
+        changed.write_text("\n")
+        digests.add(ensure_kernels("openmpi", cache).digest)
+    assert len(digests) == 4
 
 
-def test_kernels_are_built_anew_for_another_compiler_or_other_sources(
-    machine: FakeMachine, host: Path, recipe: Recipe, tmp_path: Path
-) -> None:
-    first = ensure_kernels("openmpi", tmp_path / "cache")
-    host.write_text("a newer compiler")
-    second = ensure_kernels("openmpi", tmp_path / "cache")
-    (recipe.kernels / "main.c").write_text("\n")
-    third = ensure_kernels("openmpi", tmp_path / "cache")
-    (recipe.miniapps / "main.c").write_text("\n")
-    fourth = ensure_kernels("openmpi", tmp_path / "cache")
-    assert len({first.digest, second.digest, third.digest, fourth.digest}) == 4
-
-
-def test_kernels_that_do_not_compile_leave_nothing_behind(
-    machine: FakeMachine, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_broken_kernels_leave_nothing(
+    machine: FakeMachine, host: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build(_source: Path, wrapper: Path, _prefix: Path) -> None:
         process.run((str(wrapper), "main.c"))
@@ -360,26 +278,21 @@ def test_kernels_that_do_not_compile_leave_nothing_behind(
     monkeypatch.setattr(kernels, "build_kernels", build)
     machine.fail = f"cmake {host}"
     with pytest.raises(InfrastructureError, match="building the kernels for openmpi failed"):
-        ensure_kernels("openmpi", tmp_path / "cache")
-    assert all(path.name.startswith(".lock") for path in (tmp_path / "cache/kernels").iterdir())
+        ensure_kernels("openmpi", cache)
+    assert all(path.name.startswith(".lock") for path in (cache / "kernels").iterdir())
 
 
-def test_an_unknown_mpi_is_refused(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="known: openmpi, openmpi5, mpich"):
-        ensure_kernels("lam", tmp_path / "cache")
-    assert ensure_kernels("lam", tmp_path / "cache", compiler=host).program.is_file()
-
-
-def test_a_package_without_its_sources_says_where_they_should_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_kernels_of_an_unknown_mpi_or_without_sources_are_refused(
+    machine: FakeMachine, host: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(UsageError, match="known: openmpi, openmpi5, mpich"):
+        ensure_kernels("lam", cache)
+    assert ensure_kernels("lam", cache, compiler=host).program.is_file()
+    monkeypatch.undo()
     monkeypatch.setattr("tare.sources.FOLDER", tmp_path / "site" / "tare" / "sources")
     with pytest.raises(InfrastructureError, match="site/tare/sources/kernels") as caught:
-        ensure_kernels("openmpi", tmp_path / "cache", compiler=tmp_path)
+        ensure_kernels("openmpi", cache, compiler=tmp_path)
     assert "make setup" in str(caught.value)
-
-
-# --- an image that can have this machine's programs -------------------------------------------------------------
 
 
 @pytest.fixture
@@ -395,22 +308,20 @@ def twin(machine: FakeMachine, recipe: Recipe, host: Path, tmp_path: Path, monke
     return dataclasses.replace(recipe, same={"libc6": "libc6-dev", "libopenmpi3": "libopenmpi-dev"})
 
 
-def test_an_image_of_the_same_packages_gets_this_machines_programs(
-    machine: FakeMachine, twin: Recipe, tmp_path: Path
-) -> None:
-    image = ensure_image(twin, tmp_path / "cache")
+def test_an_image_of_the_same_packages_gets_own_programs(machine: FakeMachine, twin: Recipe, cache: Path) -> None:
+    image = ensure_image(twin, cache)
     assert machine.count("unshare") == 0
     assert (image.rootfs / "opt/tare/bin/tare-kernels").is_file()
-    assert not list((tmp_path / "cache" / "roots").glob("*/builder"))
+    assert not list((cache / "roots").glob("*/builder"))
+    machine.installed["libopenmpi-dev"] = "4.1.4-9"
+    (twin.miniapps / "main.c").write_text("\n")
+    ensure_image(twin, cache)
+    assert (machine.count("mmdebstrap"), machine.count("unshare")) == (2, 1)
 
 
 @pytest.mark.parametrize("difference", ["release", "not installed", "other version", "other sources", "no compiler"])
 def test_programs_are_compiled_inside_any_other_image(
-    machine: FakeMachine,
-    twin: Recipe,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    difference: str,
+    machine: FakeMachine, twin: Recipe, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, difference: str
 ) -> None:
     match difference:
         case "release":
@@ -424,16 +335,5 @@ def test_programs_are_compiled_inside_any_other_image(
             twin = dataclasses.replace(twin, kernels=tmp_path / "changed")
         case "no compiler":
             monkeypatch.setattr(process, "find", lambda program: None if program == "gcc" else "/usr/bin/x")
-    ensure_image(twin, tmp_path / "cache")
-    assert machine.count("unshare") == 1
-
-
-def test_a_machine_that_was_upgraded_gets_the_compilers_for_the_next_image(
-    machine: FakeMachine, twin: Recipe, tmp_path: Path
-) -> None:
-    ensure_image(twin, tmp_path / "cache")
-    machine.installed["libopenmpi-dev"] = "4.1.4-9"
-    (twin.miniapps / "main.c").write_text("\n")
-    ensure_image(twin, tmp_path / "cache")
-    assert machine.count("mmdebstrap") == 2
+    ensure_image(twin, cache)
     assert machine.count("unshare") == 1

@@ -1,9 +1,10 @@
-"""Images are packed once, with their digests, into what Docker, OCI tools and Apptainer read."""
+"""Images are packed once for Docker, OCI and Apptainer, and come with a bundle complete or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from tare.cli import image_commands
-from tare.errors import CommandFailed, UsageError
-from tare.images import convert
-from tare.images.build import Image
+from tare.errors import CommandFailed, ImageError, UsageError
+from tare.images import bring, convert
+from tare.images.bring import bring_image
+from tare.images.build import Image, list_images
 from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
 from tare.images.inside import archive
+from tare.images.inside.archive import sha256_of
 
 
 @pytest.fixture
@@ -26,14 +29,9 @@ def image(tmp_path: Path) -> Image:
     with tarfile.open(place / "rootfs.tar", "w") as packed:
         packed.add(place / "rootfs", ".")
     return Image(
-        name="tiny",
-        digest=place.name,
-        rootfs=place / "rootfs",
-        tar=place / "rootfs.tar",
-        packages={},
-        cache=tmp_path / "cache",
-        variables=("PATH=/bin", "GREETING=hello world"),
-    )
+        name="tiny", digest=place.name, rootfs=place / "rootfs", tar=place / "rootfs.tar", packages={},
+        cache=tmp_path / "cache", variables=("PATH=/bin", "GREETING=hello world"),
+    )  # fmt: skip
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -80,20 +78,22 @@ def test_the_same_image_gives_the_same_file_and_is_packed_once(image: Image, wan
     said: list[str] = []
     first = ensure_file(image, wanted, progress=said.append)
     assert first.digest == f"sha256:{archive.sha256_of(first.path)}"
-    assert ensure_file(image, wanted, progress=said.append) == first
-    assert len(said) == 1
+    assert (ensure_file(image, wanted, progress=said.append), len(said)) == (first, 1)
     content = first.path.read_bytes()
     first.path.unlink()  # a file that is not whole is made anew
     assert ensure_file(image, wanted).path.read_bytes() == content
 
 
-def test_formats_that_are_in_the_cache_are_listed(image: Image) -> None:
+def test_the_formats_there_are_are_listed_and_an_unknown_one_is_refused(image: Image) -> None:
     assert formats_of(image) == ("directory",)
     ensure_file(image, "oci")
-    assert formats_of(image) == ("directory", "oci")
+    assert (formats_of(image), set(convert._makers("apptainer"))) == (("directory", "oci"), set(FILES))
+    with pytest.raises(UsageError, match="unknown format 'zip'") as refused:
+        convert.convert(image, "zip")
+    assert all(name in refused.value.remedy for name in FORMATS)
 
 
-def test_a_sif_is_built_from_the_docker_archive_with_nothing_in_the_users_home(image: Image, tmp_path: Path) -> None:
+def test_a_sif_is_built_from_the_docker_archive_or_it_is_told_why_not(image: Image, tmp_path: Path) -> None:
     program = tmp_path / "apptainer"
     told = '"$@"', '"$TMPDIR $APPTAINER_CACHEDIR"'
     program.write_text("\n".join(["#!/bin/sh", *(f"echo {it} >> {tmp_path}/log" for it in told), 'echo sif > "$2"']))
@@ -105,29 +105,20 @@ def test_a_sif_is_built_from_the_docker_archive_with_nothing_in_the_users_home(i
     assert said.startswith("build ")
     assert said.endswith(f" docker-archive:{image.cache}/docker-archive/{image.digest}/image.tar")
     assert all(folder.startswith(f"{image.cache}/sif/") for folder in folders.split())
-
-
-def test_packing_that_fails_tells_why_and_leaves_no_sif(image: Image, tmp_path: Path) -> None:
-    program = tmp_path / "apptainer"
+    shutil.rmtree(image.cache / "sif")
     program.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
-    program.chmod(0o755)
     with pytest.raises(CommandFailed, match=r"packing tiny into a SIF failed.*no room"):
         ensure_file(image, "sif", str(program))
     assert all(path.name.startswith(".lock") for path in (image.cache / "sif").iterdir())
 
 
-def test_a_folder_of_ones_own_is_a_copy_and_charliecloud_finds_the_variables_in_it(
-    image: Image, tmp_path: Path
-) -> None:
+def test_a_folder_of_ones_own_is_a_copy_and_nothing_is_written_over(image: Image, tmp_path: Path) -> None:
     assert convert.convert(image, "sandbox").path == image.rootfs
     made = convert.convert(image, "charliecloud", tmp_path / "own")
     assert (made.path / "etc/os-release").read_text() == "ID=tiny\n"
     assert (made.path / "ch/environment").read_text() == "PATH=/bin\nGREETING=hello world\n"
     assert not (image.rootfs / "ch").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_nothing_is_written_over(image: Image, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("mine")
     with pytest.raises(UsageError, match="already exists"):
         convert.convert(image, "oci", tmp_path / "there")
@@ -136,26 +127,15 @@ def test_nothing_is_written_over(image: Image, tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "mine"
 
 
-def test_an_unknown_format_is_refused_with_those_there_are(image: Image) -> None:
-    with pytest.raises(UsageError, match="unknown format 'zip'") as refused:
-        convert.convert(image, "zip")
-    assert all(name in refused.value.remedy for name in FORMATS)
-
-
 def test_podman_loads_the_archive_into_its_own_storage_or_a_folder() -> None:
-    assert convert.podman_argv("podman", Path("/x.tar"), None, Path("/t")) == (
-        "podman",
-        "load",
-        "--quiet",
-        "--input",
-        "/x.tar",
-    )
+    load = ("load", "--quiet", "--input", "/x.tar")
+    assert convert.podman_argv("podman", Path("/x.tar"), None, Path("/t")) == ("podman", *load)
     argv = convert.podman_argv("podman", Path("/x.tar"), Path("/s"), Path("/t"))
     assert argv[:7] == ("podman", "--root", "/s", "--runroot", "/t/run", "--tmpdir", "/t/tmp")
 
 
-def test_images_are_listed_with_their_digest_and_formats(
-    image: Image, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_images_are_listed_with_their_digest_and_formats_and_a_limit_is_a_size(
+    image: Image, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TARE_CACHE", str(image.cache))
     image_commands.image_list()
@@ -168,13 +148,78 @@ def test_images_are_listed_with_their_digest_and_formats(
     assert row.startswith("tiny   0123456789abcdef ")
     assert row.endswith("directory, oci")
     assert "of 20.0 GB" in cache
-
-
-def test_a_limit_that_is_no_size_is_told_as_the_option_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TARE_CACHE", str(tmp_path))
     with pytest.raises(UsageError, match="--limit: '20 gold'"):
         image_commands.image_prune("20 gold", 60)
 
 
-def test_every_file_format_has_a_maker() -> None:
-    assert set(convert._makers("apptainer")) == set(FILES)
+DIGEST = "0123456789abcdef0123456789abcdef"
+pytestmark = pytest.mark.requires("root")
+
+
+class Recipe:
+    digest = DIGEST
+
+
+@pytest.fixture
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an image of a bundle, which this tare would make under the same digest."""
+    monkeypatch.setattr(bring, "find_recipe", lambda _name: Recipe)
+    folder = tmp_path / "brought"
+    (folder / "files/bin").mkdir(parents=True)
+    (folder / "files/bin/sh").write_text("a shell")
+    with tarfile.open(folder / "rootfs.tar", "w") as archive:
+        archive.add(folder / "files", ".")
+    write(folder)
+    return folder
+
+
+def write(folder: Path, **more: Any) -> None:
+    record = {"name": "debian-openmpi", "digest": DIGEST, "tar_digest": f"sha256:{sha256_of(folder / 'rootfs.tar')}"}
+    (folder / "image.json").write_text(json.dumps(record | more))
+
+
+def test_it_is_found_as_if_it_had_been_built_here_whatever_its_record_names(brought: Path, tmp_path: Path) -> None:
+    image = bring_image(brought, tmp_path / "cache")
+    assert (image.rootfs / "bin/sh").read_text() == "a shell"
+    assert image.tar.read_bytes() == (brought / "rootfs.tar").read_bytes()
+    assert (list_images(tmp_path / "cache"), bring_image(brought, tmp_path / "cache")) == ((image,), image)
+    write(brought, rootfs="/etc", sif="/etc/passwd")
+    image = bring_image(brought, tmp_path / "cache")
+    assert image.rootfs == tmp_path / "cache/images" / DIGEST / "rootfs"
+    assert image.sif is None
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "words"),
+    [
+        ({"digest": DIGEST[::-1]}, UsageError, "another version of tare"),
+        ({"digest": "../../x"}, ImageError, "not the record of an image"),
+        ({"name": 7}, ImageError, "not the record of an image"),
+        ({"source": "/etc"}, ImageError, "not the record of an image"),
+        ({"tar_digest": "sha256:0"}, ImageError, "is damaged"),
+        ({"tar_digest": None}, ImageError, "is damaged"),
+    ],
+)
+def test_a_wrong_record_is_refused_and_leaves_nothing(
+    more: dict[str, Any], error: type[Exception], words: str, brought: Path, tmp_path: Path
+) -> None:
+    write(brought, **more)
+    with pytest.raises(error, match=words):
+        bring_image(brought, tmp_path / "cache")
+    assert list_images(tmp_path / "cache") == ()
+
+
+def test_a_damaged_root_leaves_nothing_and_names_that_lead_outside_stay_inside(brought: Path, tmp_path: Path) -> None:
+    (brought / "rootfs.tar").write_bytes(b"no tar")
+    write(brought)
+    with pytest.raises(ImageError, match="cannot be unpacked"):
+        bring_image(brought, tmp_path / "cache")
+    assert list_images(tmp_path / "cache") == ()
+    assert not list((tmp_path / "cache/images").glob(".unfinished*"))
+    with tarfile.open(brought / "rootfs.tar", "w") as archive:
+        archive.add(brought / "files/bin/sh", "../../../../victim")
+    write(brought)
+    image = bring_image(brought, tmp_path / "cache")
+    assert (image.rootfs / "victim").is_file()
+    assert not (tmp_path / "victim").exists()

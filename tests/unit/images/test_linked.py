@@ -1,4 +1,4 @@
-"""What a program lacks in an image is found without starting anything of the image, as its loader would find it."""
+"""What a program lacks in an image is found without starting anything of it, and which x86-64 level it needs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tare.deploy.study_files import check_program
 from tare.errors import RefusedError
 from tare.feasibility.preflight import mpi_of_program
 from tare.images.inside import elf
+from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
 from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, find_linked
 from tare.workloads.own_programs import libraries, missing_libraries
+from unit.images.writing import link, put, root
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 CREATES_RAN = (
@@ -26,19 +30,11 @@ CREATES_RAN = (
 )
 
 
-def an_elf(
-    *needed: str,
-    interpreter: str = "",
-    soname: str = "",
-    rpath: str = "",
-    runpath: str = "",
-    machine: int = 62,
-    code: bytes = b"",
-) -> bytes:
+def an_elf(*needed: str, interpreter: str = "", machine: int = 62, code: bytes = b"", **texts: str) -> bytes:
     """Return an ELF file of 64 bits with these entries in its dynamic section, or one that is code alone."""
     strings, entries = b"\0", []
     stated = [(elf.NEEDED, name) for name in needed]
-    stated += [(tag, text) for tag, text in ((elf.SONAME, soname), (elf.RPATH, rpath), (elf.RUNPATH, runpath)) if text]
+    stated += [({"soname": elf.SONAME, "rpath": elf.RPATH, "runpath": elf.RUNPATH}[key], texts[key]) for key in texts]
     for tag, text in stated:
         entries.append((tag, len(strings)))
         strings += text.encode() + b"\0"
@@ -59,14 +55,6 @@ def an_elf(
     head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     head += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, base + start, 64, 0, 0, 64, 56, segments, 0, 0, 0)
     return head + b"".join(struct.pack("<IIQQQQQQ", *row) for row in rows) + content
-
-
-def put(root: Path, path: str, content: bytes, mode: int = 0o755) -> Path:
-    place = root / path.lstrip("/")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(content)
-    place.chmod(mode)
-    return place
 
 
 def a_cache(*entries: tuple[str, str, int], old: bool = False) -> bytes:
@@ -91,11 +79,7 @@ def image(tmp_path: Path) -> Path:
     return root
 
 
-# --- nothing of an image is started ---------------------------------------------------------------------------------
-
-
-@pytest.mark.root
-@pytest.mark.requires("root")
+@root
 def test_the_loader_of_an_image_is_not_started(tmp_path: Path) -> None:
     root = tmp_path / "image"
     hostile = put(root, LOADER, an_elf(code=CREATES_RAN))
@@ -110,12 +94,23 @@ def test_the_loader_of_an_image_is_not_started(tmp_path: Path) -> None:
     assert not Path("/ran").exists()
 
 
-def test_nothing_but_the_loader_of_this_machine_is_asked(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.workloads.own_programs.run", lambda *_, **__: pytest.fail("a process was started"))
-    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
-
-
-# --- as the loader finds them ----------------------------------------------------------------------------------------
+def test_what_is_missing_is_named_and_only_the_own_loader_is_asked(
+    image: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app = image / "bin/app"
+    with monkeypatch.context() as patched:
+        patched.setattr("tare.workloads.own_programs.run", lambda *_, **__: pytest.fail("a process was started"))
+        assert missing_libraries(app, image) == ["liba.so.1"]
+    put(image, "/usr/lib/liba.so.1", an_elf("libb.so.1", soname="liba.so.1"))
+    assert missing_libraries(app, image) == ["libb.so.1"]
+    put(image, "/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libb.so.1", an_elf())
+    assert missing_libraries(app, image) == []
+    put(tmp_path, "run.sh", b"#!/bin/sh\n")
+    put(tmp_path, "static", an_elf(code=CREATES_RAN))
+    assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
+    (image / LOADER.lstrip("/")).unlink()
+    with pytest.raises(RefusedError, match=r"cannot run inside the image: .*ld-linux-x86-64\.so\.2 is missing"):
+        check_program(_on_this_machine(tmp_path), [image])
 
 
 @pytest.mark.parametrize(
@@ -139,21 +134,6 @@ def test_a_program_of_this_machine_has_the_libraries_that_ldd_names(program: str
     assert missing_libraries(file, Path("/")) == missing_libraries(file, None) == []
 
 
-def test_what_is_missing_is_named_and_what_that_needs_too(image: Path, tmp_path: Path) -> None:
-    app = image / "bin/app"
-    assert missing_libraries(app, image) == ["liba.so.1"]
-    put(image, "/usr/lib/liba.so.1", an_elf("libb.so.1", soname="liba.so.1"))
-    assert missing_libraries(app, image) == ["libb.so.1"]
-    put(image, "/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libb.so.1", an_elf())
-    assert missing_libraries(app, image) == []
-    put(tmp_path, "run.sh", b"#!/bin/sh\n")
-    put(tmp_path, "static", an_elf(code=CREATES_RAN))
-    assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
-    (image / LOADER.lstrip("/")).unlink()
-    with pytest.raises(RefusedError, match=r"cannot run inside the image: .*ld-linux-x86-64\.so\.2 is missing"):
-        check_program(_on_this_machine(tmp_path), [image])
-
-
 def _on_this_machine(tmp_path: Path) -> str:
     shutil.copy("/bin/true", tmp_path / "app")
     return str(tmp_path / "app")
@@ -169,7 +149,7 @@ def _on_this_machine(tmp_path: Path) -> str:
     ],
 )
 def test_search_paths_of_a_program_are_followed(stated: dict[str, str], place: str, image: Path) -> None:
-    app = put(image, "/bin/app", an_elf("liba.so.1", interpreter=LOADER, **stated))  # type: ignore[arg-type]
+    app = put(image, "/bin/app", an_elf("liba.so.1", interpreter=LOADER, **stated))
     assert missing_libraries(app, image) == ["liba.so.1"]
     put(image, place, an_elf())
     assert missing_libraries(app, image) == []
@@ -177,10 +157,8 @@ def test_search_paths_of_a_program_are_followed(stated: dict[str, str], place: s
 
 
 @pytest.mark.parametrize(("kind", "missing"), [("rpath", []), ("runpath", ["libb.so.1"])])
-def test_rpath_holds_for_libraries_of_libraries_and_runpath_does_not(
-    kind: str, missing: list[str], image: Path
-) -> None:
-    app = put(image, "/bin/app", an_elf("liba.so.1", **{kind: "/opt"}))  # type: ignore[arg-type]
+def test_rpath_holds_for_libraries_of_libraries_runpath_does_not(kind: str, missing: list[str], image: Path) -> None:
+    app = put(image, "/bin/app", an_elf("liba.so.1", **{kind: "/opt"}))
     put(image, "/opt/liba.so.1", an_elf("libb.so.1"))
     put(image, "/opt/libb.so.1", an_elf())
     assert missing_libraries(app, image) == missing
@@ -196,7 +174,14 @@ def test_the_cache_of_the_loader_is_read(old: bool, image: Path) -> None:
     assert cache_of(told) == {"liba.so.1": ("/opt/deep/liba.so.1", "/opt/fast/liba.so.1")}
 
 
-def test_a_library_of_another_cpu_or_a_damaged_one_is_not_taken(image: Path) -> None:
+def test_links_of_an_image_lead_to_its_own_libraries_that_are_whole(image: Path, tmp_path: Path) -> None:
+    victim = put(tmp_path, "host/liba.so.1", an_elf())
+    link(image, "usr/lib/liba.so.1", victim)
+    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
+    put(image, "/opt/liba.so.1.2", an_elf())
+    link(image, "usr/lib/liba.so.1", "/opt/liba.so.1.2")
+    assert missing_libraries(image / "bin/app", image) == []
+    (image / "usr/lib/liba.so.1").unlink()
     put(image, "/lib/x86_64-linux-gnu/liba.so.1", an_elf(machine=183))
     (told,) = missing_libraries(image / "bin/app", image)
     assert told == "liba.so.1 (cannot be read: it is for another CPU)"
@@ -207,22 +192,9 @@ def test_a_library_of_another_cpu_or_a_damaged_one_is_not_taken(image: Path) -> 
     assert missing_libraries(image / "bin/app", image) == []
 
 
-def test_links_of_an_image_lead_to_its_own_libraries(image: Path, tmp_path: Path) -> None:
-    victim = put(tmp_path, "host/liba.so.1", an_elf())
-    (image / "usr/lib/liba.so.1").symlink_to(victim)
-    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
-    put(image, "/opt/liba.so.1.2", an_elf())
-    (image / "usr/lib/liba.so.1").unlink()
-    (image / "usr/lib/liba.so.1").symlink_to("/opt/liba.so.1.2")
-    assert missing_libraries(image / "bin/app", image) == []
-
-
 def test_what_stands_beside_a_program_that_is_shown_is_found(image: Path, tmp_path: Path) -> None:
-    app = put(
-        tmp_path,
-        "app/bin/app",
-        an_elf("libown.so", "libmpi.so.40", interpreter=LOADER, runpath="$ORIGIN:$ORIGIN/../lib"),
-    )
+    needed = an_elf("libown.so", "libmpi.so.40", interpreter=LOADER, runpath="$ORIGIN:$ORIGIN/../lib")
+    app = put(tmp_path, "app/bin/app", needed)
     put(tmp_path, "app/bin/libown.so", an_elf())
     put(tmp_path, "app/lib/libmpi.so.40", an_elf(soname="libmpi.so.40") + b"\0004.1.4\0")
     assert missing_libraries(app, image) == ["libmpi.so.40"], "of `tare quick -- ./bin/app` only bin is shown"
@@ -232,15 +204,9 @@ def test_what_stands_beside_a_program_that_is_shown_is_found(image: Path, tmp_pa
     assert found.version == (4, 1, 4)
 
 
-# --- what anybody may have written -----------------------------------------------------------------------------------
-
-
-def test_names_that_a_terminal_would_obey_are_shown_as_text(image: Path) -> None:
-    app = put(image, "/bin/app", an_elf("lib\x1b[2Ja.so"))
-    assert missing_libraries(app, image) == ["lib\\x1b[2Ja.so"]
-
-
-def test_libraries_that_need_each_other_or_a_device_end(image: Path) -> None:
+def test_names_that_a_terminal_would_obey_are_text_and_libraries_that_need_each_other_end(image: Path) -> None:
+    odd = put(image, "/bin/odd", an_elf("lib\x1b[2Ja.so"))
+    assert missing_libraries(odd, image) == ["lib\\x1b[2Ja.so"]
     put(image, "/usr/lib/liba.so.1", an_elf("libb.so.1", "liba.so.1"))
     put(image, "/usr/lib/libb.so.1", an_elf("liba.so.1", "libpipe.so"))
     os.mkfifo(image / "usr/lib/libpipe.so")
@@ -256,3 +222,69 @@ def test_a_header_that_states_a_million_segments_is_damaged_and_quickly_told(tmp
     struct.pack_into("<HH", whole, 54, 56, 65535)
     note.write_bytes(bytes(whole))
     assert dict(find_linked(note, tmp_path).damaged) == {"app": "it claims 65535 segments"}
+
+
+def padded(content: bytes, to: int = 8) -> bytes:
+    return content + b"\0" * (-len(content) % to)
+
+
+def note(kind: int, content: bytes, name: bytes = b"GNU\0") -> bytes:
+    return struct.pack("<III", len(name), len(content), kind) + padded(name, 4) + content
+
+
+def properties(*pairs: tuple[int, int]) -> bytes:
+    return b"".join(padded(struct.pack("<III", kind, 4, value)) for kind, value in pairs)
+
+
+def of_segments(*segments: tuple[int, bytes]) -> bytes:
+    """Return an ELF file of 64 bits with these segments, after its header and their table."""
+    start = 64 + 56 * len(segments)
+    table, contents = b"", b""
+    for kind, content in segments:
+        table += struct.pack("<IIQQQQQQ", kind, 4, start + len(contents), 0, 0, len(content), len(content), 8)
+        contents += content
+    head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0)
+    return head + table + contents
+
+
+@pytest.mark.parametrize(("bits", "level"), [(0b1, 1), (0b11, 2), (0b101, 3), (0b1000, 4), (0, 0)])
+@pytest.mark.parametrize("segment", [4, 0x6474E553])
+def test_the_highest_level_that_is_needed_counts(bits: int, level: int, segment: int, tmp_path: Path) -> None:
+    content = note(GNU_PROPERTIES, properties((0xC0000002, 3), (ISA_NEEDED, bits)))
+    (tmp_path / "a").write_bytes(of_segments((1, b"code"), (segment, content)))
+    assert level_needed([tmp_path / "a"]) == level
+
+
+def test_of_several_files_and_notes_the_most_demanding_counts_and_no_other_maker_s(tmp_path: Path) -> None:
+    build_id = note(3, b"\x12" * 20)
+    (tmp_path / "a").write_bytes(of_segments((4, build_id + note(GNU_PROPERTIES, properties((ISA_NEEDED, 0b11))))))
+    (tmp_path / "b").write_bytes(of_segments((4, build_id)))
+    assert level_needed([tmp_path / "b"]) == 0
+    assert level_needed([tmp_path / "b", tmp_path / "a", tmp_path / "none"]) == 2
+    (tmp_path / "a").write_bytes(of_segments((4, note(GNU_PROPERTIES, properties((ISA_NEEDED, 8)), b"Foo\0"))))
+    assert level_needed([tmp_path / "a"]) == 0
+
+
+@given(st.binary(max_size=300), st.integers(0, 250))
+@example(bytes(8) + b"\x80" + bytes(24), 71)
+def test_what_is_cut_off_or_no_elf_says_nothing_and_breaks_nothing(rest: bytes, cut: int) -> None:
+    import tempfile
+
+    whole = of_segments((4, note(GNU_PROPERTIES, properties((ISA_NEEDED, 4)))))
+    with tempfile.NamedTemporaryFile() as file:
+        for content in (rest, whole[:cut], whole[: max(cut, 64)] + rest):
+            Path(file.name).write_bytes(content)
+            assert level_needed([Path(file.name)]) >= 0
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+def test_a_machine_has_a_level_when_it_has_all_flags_up_to_it(level: int) -> None:
+    flags = "fpu lm " + " ".join(FLAGS[below] for below in range(2, level + 1))
+    assert level_of_machine(f"processor\t: 0\nflags\t\t: {flags}\n") == level
+    if level > 1:
+        assert level_of_machine(f"flags : {flags.rsplit(' ', 1)[0]}") == level - 1
+
+
+def test_a_machine_that_is_not_x86_64_has_no_level() -> None:
+    assert (level_of_machine("Features\t: fp asimd\n"), level_of_machine("")) == (0, 0)

@@ -1,16 +1,21 @@
-"""An MPI is found under any name, and programs of one MPI are not started by another's launcher."""
+"""An MPI is found under any name, on this machine and in an image, and not started by another's launcher."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tare.errors import MissingTool
-from tare.images import kernels, mpi_programs
+from tare.errors import InfrastructureError, MissingTool
+from tare.host.process import Result
+from tare.images import host_mpi, kernels, mpi_programs
+from tare.images.host_mpi import LIBC, HostMpi, find_libraries, glibc_needed, glibc_of
+from tare.images.inside.inspect import contains, mpi_of
 from tare.images.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
 from tare.mpi import MPIS
+from unit.images.writing import link, put
 
 OPENMPI_4 = "mpirun (Open MPI) 4.1.6"
 OPENMPI_5 = "mpirun (Open MPI) 5.0.7"
@@ -53,14 +58,10 @@ def program(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("says", "title"),
     [
-        (OPENMPI_4, "Open MPI 4.1.6"),
-        ("mpirun.openmpi (OpenRTE) 4.1.4", "Open MPI 4.1.4"),
-        (HYDRA, "MPICH 4.2.1"),
-        (INTEL, "Intel MPI 2021.11"),
-        ("srun 22.05", "an unknown MPI"),
-        ("", "an unknown MPI"),
+        (OPENMPI_4, "Open MPI 4.1.6"), ("mpirun.openmpi (OpenRTE) 4.1.4", "Open MPI 4.1.4"), (HYDRA, "MPICH 4.2.1"),
+        (INTEL, "Intel MPI 2021.11"), ("srun 22.05", "an unknown MPI"), ("", "an unknown MPI"),
     ],
-)
+)  # fmt: skip
 def test_a_launcher_says_its_mpi(says: str, title: str, tmp_path: Path) -> None:
     assert launcher_at(str(launcher(tmp_path, "mpirun", says))).title == title
 
@@ -90,54 +91,150 @@ def test_a_wrapper_and_a_launcher_of_one_mpi_fit_and_those_of_two_do_not() -> No
     assert "compiles with Open MPI 5.0.7" in str(mismatch(five, four))
 
 
-def test_a_launcher_of_another_mpi_is_passed_over(path: Path) -> None:
+CRASHES = f"[ \"$1\" = --version ] && echo '{OPENMPI_5}' && exit; kill -SEGV $$\n"
+
+
+@pytest.mark.parametrize(
+    ("mpi", "programs", "reason", "version"),
+    [
+        ("openmpi5", {}, "run tools/mpis", ""),
+        ("openmpi5", {"mpirun": OPENMPI_5}, None, "Open MPI 5.0.7"),
+        ("openmpi5", {"mpirun": CRASHES}, "mpirun crashes when it is given several programs", ""),
+        ("mpich", {"mpiexec": HYDRA}, None, "MPICH 4.2.1"),
+        ("mpich", {"mpiexec": OPENMPI_4}, "MPICH is not installed", ""),
+    ],
+)
+def test_an_mpi_is_there_if_a_launcher_of_its_own_is_and_works(
+    mpi: str, programs: dict[str, str], reason: str | None, version: str, path: Path
+) -> None:
+    for name, says in programs.items():
+        program(path, name, says) if "kill" in says else launcher(path, name, says)
+    found = MPIS[mpi].probe()
+    assert (reason in str(found)) if reason else found is None
+    assert not version or MPIS[mpi].version() == version
+
+
+@pytest.mark.parametrize("says", [OPENMPI_4, HYDRA])
+def test_the_compiler_is_the_mpicc_of_path_if_it_belongs_to_the_mpi_and_mpirun(says: str, path: Path) -> None:
+    own = wrapper(path, "mpicc", "mpicc: Open MPI 4.1.6 (Language: C)", "--showme:version")
+    launcher(path, "mpirun", says)
+    if says == OPENMPI_4:
+        assert [kernels.find_compiler(mpi) for mpi in ("openmpi", "openmpi5", "mpich")] == [str(own), None, None]
+    else:
+        assert "launches with MPICH 4.2.1" in str(on_path())
+        with pytest.raises(MissingTool, match="load one MPI, so that both come from it"):
+            kernels.find_compiler("openmpi")
+
+
+def test_a_launcher_of_another_mpi_is_passed_over_and_a_missing_wrapper_is_told(path: Path) -> None:
+    with pytest.raises(MissingTool) as caught:
+        kernels.ensure_kernels("openmpi", path / "cache")
+    assert "libopenmpi-dev" in caught.value.remedy or "Open MPI with its compiler" in caught.value.remedy
+    assert mpi_programs.on_path() is None
     launcher(path, "mpiexec", OPENMPI_4)
     launcher(path, "mpirun", HYDRA)
     assert find_launcher(("mpiexec", "mpirun"), "mpich") == str(path / "mpirun")
     assert find_launcher(("mpiexec", "mpirun"), "openmpi", oldest=5) is None
 
 
-def test_open_mpi_5_of_the_system_is_used_without_that_of_tools_mpis(path: Path) -> None:
-    assert "run tools/mpis" in str(MPIS["openmpi5"].probe())
-    launcher(path, "mpirun", OPENMPI_5)
-    assert MPIS["openmpi5"].probe() is None
-    assert MPIS["openmpi5"].version() == "Open MPI 5.0.7"
+def test_debians_open_mpi_is_found_with_its_versions_and_programs(tmp_path: Path) -> None:
+    put(tmp_path, "usr/lib/libc.so.6")
+    assert mpi_of(tmp_path) is None
+    libraries = "usr/lib/x86_64-linux-gnu"
+    put(tmp_path, f"{libraries}/libmpi.so.40.30.4", b"Open MPI v%d.%d.%d\x00a\x004.1.4\x00b")
+    link(tmp_path, f"{libraries}/libmpi.so.40", "libmpi.so.40.30.4")
+    put(tmp_path, f"{libraries}/pmix2/lib/libpmix.so.2.6.2", b"\x002.9.0\x00OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)")
+    link(tmp_path, f"{libraries}/libpmix.so.2", "pmix2/lib/libpmix.so.2.6.2")
+    put(tmp_path, "usr/bin/orted")
+    put(tmp_path, "usr/bin/orterun")
+    link(tmp_path, "usr/bin/mpirun", "/etc/alternatives/mpirun")
+    link(tmp_path, "etc/alternatives/mpirun", "/usr/bin/orterun")
+    link(tmp_path, "lib", "usr/lib")
+    found = mpi_of(tmp_path)
+    assert found is not None
+    assert (found.family, found.soname, found.version, found.pmix) == ("openmpi", "libmpi.so.40", "4.1.4", "4.2.2")
+    assert found.library == f"/{libraries}/libmpi.so.40"
+    assert (found.launcher, found.daemon) == ("/usr/bin/mpirun", "/usr/bin/orted")
 
 
-def test_an_open_mpi_5_that_crashes_with_several_programs_is_not_available(path: Path) -> None:
-    program(path, "mpirun", f"[ \"$1\" = --version ] && echo '{OPENMPI_5}' && exit; kill -SEGV $$\n")
-    assert "mpirun crashes when it is given several programs" in str(MPIS["openmpi5"].probe())
+@pytest.mark.parametrize(
+    ("library", "family"), [("libmpich.so.12", "mpich"), ("libmpi.so.12", "mpich"), ("libmpi.so.40", "openmpi")]
+)
+def test_an_mpi_of_ones_own_in_opt_brings_programs_beside_it(tmp_path: Path, library: str, family: str) -> None:
+    daemon = {"openmpi": "prted", "mpich": "hydra_pmi_proxy"}[family]
+    put(tmp_path, f"opt/mpi/5.0.3/lib/{library}", b"\x005.0.3\x00")
+    put(tmp_path, f"opt/mpi/5.0.3/bin/{daemon}")
+    found = mpi_of(tmp_path)
+    assert found is not None
+    assert ((found.family, found.version), found.daemon) == ((family, "5.0.3"), f"/opt/mpi/5.0.3/bin/{daemon}")
+    assert found.launcher == ""
 
 
-def test_an_mpich_that_is_not_debians_is_found_as_mpiexec(path: Path) -> None:
-    launcher(path, "mpiexec", HYDRA)
-    assert MPIS["mpich"].probe() is None
-    assert MPIS["mpich"].version() == "MPICH 4.2.1"
+def test_a_text_is_found_wherever_it_is_in_a_file_and_in_no_pipe(tmp_path: Path) -> None:
+    put(tmp_path, "large", bytes((1 << 20) - 3) + b"rdmav34" + bytes(99))
+    assert contains(tmp_path / "large", b"rdmav34")
+    assert not contains(tmp_path / "large", b"rdmav35")
+    os.mkfifo(tmp_path / "pipe")
+    assert not contains(tmp_path / "pipe", b"x")
 
 
-def test_another_mpis_mpiexec_is_not_taken_for_mpichs(path: Path) -> None:
-    launcher(path, "mpiexec", OPENMPI_4)
-    assert str(MPIS["mpich"].probe()).startswith("MPICH is not installed")
+SAID = """/usr/bin/orted:
+\tlinux-vdso.so.1 (0x00007ffd)
+\tlibopen-rte.so.40 => /lib/x86_64-linux-gnu/libopen-rte.so.40 (0x00007f12)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f11)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f13)
+/usr/lib/plugin.so:
+\tlibopen-rte.so.40 => /lib/x86_64-linux-gnu/libopen-rte.so.40 (0x00007f12)
+\tlibmissing.so.1 => not found
+\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f10)
+"""
 
 
-def test_the_compiler_is_the_mpicc_of_path_if_it_belongs_to_the_mpi(path: Path) -> None:
-    own = wrapper(path, "mpicc", "mpicc: Open MPI 4.1.6 (Language: C)", "--showme:version")
-    launcher(path, "mpirun", OPENMPI_4)
-    assert kernels.find_compiler("openmpi") == str(own)
-    assert kernels.find_compiler("openmpi5") is None
-    assert kernels.find_compiler("mpich") is None
+def asks_for(*versions: str) -> bytes:
+    return b"\x7fELF" + b"".join(f"\0GLIBC_{version}\0".encode() for version in versions)
 
 
-def test_an_mpicc_of_another_mpi_than_mpirun_is_refused_in_a_sentence(path: Path) -> None:
-    wrapper(path, "mpicc", "mpicc: Open MPI 4.1.6 (Language: C)", "--showme:version")
-    launcher(path, "mpirun", HYDRA)
-    assert "launches with MPICH 4.2.1" in str(on_path())
-    with pytest.raises(MissingTool, match="load one MPI, so that both come from it"):
-        kernels.find_compiler("openmpi")
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ("libc.so.6 libm.so.6 libpthread.so.0 libdl.so.2 libresolv.so.2", True),
+        ("ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 ld64.so.2", True),
+        ("libcrypt.so.1 libcap.so.2 libmpi.so.40 libmunge.so.2 libgcc_s.so.1", False),
+    ],
+)
+def test_the_c_library_is_left_to_the_image_and_others_with_such_names_are_not(names: str, left: bool) -> None:
+    assert [bool(LIBC.fullmatch(name)) for name in names.split()] == [left] * len(names.split())
 
 
-def test_without_any_wrapper_the_package_with_it_is_named(path: Path) -> None:
-    with pytest.raises(MissingTool) as caught:
-        kernels.ensure_kernels("openmpi", path / "cache")
-    assert "libopenmpi-dev" in caught.value.remedy or "Open MPI with its compiler" in caught.value.remedy
-    assert mpi_programs.on_path() is None
+def test_each_library_that_the_loader_found_is_taken_once_or_nothing_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_mpi, "find", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(
+        host_mpi, "run", lambda argv, **_: Result(argv=argv, status=0, stdout=SAID, stderr="", elapsed_s=0.1)
+    )
+    folder = Path("/lib/x86_64-linux-gnu")
+    assert find_libraries([Path("/usr/bin/orted")]) == (folder / "libopen-rte.so.40", folder / "libz.so.1")
+    monkeypatch.setattr(host_mpi, "find", lambda name: None)
+    with pytest.raises(InfrastructureError, match="ldd, which finds the libraries of the MPI, is not installed"):
+        find_libraries([Path("/usr/bin/orted")])
+
+
+def test_the_newest_version_that_a_file_asks_for_counts_and_what_is_shown_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "library.so"
+    file.write_bytes(asks_for("2.2.5", "2.34", "2.4", "2.9"))
+    assert glibc_needed(file) == (2, 34)
+    file.write_bytes(b"\x7fELF static")
+    assert glibc_needed(file) == (0, 0)
+    mine = HostMpi(folder=Path("/cache/x"), launcher=Path("/cache/x/bin/mpirun"), shown=("/cache/x",), glibc=(2, 34))
+    assert mine.environment == (f"PATH=/cache/x/bin:{host_mpi.PATH}", "LD_LIBRARY_PATH=/cache/x/lib")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu",
+     "usr/lib64", "lib64", "lib"],
+)  # fmt: skip
+def test_the_c_library_of_an_image_is_found_where_distributions_have_it(place: str, tmp_path: Path) -> None:
+    assert glibc_of(tmp_path) is None
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "libc.so.6").write_bytes(asks_for("2.2.5", "2.36"))
+    assert glibc_of(tmp_path) == (2, 36)

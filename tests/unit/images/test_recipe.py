@@ -1,48 +1,31 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from tare.errors import UsageError
+from tare.cli.app import app
+from tare.errors import MissingTool, UsageError
 from tare.images import RECIPES, find_recipe
 from tare.images import recipe as recipes
+from tare.images.clusters import FORMATS, MPIS, VERSIONS, ClusterRecipe, recipe_text
 from tare.images.recipe import Recipe
+from unit.images.writing import put
 
 
 @pytest.fixture
-def kernels(tmp_path: Path) -> Path:
-    folder = tmp_path / "kernels"
-    (folder / "common").mkdir(parents=True)
-    (folder / "CMakeLists.txt").write_text("project(x)\n")
-    (folder / "main.c").write_text("int main(void) { return 0; }\n")
-    (folder / "common" / "clock.h").write_text("\n")
-    return folder
-
-
-@pytest.fixture
-def miniapps(tmp_path: Path) -> Path:
-    folder = tmp_path / "miniapps"
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text("project(y)\n")
-    (folder / "main.c").write_text("int main(void) { return 0; }\n")
-    return folder
-
-
-@pytest.fixture
-def recipe(kernels: Path, miniapps: Path) -> Recipe:
+def recipe(tmp_path: Path) -> Recipe:
+    for name in ("kernels/CMakeLists.txt", "kernels/main.c", "kernels/common/clock.h", "miniapps/main.c"):
+        put(tmp_path, name, b"text\n")
     return Recipe(
-        name="test",
-        suite="bookworm",
-        mpi="openmpi",
-        packages=("a", "b"),
-        build_packages=("gcc",),
-        mpi_compiler="mpicc",
-        kernels=kernels,
-        miniapps=miniapps,
-    )
+        name="test", suite="bookworm", mpi="openmpi", packages=("a", "b"), build_packages=("gcc",),
+        mpi_compiler="mpicc", kernels=tmp_path / "kernels", miniapps=tmp_path / "miniapps",
+    )  # fmt: skip
 
 
 def test_the_digest_is_stable_and_does_not_depend_on_where_the_sources_are(recipe: Recipe, tmp_path: Path) -> None:
@@ -50,50 +33,43 @@ def test_the_digest_is_stable_and_does_not_depend_on_where_the_sources_are(recip
     recipe.kernels.rename(moved)
     before = dataclasses.replace(recipe, kernels=moved).digest
     moved.rename(recipe.kernels)
-    assert recipe.digest == before
-    assert len(recipe.digest) == 32
+    assert (recipe.digest, len(recipe.digest)) == (before, 32)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"name": "other"},
-        {"suite": "trixie"},
-        {"packages": ("a",)},
-        {"packages": ("a", "b", "c")},
-        {"packages": ("a",), "build_packages": ("b", "gcc")},
-        {"build_packages": ("clang",)},
+        {"name": "other"}, {"suite": "trixie"}, {"packages": ("a",)}, {"packages": ("a", "b", "c")},
+        {"packages": ("a",), "build_packages": ("b", "gcc")}, {"build_packages": ("clang",)},
         {"mpi_compiler": "mpicc.mpich"},
     ],
-)
+)  # fmt: skip
 def test_the_digest_changes_with_every_part_of_the_recipe(recipe: Recipe, change: dict[str, Any]) -> None:
     assert dataclasses.replace(recipe, **change).digest != recipe.digest
 
 
 def test_changing_renaming_or_adding_a_source_changes_the_image_but_not_its_debian_part(recipe: Recipe) -> None:
     digests, debian = {recipe.digest}, recipe.debian_digest
-    (recipe.kernels / "main.c").write_text("int main(void) { return 1; }\n")
-    digests.add(recipe.digest)
-    (recipe.kernels / "main.c").rename(recipe.kernels / "start.c")
-    digests.add(recipe.digest)
-    (recipe.kernels / "empty.c").touch()
-    digests.add(recipe.digest)
-    (recipe.miniapps / "main.c").write_text("int main(void) { return 1; }\n")
-    digests.add(recipe.digest)
-    assert len(digests) == 5
-    assert recipe.debian_digest == debian
+    for change in (
+        lambda: (recipe.kernels / "main.c").write_text("int main(void) { return 1; }\n"),
+        lambda: (recipe.kernels / "main.c").rename(recipe.kernels / "start.c"),
+        (recipe.kernels / "empty.c").touch,
+        lambda: (recipe.miniapps / "main.c").write_text("int main(void) { return 1; }\n"),
+    ):
+        change()
+        digests.add(recipe.digest)
+    assert (len(digests), recipe.debian_digest) == (5, debian)
 
 
-def test_build_folders_hidden_files_and_notes_do_not_count(recipe: Recipe) -> None:
+def test_the_digest_changes_with_scripts_and_not_with_build_folders_hidden_files_and_notes(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = recipe.digest
     for name in ("build/x.c", "build-asan/y.h", ".cache/z.c", ".#main.c", "NOTES.md"):
         path = recipe.kernels / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("anything")
     assert recipe.digest == before
-
-
-def test_a_changed_script_changes_the_digest(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = recipe.digest
     scripts = tmp_path / "scripts"
     scripts.mkdir()
@@ -105,13 +81,10 @@ def test_a_changed_script_changes_the_digest(recipe: Recipe, tmp_path: Path, mon
     assert recipe.digest != before
 
 
-def test_the_hook_of_mmdebstrap_survives_folders_with_spaces(recipe: Recipe) -> None:
+def test_the_command_lines_of_the_builder_are_those_of_its_user_and_paths(recipe: Recipe) -> None:
     argv = recipes.debian_argv(recipe, base=Path("/with space/b.tar"), target=Path("t.tar"))
     hook = next(token for token in argv if token.startswith("--customize-hook="))
     assert "'/with space/b.tar' gcc" in hook
-
-
-def test_an_ordinary_user_compiles_inside_a_user_namespace(recipe: Recipe) -> None:
     places = {"root": Path("r"), "result": Path("o")}
     assert "--map-root-user" in recipes.compile_argv(recipe, as_root=False, **places)
     assert "--map-root-user" not in recipes.compile_argv(recipe, as_root=True, **places)
@@ -126,11 +99,78 @@ def test_scripts_never_install_packages_on_the_machine_itself(script: Path) -> N
         assert "APT_CONFIG" not in line, f"with APT_CONFIG apt unpacks into the machine itself: {line}"
 
 
-def test_every_registered_recipe_knows_its_name() -> None:
+def test_every_recipe_knows_its_name_and_an_unknown_one_is_refused() -> None:
     for name in RECIPES:
         assert find_recipe(name).name == name
-
-
-def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="debian-openmpi"):
         find_recipe("windows")
+
+
+pytest.importorskip("hpccm", reason="hpccm is missing: make setup")
+
+CONTINUED = re.compile(r"\\\n\s*")
+
+
+def steps(text: str, form: str) -> list[str]:
+    """Return the shell commands of a recipe, one a line, whatever its form."""
+    joined = CONTINUED.sub("", text)
+    if form == "docker":
+        runs = re.findall(r"^RUN (.*)$", joined, re.MULTILINE)
+        return [step.strip() for run in runs for step in run.split(" && ")]
+    found, within = [], False
+    for line in joined.splitlines():
+        if not line.startswith(" "):
+            within = line == "%post"
+        elif (within and not line.strip().startswith(("export", "cd /", ". /"))) or (within and "cd /var" in line):
+            found += [step.strip() for step in line.split(" && ")]
+    return found
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_both_forms_come_from_one_source(mpi: str) -> None:
+    docker, singularity = (recipe_text(ClusterRecipe(mpi=mpi), form) for form in FORMATS)
+    assert steps(docker, "docker") == steps(singularity, "singularity")
+    assert len(steps(docker, "docker")) > 20
+    assert re.search(r"^FROM debian:12$", docker, re.MULTILINE)
+    assert re.search(r"^BootStrap: docker\nFrom: debian:12$", singularity, re.MULTILINE)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_recipe_has_open_mpi_over_ucx_over_rdma_core_in_versions_that_are_named(form: str) -> None:
+    text = recipe_text(ClusterRecipe(), form)
+    order = [text.index(f"{name}{VERSIONS[key]}") for name, key in
+             [("rdma-core-", "rdma-core"), ("ucx-", "ucx"), ("openmpi-", "openmpi")]]  # fmt: skip
+    assert order == sorted(order)
+    assert "--with-verbs=/usr/local/rdma-core" in text
+    assert "--with-ucx=/usr/local/ucx" in text
+    assert "cuda" not in re.sub("--without-cuda", "", text)
+    assert "openssh-server" in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("mpi", MPIS)
+def test_no_recipe_asks_for_privileges(form: str, mpi: str) -> None:
+    text = recipe_text(ClusterRecipe(mpi=mpi), form)
+    for forbidden in ("privileged", "--cap-add", "setuid", "sudo", "chmod u+s", "--security"):
+        assert forbidden not in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_not_wanted_is_left_out(form: str) -> None:
+    text = recipe_text(ClusterRecipe(ucx=False, rdma_core=False, base="rockylinux:9"), form)
+    assert "/usr/local/ucx" not in text
+    assert "rdma-core" not in text
+    assert "apt-get" not in text
+    assert "rockylinux:9" in text
+
+
+def test_the_command_prints_the_recipe_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CliRunner().invoke(app, ["image", "recipe", "--format", "singularity", "--mpi", "mpich"])
+    assert (done.exit_code, done.stdout) == (0, recipe_text(ClusterRecipe(mpi="mpich"), "singularity"))
+    with pytest.raises(UsageError, match="unknown format 'nix'"):
+        recipe_text(ClusterRecipe(), "nix")
+    with pytest.raises(UsageError, match="MPI 'lam'"):
+        recipe_text(ClusterRecipe(mpi="lam"), "docker")
+    monkeypatch.setitem(sys.modules, "hpccm", None)
+    with pytest.raises(MissingTool, match="hpccm is not installed"):
+        recipe_text(ClusterRecipe(), "docker")

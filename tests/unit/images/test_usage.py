@@ -1,4 +1,4 @@
-"""The cache stays within its limit, and what is in use stays in the cache."""
+"""The cache has whole entries, one maker each, stays within its limit and keeps what is in use."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tare.errors import UsageError
+from tare.errors import InfrastructureError, UsageError
 from tare.images import usage
+from tare.images.__main__ import tasks
+from tare.images.cache import locked, silent, write_atomically
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
+from waiting import wait_until
 
 DAY_S = 86400.0
 NOW_S = 1_700_000_000.0
@@ -45,9 +50,7 @@ def test_the_least_recently_used_goes_first_until_the_cache_is_within_its_limit(
     assert left(tmp_path) == ["images/a", "kernels/c"]
 
 
-def test_an_entry_is_measured_once_and_again_after_it_was_removed_or_a_daemon_s_images_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_is_measured_once_and_again_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
     def counted(folder: Path) -> int:
@@ -80,65 +83,12 @@ def test_an_entry_is_measured_once_and_again_after_it_was_removed_or_a_daemon_s_
     assert sizes["images/a"] > anew.size_bytes + 190_000
 
 
-def test_nothing_goes_while_there_is_room_but_what_nobody_used_for_long(tmp_path: Path) -> None:
+def test_only_what_nobody_used_for_long_or_an_interrupted_removal_left_goes_while_there_is_room(tmp_path: Path) -> None:
     entry(tmp_path, "kernels/old", days_ago=61)
     entry(tmp_path, "host-mpi/young", days_ago=59)
     said: list[str] = []
     prune(DEFAULT_LIMIT_BYTES, tmp_path, said.append, now_unix_s=NOW_S)
-    assert left(tmp_path) == ["host-mpi/young"]
-    assert said == ["cache: removed kernels/old (not used for 60 days)"]
-
-
-def test_what_another_process_uses_stays_and_goes_when_it_has_ended(tmp_path: Path) -> None:
-    place = entry(tmp_path, "images/a", days_ago=100)
-    with subprocess.Popen(
-        [sys.executable, "-c", KEEPS, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "kept\n"
-        assert prune(0, tmp_path) == ()
-        assert place.is_dir()
-        other.communicate("")
-    assert time.time() - used_unix_s(place) < 600
-    assert [found.place for found in prune(0, tmp_path)] == [place]
-    assert [path.name for path in place.parent.iterdir()] == []
-
-
-def test_a_folder_that_a_lab_s_daemon_has_stays(tmp_path: Path) -> None:
-    entry(tmp_path, "docker/n0-0")
-    entry(tmp_path, "docker/stays-lab-n0")
-    with (tmp_path / "docker/n0-0.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert prune(0, tmp_path, now_unix_s=NOW_S) == ()
-    assert len(prune(0, tmp_path, now_unix_s=NOW_S)) == 1
-    assert (tmp_path / "docker/stays-lab-n0").is_dir()
-
-
-def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
-    elsewhere = entry(tmp_path, "elsewhere/a")
-    (tmp_path / "roots").mkdir()
-    (tmp_path / "roots/a").symlink_to(elsewhere)
-    assert len(prune(0, tmp_path, now_unix_s=time.time())) == 1
-    assert (elsewhere / "content").is_file()
-
-
-def test_using_what_is_not_there_yet_is_noted_all_the_same(tmp_path: Path) -> None:
-    mark_used(tmp_path / "images/new")
-    assert not (tmp_path / "images").exists()
-    assert time.time() - used_unix_s(tmp_path / "images/new") < 60
-
-
-@pytest.mark.parametrize(("text", "expected"), [("", DEFAULT_LIMIT_BYTES), ("5GB", 5_000_000_000), ("0", 0)])
-def test_the_limit_is_the_environment_s_or_twenty_gigabytes(text: str, expected: int) -> None:
-    assert limit_bytes(text) == expected
-
-
-def test_a_limit_that_is_no_size_is_refused_with_its_name() -> None:
-    with pytest.raises(UsageError, match="TARE_CACHE_LIMIT is 'much' is not a size"):
-        limit_bytes("much")
-
-
-def test_what_an_interrupted_removal_left_is_removed_next_time(tmp_path: Path) -> None:
+    assert (left(tmp_path), said) == (["host-mpi/young"], ["cache: removed kernels/old (not used for 60 days)"])
     entry(tmp_path, "docker/n0-0")
     leftover = entry(tmp_path, "docker/.unfinished-gone-17-n1-0")
     being_filled = entry(tmp_path, "images/.unfinished-x")
@@ -148,4 +98,101 @@ def test_what_an_interrupted_removal_left_is_removed_next_time(tmp_path: Path) -
     os.close(handle)
     assert not leftover.exists()
     assert being_filled.exists()
-    assert left(tmp_path) == ["docker/n0-0"]
+    assert left(tmp_path) == ["docker/n0-0", "host-mpi/young"]
+
+
+def test_what_another_process_uses_stays_and_goes_when_it_has_ended(tmp_path: Path) -> None:
+    place, began_s = entry(tmp_path, "images/a", days_ago=100), time.time()
+    with subprocess.Popen(
+        [sys.executable, "-c", KEEPS, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert (other.stdout.readline(), prune(0, tmp_path)) == ("kept\n", ())
+        assert place.is_dir()
+        other.communicate("")
+    assert used_unix_s(place) > began_s - 1
+    assert [found.place for found in prune(0, tmp_path)] == [place]
+    assert [path.name for path in place.parent.iterdir()] == []
+
+
+def test_what_a_daemon_or_a_link_has_stays(tmp_path: Path) -> None:
+    entry(tmp_path, "docker/n0-0")
+    entry(tmp_path, "docker/stays-lab-n0")
+    with (tmp_path / "docker/n0-0.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert prune(0, tmp_path, now_unix_s=NOW_S) == ()
+    assert len(prune(0, tmp_path, now_unix_s=NOW_S)) == 1
+    assert (tmp_path / "docker/stays-lab-n0").is_dir()
+    elsewhere = entry(tmp_path, "elsewhere/a")
+    (tmp_path / "roots").mkdir()
+    (tmp_path / "roots/a").symlink_to(elsewhere)
+    assert len(prune(0, tmp_path, now_unix_s=time.time())) == 1
+    assert (elsewhere / "content").is_file()
+    began_s = time.time()
+    mark_used(tmp_path / "images/new")
+    assert not (tmp_path / "images").exists()
+    assert used_unix_s(tmp_path / "images/new") > began_s - 1
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", DEFAULT_LIMIT_BYTES), ("5GB", 5_000_000_000), ("0", 0)])
+def test_the_limit_is_the_environment_s_or_twenty_gigabytes(text: str, expected: int) -> None:
+    assert limit_bytes(text) == expected
+
+
+def test_the_limit_is_a_size_and_images_and_kernels_are_prepared_in_turn() -> None:
+    with pytest.raises(UsageError, match="TARE_CACHE_LIMIT is 'much' is not a size"):
+        limit_bytes("much")
+    made = tasks(("kernels", "openmpi", "mpich", "openmpi5", "image", "debian-openmpi", "debian-mpich"))
+    assert [task.args[0] for task in made] == ["debian-openmpi", "openmpi", "debian-mpich", "mpich", "openmpi5"]
+    assert [task.args[0] for task in tasks(("kernels",))] == ["openmpi"]
+    assert [task.args[0] for task in tasks(("image",))] == ["debian-openmpi"]
+
+
+def test_two_entries_are_made_side_by_side(tmp_path: Path) -> None:
+    meet = threading.Barrier(2)
+
+    def make(name: str) -> None:
+        target = tmp_path / name
+        with locked(target, what=name, progress=silent), write_atomically(target) as work:
+            meet.wait()  # both are at work now
+            (work / "file").write_text(name)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(make, ("one", "two")))
+    assert [(tmp_path / name / "file").read_text() for name in ("one", "two")] == ["one", "two"]
+    assert not list(tmp_path.glob(".unfinished-*"))
+
+
+def test_an_entry_is_waited_for_while_another_makes_it(tmp_path: Path) -> None:
+    target, told, order = tmp_path / "one", list[str](), list[str]()
+
+    def second() -> None:
+        with locked(target, what="kernels", progress=told.append):
+            order.append("second")
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with locked(target, what="kernels", progress=silent):
+            other = pool.submit(second)
+            wait_until(lambda: told)
+            order.append("first")
+        other.result()
+    assert (order, len(told)) == (["first", "second"], 1)
+    assert "another process is building it" in told[0]
+
+
+def test_a_cache_without_leftovers_is_kept_and_one_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".unfinished-abandoned").mkdir()
+    with write_atomically(tmp_path / "one") as first, write_atomically(tmp_path / "two") as second:
+        assert first.is_dir()
+        assert second.is_dir()
+        assert not (tmp_path / ".unfinished-abandoned").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InfrastructureError) as caught, locked(tmp_path / "file" / "one", what="x", progress=silent):
+        pass
+    assert "XDG_CACHE_HOME" in caught.value.remedy
+
+
+@pytest.mark.parametrize("argv", [(), ("nonsense",), ("nonsense", "image")])
+def test_what_is_not_known_is_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="name what to prepare"):
+        tasks(argv)

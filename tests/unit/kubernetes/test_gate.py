@@ -9,17 +9,21 @@ import os
 import select
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tare.errors import InfrastructureError
 from tare.host.process import Result, run
+from tare.kubernetes import relay
 from tare.kubernetes.gate import Gate
 from tare.kubernetes.relay import AGENT, Relay
-from tare.kubernetes.session import ERRORS, OUTPUT, line_of
+from tare.kubernetes.session import ERRORS, OUTPUT, Container, Doorway, Session, line_of
+from waiting import wait_until
 
 PIPES = {OUTPUT: "stdout", ERRORS: "stderr"}
 
@@ -63,7 +67,7 @@ class LocalSession:
         self.end_input()
         for name in PIPES.values():
             getattr(self.process, name).close()
-        self.process.wait(10)
+        self.process.wait()
 
 
 class LocalDoorway:
@@ -89,7 +93,8 @@ class LocalDoorway:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    monkeypatch.setattr(relay, "READY_S", 600.0)
     made = Gate(tmp_path)
     made.add("p0", LocalDoorway())  # type: ignore[arg-type]
     yield made
@@ -97,18 +102,15 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 def entered(gate: Gate, pod: str, *argv: str, stdin: str = "") -> Result:
-    return run((*gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=20)
+    return run((*gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=None)
 
 
-def test_a_command_in_a_pod_behaves_as_the_command(gate: Gate) -> None:
+def test_a_command_in_a_pod_behaves_as_the_command_or_says_why_not(gate: Gate, tmp_path: Path) -> None:
     ended = entered(gate, "p0", "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
     assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
     words = ["a b", "c\nd", 'e"\\f', "ü", "\U0001f600", ""]
     assert entered(gate, "p0", "printf", "%s|", *words).stdout == "".join(f"{word}|" for word in words)
     assert len(entered(gate, "p0", "sh", "-c", "yes 0123456789 | head -n 100000").stdout) == 1_100_000
-
-
-def test_who_enters_hears_why_that_is_not_possible(gate: Gate, tmp_path: Path) -> None:
     gate.add("lost", LocalDoorway(lost="pod lost is being removed"))  # type: ignore[arg-type]
     for pod, said in (("lost", "tare: pod lost is being removed\n"), ("none", "tare: there is no pod none\n")):
         ended = entered(gate, pod, "true")
@@ -156,28 +158,136 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
             raise InfrastructureError("no such host")
         return "p0", ["/bin/sh", "-c", " ".join(words[1:])]
 
-    relay = Relay(gate, "p0", str(folder), start)
-    until = time.monotonic() + 10
-    while not (folder / "asks").exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    relayed = Relay(gate, "p0", str(folder), start)
+    wait_until((folder / "asks").exists)
     calls = [subprocess.Popen([folder / "agent", "n1", "exit", str(number)]) for number in range(5)]
-    assert [call.wait(10) for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
-    assert run((str(folder / "agent"), "nowhere", "true"), check=False, timeout_s=10).status == 125
-    quoted = run((str(folder / "agent"), "n1", 'test "a  b" = "a  b" &&', "exit", "7"), check=False, timeout_s=10)
-    assert quoted.status == 7
-    assert sorted(words[:1] for words in asked) == [["n1"]] * 6 + [["nowhere"]]
-    relay.close()
+    assert [call.wait() for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
+    assert run((str(folder / "agent"), "nowhere", "true"), check=False, timeout_s=None).status == 125
+    quoted = run((str(folder / "agent"), "n1", 'test "a  b" = "a  b" &&', "exit", "7"), check=False, timeout_s=None)
+    assert (quoted.status, sorted(words[:1] for words in asked)) == (7, [["n1"]] * 6 + [["nowhere"]])
+    relayed.close()
     left = {path.name for path in folder.iterdir()}
     assert left - {"gone"} == {"agent", "asks", "rank"}, "nothing of a request stays"
 
 
 def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: Path) -> None:
-    relay = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "sleep 60"]))
+    relayed = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "cat"]))
     agent = str(tmp_path / "launcher" / "agent")
-    waiting = subprocess.Popen([agent, "n1", "sleep"])
-    until = time.monotonic() + 10
-    while not list((tmp_path / "launcher").glob("ask.*")) and time.monotonic() < until:
-        time.sleep(0.01)
-    relay.close()
-    assert waiting.wait(10) == 125
-    assert run((agent, "n1", "sleep"), check=False, timeout_s=10).status == 125, "nor does one that asks later"
+    waiting = subprocess.Popen([agent, "n1", "cat"])
+    wait_until(lambda: list((tmp_path / "launcher").glob("ask.*")))
+    relayed.close()
+    assert waiting.wait() == 125
+    assert run((agent, "n1", "cat"), check=False, timeout_s=None).status == 125, "nor does one that asks later"
+
+
+PLACE = Container(namespace="n", pod="p", name="ranks")
+
+
+class Stream(socket.socket):
+    """The near end of a stream, with what TLS adds to a socket."""
+
+    def pending(self) -> int:
+        return 0
+
+
+class Closable:
+    """A websocket: it closes its socket, and then has none."""
+
+    def __init__(self, sock: Stream) -> None:
+        self.sock: Stream | None = sock
+
+    def shutdown(self) -> None:
+        if self.sock:
+            self.sock.close()
+        self.sock = None
+
+
+class Client:
+    """What the official client's stream does, without frames: all that arrives is output."""
+
+    subprotocol = "v5.channel.k8s.io"
+
+    def __init__(self) -> None:
+        near, self.far = socket.socketpair()
+        self.stream = Stream(fileno=near.detach())
+        self.sock = Closable(self.stream)
+        self.open = True
+        self.read = b""
+
+    def is_open(self) -> bool:
+        return self.open
+
+    def update(self, timeout: float = 0) -> None:
+        if self.open and self.sock.sock:
+            self.read = self.sock.sock.recv(100)
+            self.open = bool(self.read)
+
+    def read_channel(self, channel: int, timeout: float = 0) -> bytes:
+        data, self.read = (self.read, b"") if channel == 1 else (b"", self.read)
+        return data
+
+    def write_channel(self, channel: int, data: bytes) -> None:
+        assert self.sock.sock
+        self.sock.sock.sendall(data)
+
+
+class Api:
+    """Gives the clients that a test has made, one after the other."""
+
+    def __init__(self, *clients: Client) -> None:
+        self.clients = list(clients)
+
+    def connect(self, path: str, query: object) -> Client:
+        return self.clients.pop(0)
+
+
+def session_of(client: Client) -> Session:
+    return Session(Api(client), PLACE, ("true",))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clients() -> Iterator[list[Client]]:
+    made = [Client() for _ in range(3)]
+    yield made
+    for each in made:
+        each.far.close()
+        each.stream.close()
+
+
+def test_closing_a_stream_ends_the_thread_that_reads_and_only_then_its_number_is_free(clients: list[Client]) -> None:
+    client = clients[0]
+    session, taken = session_of(client), list[bytes]()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        ended = pool.submit(session.pump, None, lambda _, data: taken.append(data))
+        client.far.sendall(b"out")
+        wait_until(lambda: taken == [b"out"])
+        number = client.stream.fileno()
+        before = os.fstat(number).st_ino
+        session.close()
+        assert ended.result() == 255, "no status was told"
+    assert client.stream.fileno() == -1, "who read has closed it"
+    with suppress(OSError):
+        assert os.fstat(number).st_ino != before
+
+
+def test_a_doorway_keeps_as_many_shells_as_are_asked_for_and_uses_them_first(clients: list[Client]) -> None:
+    api: Any = Api(*clients)
+    doorway = Doorway(api, PLACE)
+    doorway.prepare(2)
+    doorway.settle()
+    doorway.prepare(2)
+    assert len(api.clients) == 1
+    for each in clients[:2]:
+        doorway.start(("echo", "it"))
+        assert each.far.recv(100) == b"exec echo it\n"
+    doorway.start(("echo", "it"))
+    assert api.clients == [], "the third has a stream of its own"
+    doorway.prepare(1)
+    with pytest.raises(IndexError):
+        doorway.start(("echo", "no more"))
+    doorway.close()
+
+
+def test_a_stream_that_nobody_reads_is_closed_at_once(clients: list[Client]) -> None:
+    session_of(clients[0]).close()
+    assert clients[0].stream.fileno() == -1

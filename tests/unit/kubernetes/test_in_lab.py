@@ -1,82 +1,92 @@
-"""The programs of a lab's Kubernetes get what they need: texts and command lines, without starting them."""
+"""A lab's Kubernetes: what its programs get, what a report says of it, and what its page says."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
-import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from ipaddress import IPv4Network
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import yaml
 
 from nodes import make_node
 from tare.cluster import CLUSTERS
+from tare.counters.monitor import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, MissingTool, RefusedError
-from tare.kubernetes import in_lab, lab_networks
-from tare.kubernetes.lab_networks import VXLAN, cilium, flannel, routed
-from tare.model import Environment, KubernetesSpec, LabSpec, Placement
+from tare.kubernetes import in_lab, lab_networks, manifests
+from tare.kubernetes.api import Api, ApiError
+from tare.kubernetes.describe import Description, Seen
+from tare.kubernetes.lab_networks import LAB_NETWORKS, VXLAN, cilium, flannel, routed
+from tare.kubernetes.mpi_jobs import manifest
+from tare.kubernetes.mpi_jobs.counts import JobCounts
+from tare.kubernetes.node import KubernetesNode
+from tare.kubernetes.pod_networks import on_node
+from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.kubernetes.policy import manifest as policy
+from tare.model import Environment, InterfaceTraffic, KubernetesSpec, LabSpec, Placement
+from tare.node import NODE_BRIDGE, NODE_NIC, NODE_TUNNEL, SILENT_ROLE
 from tare.plan import composition
+from tare.run.proof import check_traffic
 from tare.services import containerd, forward, kubernetes
 from tare.services.kubernetes import User
+from tare.study import parse
+from tare.workloads.output import Payload
 
 NODE = make_node()
 
 
-def test_containerd_has_a_folder_of_networks_for_each_runtime_class() -> None:
+def test_containerd_has_folders_for_runtime_classes_and_users_have_tokens() -> None:
     text = containerd.configuration("/run/k", "pause:1", {"": "/run/k/cni", "fast": "/run/k/cni-fast"})
     told: dict[str, Any] = tomllib.loads(text)
     cri = told["plugins"]["io.containerd.grpc.v1.cri"]
-    assert told["version"] == 2
-    assert cri["sandbox_image"] == "pause:1"
-    assert cri["cni"]["conf_dir"] == "/run/k/cni"
+    assert (told["version"], cri["sandbox_image"], cri["cni"]["conf_dir"]) == (2, "pause:1", "/run/k/cni")
     runtimes = cri["containerd"]["runtimes"]
-    assert set(runtimes) == {"runc", "fast"}
-    assert runtimes["fast"]["cni_conf_dir"] == "/run/k/cni-fast"
+    assert (set(runtimes), runtimes["fast"]["cni_conf_dir"]) == ({"runc", "fast"}, "/run/k/cni-fast")
     assert cri["containerd"]["default_runtime_name"] == "runc"
-
-
-def test_users_are_told_apart_by_tokens() -> None:
     users = (User(name="a", groups=("system:masters", "x"), token="t1"), User(name="b", token="t2"))
     assert kubernetes.tokens(users) == 't1,a,a,"system:masters,x"\nt2,b,b,""\n'
     made = kubernetes.kubeconfig("10.0.0.1", "CERTIFICATE", users[1], "mine")
     assert made["clusters"][0]["cluster"]["server"] == "https://10.0.0.1:6443"
     assert made["users"] == [{"name": "b", "user": {"token": "t2"}}]
     there = in_lab.reached_at(made, 4711)["clusters"][0]["cluster"]
-    assert there["server"] == "https://127.0.0.1:4711"
-    assert there["tls-server-name"] == "kubernetes.default.svc"
+    assert (there["server"], there["tls-server-name"]) == ("https://127.0.0.1:4711", "kubernetes.default.svc")
     assert there["certificate-authority-data"] == made["clusters"][0]["cluster"]["certificate-authority-data"]
     assert User(name="a").token != User(name="a").token
 
 
-def test_every_program_is_of_its_node_and_on_the_control_network() -> None:
+def test_every_program_is_of_its_node_and_prefers_its_data_address_where_a_network_takes_that() -> None:
     assert f"--bind-address={NODE.control_address}" in kubernetes.api_server(NODE.control_address)
     assert {"--hostname-override=n0", f"--node-ip={NODE.control_address}"} <= set(kubernetes.kubelet(NODE))
     argv = flannel.with_kubernetes(NODE, "/run/f")
     assert argv[:2] == ("env", "NODE_NAME=n0")
     assert {"-kube-subnet-mgr", f"-iface={NODE.nics[0].name}", "-ip-masq=false"} <= set(argv)
+    assert "--cloud-provider=external" in kubernetes.kubelet(NODE, addressed=True)
+    assert not any("cloud" in each for each in kubernetes.kubelet(NODE))
+    preferred = "--kubelet-preferred-address-types=ExternalIP,InternalIP"
+    assert preferred in kubernetes.api_server(NODE.control_address)
 
 
-def test_two_flannelds_of_a_node_share_neither_subnets_nor_files_nor_chains() -> None:
+def test_two_flannelds_of_a_node_share_nothing_and_pods_are_wired_into_the_leased_subnet() -> None:
     first, second = flannel.with_kubernetes(NODE, "/run/f"), flannel.with_etcd(NODE, "/run/g", "http://10.0.0.1:2379")
     assert {"-etcd-endpoints=http://10.0.0.1:2379", "-iptables-forward-rules=false", "-ip-masq=false"} <= set(second)
     assert not any("kube" in each for each in second)
     files = [each for argv in (first, second) for each in argv if each.startswith("-subnet-file")]
     assert files == ["-subnet-file=/run/f/subnet.env", "-subnet-file=/run/g/subnet.env"]
-
-
-def test_pods_are_wired_into_the_subnet_that_flanneld_leased() -> None:
     (plugin,) = VXLAN.configuration(flannel.plugin("cni0", 1450), "10.244.1.0/24")["plugins"]
     assert (plugin["type"], plugin["bridge"], plugin["mtu"]) == ("bridge", "cni0", 1450)
     assert plugin["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
     assert plugin["ipam"]["routes"] == [{"dst": "10.244.0.0/16"}]
 
 
-def test_each_runtime_class_has_a_network_of_its_own() -> None:
+def test_each_runtime_class_has_a_network_of_its_own_and_a_lab_has_one_cilium() -> None:
     every = lab_networks.chosen(["cilium-vxlan", "routed", "host-gw"])
     assert [each.runtime_class for each in every] == ["", "host-gw", "routed", "cilium-vxlan"]
     assert [each.runtime_class for each in lab_networks.chosen(["routed"])] == ["", "routed"]
@@ -88,25 +98,18 @@ def test_each_runtime_class_has_a_network_of_its_own() -> None:
     assert len(set(devices)) == len(devices), "what one network has is silent when another is used"
     assert all(len(name) < 16 for name in devices)
     assert in_lab.runtime_class("routed")["handler"] == "routed"
-
-
-def test_a_lab_has_one_cilium_because_its_agent_has_the_whole_node() -> None:
     with pytest.raises(RefusedError, match="a lab has one of cilium-native and cilium-vxlan: compare each"):
         lab_networks.chosen(["cilium-native", "cilium-vxlan"])
 
 
 def test_the_plan_says_which_environment_an_earlier_one_excludes() -> None:
     classes = ("", "cilium-vxlan", "routed", "cilium-native", "cilium-vxlan")
-    every = [
-        Environment(name=f"e{number}", runtime="kubernetes", network="pod-network", runtime_class=each)
-        for number, each in enumerate(classes)
-    ]
-    cluster = CLUSTERS["lab"]
-    in_lab_ = LabSpec(kubernetes=KubernetesSpec(in_lab=True))
+    pods = Environment(name="e", runtime="kubernetes", network="pod-network")
+    every = [replace(pods, name=f"e{number}", runtime_class=each) for number, each in enumerate(classes)]
+    apart, with_one = CLUSTERS["lab"].apart, LabSpec(kubernetes=KubernetesSpec(in_lab=True))
     said = "a lab has one of cilium-vxlan and cilium-native: compare each with the others in its own study"
-    assert cluster.apart(in_lab_, every) == {"e3": said}
-    assert cluster.apart(in_lab_, every[:3]) == {}
-    assert cluster.apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
+    assert (apart(with_one, every), apart(with_one, every[:3])) == ({"e3": said}, {})
+    assert apart(LabSpec(), every) == {}, "a lab without Kubernetes has no runtime classes"
 
 
 def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_machine() -> None:
@@ -130,13 +133,6 @@ def test_cilium_connects_pods_over_the_data_network_and_changes_nothing_of_the_m
     assert plugin == {"type": "cilium-cni"}, "its agent has the addresses"
 
 
-def test_a_node_has_its_data_address_first_where_a_network_takes_that() -> None:
-    assert "--cloud-provider=external" in kubernetes.kubelet(NODE, addressed=True)
-    assert not any("cloud" in each for each in kubernetes.kubelet(NODE))
-    preferred = "--kubelet-preferred-address-types=ExternalIP,InternalIP"
-    assert preferred in kubernetes.api_server(NODE.control_address)
-
-
 def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
     one, other = make_node(), make_node(index=1)
     assert (routed.subnet_of(one), routed.subnet_of(other)) == ("10.246.0.0/24", "10.246.1.0/24")
@@ -153,26 +149,23 @@ def test_routed_pods_have_no_bridge_and_a_subnet_for_each_node() -> None:
         ({"runtime_class": "routed", "network": "pod-network"}, None),
         ({"network": "pod-network"}, None),
         ({"network": "host"}, None),
-        (
-            {"runtime_class": "gvisor", "network": "pod-network"},
-            "class gvisor: it has host-gw, routed, cilium-vxlan, cilium-native",
-        ),
+        ({"runtime_class": "gvisor", "network": "pod-network"},
+         "class gvisor: it has host-gw, routed, cilium-vxlan, cilium-native"),
         ({"runtime_class": "routed", "network": "host"}, "routed is a pod network, which host replaces"),
     ],
-)
+)  # fmt: skip
 def test_a_runtime_class_that_a_lab_cannot_have_is_refused(environment: dict[str, str], reason: str | None) -> None:
     found = lab_networks.refuse(Environment(name="e", runtime="kubernetes", **environment))
     assert (reason in (found or "")) if reason else found is None
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_missing_is_named_and_a_runtime_class_is_for_pods_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(kubernetes, "program", lambda name: None if name == "kubelet" else "/bin/true")
     assert in_lab.probe() == "kubelet is not installed: run tools/networks kubernetes"
     with pytest.raises(MissingTool, match="kubelet is not installed"), in_lab.running((), tmp_path):
         pass
-
-
-def test_a_runtime_class_is_for_pods_of_a_kubernetes_alone() -> None:
     named = Environment(name="e", runtime="bare", network="host", runtime_class="routed")
     reason = "containers of bare have no RuntimeClass, which pods of a Kubernetes have: leave it out"
     assert composition.refuse(named, Placement()) == reason
@@ -190,17 +183,179 @@ def test_a_port_of_this_machine_leads_to_a_server_in_a_namespace() -> None:
             while data := connection.recv(1 << 16):
                 connection.sendall(data)
 
-    thread = threading.Thread(target=echo)
-    thread.start()
-    with forward.forwarded(os.getpid(), "127.0.0.1", listener.getsockname()[1]) as port:
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            sent = b"x" * 300_000
-            threading.Thread(target=client.sendall, args=(sent,)).start()
-            got = b""
+    sent, got = b"x" * 300_000, b""
+    with listener, ThreadPoolExecutor(max_workers=2) as pool:
+        pool.submit(echo)
+        with (
+            forward.forwarded(os.getpid(), "127.0.0.1", listener.getsockname()[1]) as port,
+            socket.create_connection(("127.0.0.1", port)) as client,
+        ):
+            pool.submit(client.sendall, sent)
             while len(got) < len(sent):
                 got += client.recv(1 << 16)
-        thread.join(5)
-    listener.close()
     assert got == sent
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port)).close()
+
+
+BACKEND = {"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/kube-subnet-manager": "true"}
+FLANNEL = {"metadata": {"name": "n0", "annotations": BACKEND}}
+POD = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
+DEVICES = {name: each.devices for name, each in LAB_NETWORKS.items()}
+PAYLOAD = 4_000_000
+
+
+class Answers:
+    """An API server that lets nothing be read but what it has, or that does not answer."""
+
+    host = "https://127.0.0.1:6443"
+
+    def __init__(self, *, gone: bool = False, **objects: Any) -> None:
+        self._gone, self._objects = gone, objects
+
+    def ask(self, _method: str, path: str, **_: Any) -> dict[str, Any]:
+        name = path.rpartition("/")[2]
+        if self._gone:
+            raise InfrastructureError(f"no answer to {path}")
+        if name not in self._objects:
+            raise ApiError(f"cannot read {path}", status=403, reason="Forbidden")
+        return dict(self._objects[name])
+
+
+VERSION = {"gitVersion": "v1.31.4"}
+SERVER = Answers(version=VERSION, nodes={"items": [FLANNEL]})
+
+
+def facts(server: Answers, seen: list[Seen] | None = None, titles: dict[str, str] | None = None) -> dict[str, Any]:
+    return Description.read(cast("Api", server), "lab", (), *([titles] if titles else [])).facts(seen or [POD])
+
+
+def test_the_line_of_a_report_names_the_network_as_far_as_it_can_be_read() -> None:
+    found = facts(SERVER)
+    assert found["machine"].startswith("Kubernetes v1.31.4; ")
+    assert "pods' network: Flannel (VXLAN" in found["machine"]
+    assert "eth0 MTU 1450" in found["machine"]
+    assert any("backend" in each for each in found["Kubernetes"]["network told by"])
+    assert "networks of runtime classes" not in found["Kubernetes"]
+    found = facts(Answers(version=VERSION))
+    assert "pods' network: unknown" in found["machine"]
+    assert "list nodes" in found["Kubernetes"]["not readable"]
+    machine = facts(Answers(gone=True))["machine"]
+    assert machine.endswith("pods' network: unknown (encapsulation not known), eth0 MTU 1450")
+
+
+def test_the_network_of_each_runtime_class_is_named_as_far_as_it_is_known() -> None:
+    titles = {"": "Flannel (VXLAN)", "routed": "routed by hand"}
+    seen = [
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500),
+        Seen(node="n0", of_node=True, interface="data0", mtu=1500, runtime_class="gvisor"),
+        POD,
+        Seen(node="n0", of_node=False, interface="eth0", mtu=1500, runtime_class="routed"),
+        Seen(node="n1", of_node=False, interface="eth0", mtu=1400, runtime_class="fast"),
+    ]
+    found = facts(SERVER, seen, titles)
+    classes = found["Kubernetes"]["networks of runtime classes"]
+    assert classes == {"fast": "a network that is not known, eth0 MTU 1400", "routed": "routed by hand, eth0 MTU 1500"}
+    assert found["Kubernetes"]["network"]["pods"] == "eth0 MTU 1450"
+    assert "; with runtime class routed: routed by hand, eth0 MTU 1500" in found["machine"]
+    others = facts(SERVER, seen[3:], titles)["machine"]
+    assert "Flannel" not in others, "no pod of the study is on the usual network"
+
+
+def roles(
+    runtime_class: str, *, alone: bool = True, known: bool = True, tunnels: tuple[str, ...] = ()
+) -> dict[str, str]:
+    watches = on_node.watched("data0", tunnels, runtime_class, DEVICES if known else {}, alone=alone)
+    assert {each.pid for each in watches} <= {on_node.OF_NODE}
+    return {each.interface: each.role for each in watches}
+
+
+def test_networks_are_proven_by_devices_and_the_silence_of_others() -> None:
+    silent = dict.fromkeys(("cni0", "flannel.1", "cni-host-gw", "cilium_vxlan"), SILENT_ROLE)
+    assert roles("") == {"data0": NODE_NIC, **silent, "cni0": NODE_BRIDGE, "flannel.1": NODE_TUNNEL}
+    assert roles("host-gw") == {"data0": NODE_NIC, **silent, "cni-host-gw": NODE_BRIDGE}
+    assert roles("cilium-vxlan") == {"data0": NODE_NIC, **silent, "cilium_vxlan": NODE_TUNNEL}
+    assert roles("cilium-native") == roles("routed") == {"data0": NODE_NIC, **silent}
+    assert roles("routed", alone=False) == silent, "messages between pods of a node pass nothing of it"
+    assert roles("", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC, "vxlan.calico": NODE_TUNNEL}
+    assert roles("", known=False, tunnels=("a", "b")) == {"data0": NODE_NIC}
+    assert roles("fast", known=False, tunnels=("vxlan.calico",)) == {"data0": NODE_NIC}
+    assert roles("fast", known=False, tunnels=("vxlan.calico",), alone=False) == {}
+    watches = on_node.watched("data0", (), "host-gw", DEVICES, alone=True)
+    found = on_node.counted(watches, {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), "lo": (1, 1, 1, 1)})
+    silent = dict.fromkeys(("flannel.1", "cilium_vxlan"), (0,) * 4)
+    assert found == {"data0": (9, 1, 8, 1), "cni0": (5, 1, 4, 1), **silent}
+
+
+def judged(runtime_class: str, **carried: int) -> str:
+    """Return what the proof says of pods whose nodes' interfaces carried so many bytes each way."""
+    passed = {
+        name: carried.get(name.replace(".", "_").replace("-", "_"), 0) for name in ("eth0", *roles(runtime_class))
+    }
+    traffic = [
+        InterfaceTraffic(
+            node=node, interface=name, role={"eth0": "pod's interface", **roles(runtime_class)}[name],
+            rx_bytes=count, tx_bytes=count, rx_packets=1, tx_packets=1,
+        )
+        for node in ("n0", "n1")
+        for name, count in passed.items()
+    ]  # fmt: skip
+    payload = Payload(low_bytes=2 * PAYLOAD, high_bytes=2 * PAYLOAD, messages=200, known=True)
+    return check_traffic(traffic, payload, said_bytes=0, ranks=2, unread=()) or ""
+
+
+def test_pods_that_take_another_network_are_found_and_facts_name_it() -> None:
+    sent = PAYLOAD + 100_000
+    assert judged("host-gw", eth0=sent, data0=sent, cni_host_gw=sent) == judged("routed", eth0=sent, data0=sent) == ""
+    assert "should have been silent" in judged("host-gw", eth0=sent, data0=sent, cni0=sent, flannel_1=sent)
+    assert "cni-host-gw" in judged("routed", eth0=sent, data0=sent, cni_host_gw=sent)
+    assert "the node's tunnel carried" in judged("", eth0=sent, data0=sent, cni0=sent)
+    titles = {name: each.title for name, each in LAB_NETWORKS.items()}
+    assert on_node.named("routed", titles)["pods' network"].startswith("routed (Calico's data path without Calico")
+    assert on_node.named("", titles) == {"pods' network": "Flannel (VXLAN)"}
+    assert (on_node.named("fast", {}), on_node.named("", {})) == ({"runtime class": "fast"}, {})
+
+
+@pytest.mark.parametrize(("lab_node", "busy_s"), [(None, 200.0), (make_node(), 100.0)])
+def test_cpu_times_of_a_labs_nodes_which_are_one_machine_count_once(lab_node: Any, busy_s: float) -> None:
+    service = SimpleNamespace(counters=lambda *_: CounterValues(machine="pod", busy_s=100.0, steal_s=30.0))
+    gate, nothing, read = (
+        cast("Any", SimpleNamespace(settle=lambda: None, prepare=lambda _: None)),
+        cast("Any", None),
+        [],
+    )
+    for name in ("alpha", "beta"):
+        node = KubernetesNode(make_node(name=name, machine=name), nothing, nothing, gate, "", lab_node)
+        deployment: Any = SimpleNamespace(services=[service], specs=(), passes=(), jobs=JobCounts())
+        node._deployments["study"] = deployment
+        read.append(node.counters("study"))
+    assert merged(read, Moment(tare_s=0.0)).busy_s == busy_s
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
+
+
+def block(mark: str) -> str:
+    found = re.search(rf"<!-- {mark}: .*? -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None, mark
+    return found[1]
+
+
+def test_the_page_has_the_roles_messages_classes_and_products_of_the_sources() -> None:
+    assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
+    assert yaml.safe_load(block("rules")) == list(manifest.rules())
+    assert yaml.safe_load(block("policy")) == list(policy.rules())
+    rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
+    assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
+    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "tare").rglob("*.py"))
+    table = PAGE.partition("<!-- messages")[2]
+    messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert len(messages) > 15
+    assert [each for each in messages if each not in sources] == []
+    section = PAGE.partition("## Several pod networks")[2].partition("\n## ")[0]
+    table = section.partition("<!-- runtime classes")[2]
+    named = re.findall(r"^\| (none|`[\w-]+`) \|", table.partition("|---|")[2], re.MULTILINE)
+    assert [each.strip("`") for each in named] == [each or "none" for each in LAB_NETWORKS]
+    (study,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    assert {each.runtime_class for each in parse(study).environments} == set(LAB_NETWORKS) - {"cilium-native"}

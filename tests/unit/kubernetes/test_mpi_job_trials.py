@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import time
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.cluster.kubernetes import refuse_in_pods
 from tare.counters.monitor import CounterValues, counters, key_of, traffic, unread
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
-from tare.host.process import Result, run
+from tare.host.process import run
 from tare.kubernetes.api import ApiError
 from tare.kubernetes.making import hosts_of
 from tare.kubernetes.manifests import PodSpec
@@ -31,13 +32,13 @@ from tare.kubernetes.mpi_jobs.status import State
 from tare.kubernetes.session import ERRORS, OUTPUT
 from tare.model import Environment, LabSpec, Placement, Share, Study, Workload
 from tare.model import Launching as Way
-from tare.node import Endpoint, Nic, Node, Pod, Watch
-from tare.node.cgroups import Group
+from tare.node import Endpoint, Nic, Watch
 from tare.node_service.order import Files, Order
 from tare.node_service.sides import Side
 from tare.plan.cells import expand
 from tare.plan.composition import _refuse_launch as refuse_launch
 from tare.run.site import needs
+from waiting import wait_until
 
 SSH: Final = """#!/bin/sh
 echo "$1" >> {folder}/asked
@@ -47,11 +48,15 @@ cat {folder}/boot-of-$1 /proc/net/dev /proc/net/snmp /proc/net/netstat
 echo usage_usec $(wc -l < {folder}/asked)000000
 """
 JOBS: Final = Environment(name="job", runtime="kubernetes", network="pod-network", launch=Way.MPIJOB)
+EXEC: Final = replace(JOBS, name="plain", launch=Way.EXEC)
 POD: Final = PodSpec(name="e3-n0c0", namespace="tare-x", run="r", slot=3, node="m0", image="i", node_image="n")
 JOB: Final = MpiJob(name="e3-job", pod=POD, nodes=("m0", "m1"), command=())
+FIRST: Final = Launching(workers_s=1.0, launcher_s=2.0, ended_s=3.0)
 
 
-def scripted(tmp_path: Path, wanted: Mapping[str, str], *argv: str, workers: Sequence[str] = ("w-1", "w-0")) -> Result:
+def scripted(
+    tmp_path: Path, wanted: Mapping[str, str], *argv: str, workers: Sequence[str] = ("w-1", "w-0")
+) -> tuple[int, Told]:
     """Run the script on this machine, with a command in place of ssh; workers are on nodes of their own names."""
     folder = tmp_path / "tare"
     folder.mkdir()
@@ -60,22 +65,22 @@ def scripted(tmp_path: Path, wanted: Mapping[str, str], *argv: str, workers: Seq
     for worker in workers:
         (folder / f"boot-of-{worker}").write_text(f"boot-{worker}\n")
     (tmp_path / "hostfile").write_text("".join(f"{worker} slots=1\n" for worker in workers))
+    places = {script.FOLDER: str(folder), HOST_FILE: str(tmp_path / "hostfile")}
     words = [
-        word.replace(script.FOLDER, str(folder)).replace(HOST_FILE, str(tmp_path / "hostfile"))
+        word.replace(script.FOLDER, places[script.FOLDER]).replace(HOST_FILE, places[HOST_FILE])
         for word in script.command(wanted, argv)
     ]
-    return run(words, check=False, timeout_s=20)
+    result = run(words, check=False, timeout_s=None)
+    return result.status, told(result.stdout)
 
 
 def test_hosts_are_workers_by_their_nodes_however_the_operator_numbers_them(tmp_path: Path) -> None:
     agent = str(tmp_path / "tare" / "agent")
     program = f"{agent} -x n1c0 'echo on' there; echo out; echo wrong >&2; exit 3"
-    result = scripted(tmp_path, {"n0c0": "boot-w-0", "n1c0": "boot-w-1"}, "/bin/sh", "-c", program)
-    read = told(result.stdout)
-    assert (result.status, read.status) == (3, 3)
+    status, read = scripted(tmp_path, {"n0c0": "boot-w-0", "n1c0": "boot-w-1"}, "/bin/sh", "-c", program)
+    assert (status, read.status, read.errors) == (3, 3, "wrong\n")
     assert [line for line in read.output.splitlines() if line] == ["on there", "out"]
-    assert read.errors == "wrong\n"
-    assert 0 <= read.mpirun_s < 10
+    assert read.mpirun_s >= 0
     asked = (tmp_path / "tare" / "asked").read_text().split()
     assert asked == ["w-1", "w-0", "w-1", "w-0", "w-1"], "the launcher's request went to the worker on n1's node"
     assert set(read.counted) == {"n0c0", "n1c0"}
@@ -95,56 +100,41 @@ def test_hosts_are_workers_by_their_nodes_however_the_operator_numbers_them(tmp_
 def test_workers_that_are_elsewhere_or_silent_end_the_launch_before_it_begins(
     tmp_path: Path, wanted: dict[str, str], workers: tuple[str, ...], said: str
 ) -> None:
-    result = scripted(tmp_path, wanted, "echo", "never", workers=workers)
-    read = told(result.stdout)
-    assert (result.status, read.status, read.errors, read.counted) == (1, 1, f"{said}\n", {})
+    status, read = scripted(tmp_path, wanted, "echo", "never", workers=workers)
+    assert (status, read.status, read.errors, read.counted) == (1, 1, f"{said}\n", {})
     assert "never" not in read.output
 
 
-def test_a_launchers_agent_refuses_a_host_that_is_none_of_its_own(tmp_path: Path) -> None:
-    result = scripted(tmp_path, {"n0c0": "boot-w-0"}, str(tmp_path / "tare" / "agent"), "n7", "true", workers=("w-0",))
-    read = told(result.stdout)
+def test_unknown_hosts_are_refused_and_output_that_broke_off_has_no_status(tmp_path: Path) -> None:
+    agent = str(tmp_path / "tare" / "agent")
+    _, read = scripted(tmp_path, {"n0c0": "boot-w-0"}, agent, "n7", "true", workers=("w-0",))
     assert read.status == 125
     assert "unknown host" in read.errors
-
-
-def test_output_that_broke_off_has_no_status_and_counts_nothing() -> None:
     read = told(f"one\n{script.MARK} before n0c0 boot\ntwo")
     assert (read.output, read.status, read.counted) == ("one\ntwo", None, {})
 
 
-FIRST: Final = Launching(workers_s=1.0, launcher_s=2.0, ended_s=3.0)
-
-
 @pytest.mark.parametrize(
-    ("state", "read", "expected"),
+    ("state", "errors", "status", "expected"),
     [
-        (State(succeeded=True), Told(output="", errors="", status=0, counted={}), (0, "")),
-        (State(failed=True, why="Backoff"), Told(output="", errors="no\n", status=7, counted={}), (7, "no\n")),
-        (
-            State(failed=True, why="DeadlineExceeded: its time is up"),
-            Told(output="", errors="", status=None, counted={}),
-            (1, "MPIJob e3-job: DeadlineExceeded: its time is up\n"),
-        ),
-        (
-            State(succeeded=True),
-            Told(output="", errors="", status=None, counted={}),
-            (1, "MPIJob e3-job: its launcher's output is not complete\n"),
-        ),
+        (State(succeeded=True), "", 0, (0, "")),
+        (State(failed=True, why="Backoff"), "no\n", 7, (7, "no\n")),
+        (State(failed=True, why="Deadline: time is up"), "", None, (1, "MPIJob e3-job: Deadline: time is up\n")),
+        (State(succeeded=True), "", None, (1, "MPIJob e3-job: its launcher's output is not complete\n")),
     ],
 )
 def test_a_job_has_the_status_of_its_program_or_the_operators_reason(
-    state: State, read: Told, expected: tuple[int, str]
+    state: State, errors: str, status: int | None, expected: tuple[int, str]
 ) -> None:
+    read = Told(output="", errors=errors, status=status, counted={})
     assert outcome("e3-job", Ended(state=state, output="", launching=FIRST), read) == expected
 
 
 class Jobs:
     """Jobs that end with a text, or are refused."""
 
-    def __init__(self, text: str, refusal: str = "") -> None:
-        self.text = text
-        self.refusal = refusal
+    def __init__(self, text: str = "", refusal: str = "") -> None:
+        self.text, self.refusal = text, refusal
         self.done: list[str] = []
         self.job: MpiJob | None = None
 
@@ -162,10 +152,14 @@ class Jobs:
         self.done.append(f"remove {name}")
 
 
+def doorway(jobs: Any, hosts: Mapping[str, str] | None = None, count: Any = lambda _: None) -> JobDoorway:
+    return JobDoorway(jobs, JOB, hosts or {}, count)
+
+
 def test_each_launch_is_a_job_that_is_removed_before_anything_else() -> None:
     jobs = Jobs(f"out\n{script.MARK} ran 10.5 12.00\n{script.MARK} error no\n{script.MARK} status 4\n")
     counted: list[Mapping[str, Counted]] = []
-    door = JobDoorway(jobs, JOB, {"n0c0": "b0", "n1c0": "b1"}, counted.append)  # type: ignore[arg-type]
+    door = doorway(jobs, {"n0c0": "b0", "n1c0": "b1"}, counted.append)
     assert door.took() == {}
     taken: list[tuple[int, bytes]] = []
     status = door.start(["mpirun", "x y"]).pump(None, lambda channel, data: taken.append((channel, data)))
@@ -176,20 +170,29 @@ def test_each_launch_is_a_job_that_is_removed_before_anything_else() -> None:
     assert jobs.job.command[3:] == (script.MARK, "n0c0=b0 n1c0=b1", "mpirun", "x y")
     assert door.took() == {"workers_s": 1.0, "launcher_s": 2.0, "ended_s": 3.0, "mpirun_s": 1.5}
     assert counted == [{}]
-
-
-def test_a_job_that_does_not_start_is_removed_and_took_nothing() -> None:
-    jobs = Jobs("", refusal="MPIJob e3-job: worker e3-job-worker-0 does not run: no node can take the pod")
-    door = JobDoorway(jobs, JOB, {}, lambda _: None)  # type: ignore[arg-type]
+    jobs.refusal = "MPIJob e3-job: worker e3-job-worker-0 does not run: no node can take the pod"
     with pytest.raises(InfrastructureError, match="no node can take the pod"):
         door.start(["true"]).pump(None, lambda *_: None)
     door.close()
-    assert jobs.done[-1] == "remove e3-job"
-    assert door.took() == {}
+    assert (jobs.done[-1], door.took()) == ("remove e3-job", {})
+
+
+class Idle(threading.Event):
+    """Tells that somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.set()
+        return super().wait(timeout)
 
 
 class SlowJobs(Jobs):
-    """Jobs that hang until nobody wants them, and whose removal takes some time."""
+    """Jobs that hang until nobody wants them, and whose removal takes until somebody waits for it."""
+
+    asked: threading.Event
 
     def wait(self, job: MpiJob, began: float, given_up: Any) -> Ended:
         while not given_up(0.01):
@@ -197,50 +200,42 @@ class SlowJobs(Jobs):
         raise InfrastructureError("given up")
 
     def remove(self, name: str) -> None:
-        time.sleep(0.05)
+        self.asked.wait()
         super().remove(name)
 
 
 def test_a_launch_that_was_ended_at_its_limit_is_removed_before_the_next_begins() -> None:
-    jobs = SlowJobs("")
-    door = JobDoorway(jobs, JOB, {}, lambda _: None)  # type: ignore[arg-type]
+    jobs = SlowJobs()
+    door = doorway(jobs)
+    idle = door._idle = Idle()
+    jobs.asked = idle.asked
+    idle.set()
     ours, theirs = socket.socketpair()
     with ours, ThreadPoolExecutor(max_workers=1) as pool:
         running = pool.submit(door.start(["sleep"]).pump, ours, lambda *_: None)
-        while jobs.done != ["create"]:
-            time.sleep(0.001)
+        wait_until(lambda: jobs.done == ["create"])
+        idle.asked.clear()
+        theirs.shutdown(socket.SHUT_WR)
+        assert not is_gone(ours, 0.001), "its input has ended, and its connection has not"
         theirs.close()
+        assert is_gone(ours, 0.001)
         door.settle()
         assert jobs.done == ["create", "remove e3-job"]
         assert isinstance(running.exception(), InfrastructureError)
-
-
-def test_a_launch_is_gone_when_its_connection_is_closed_and_not_when_its_input_ends() -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        theirs.shutdown(socket.SHUT_WR)
-        assert not is_gone(ours, 0.001)
-        theirs.close()
-        assert is_gone(ours, 0.001)
     assert not is_gone(None, 0.001)
 
 
 def side(number: int, *, own_network: bool = True) -> Side:
     nic = Nic(name="eth0", address=f"10.0.0.{number + 1}", prefix=24)
-    node = Node(
-        name=f"n{number}", index=number, cores=(0,), control_address="", nics=(nic,), pid=0,
-        group=Group(path="", hierarchies=()), boot_id=f"b{number}", machine=f"m{number}",
-    )  # fmt: skip
-    pod = Pod(
-        name=f"p{number}", node=node, runtime="kubernetes", host=f"n{number}c0", own_network=own_network, pid=1,
-        enter=(), group=node.group,
-    )  # fmt: skip
+    node = make_node(number, nics=(nic,), machine=f"m{number}")
+    pod = make_pod(node, runtime="kubernetes", host=f"n{number}c0", own_network=own_network)
     watches = (Watch(pid=0, interface="eth0", role="pod's interface"), Watch(pid=1 << 30, interface="data0", role="n"))
     endpoint = Endpoint(interface="eth0", address=nic.address, prefix=24, mtu=1450, watches=watches)
     return Side(pod=pod, prefix=Path("/opt/tare"), endpoint=endpoint)
 
 
 SIDES: Final = (side(0), side(1))
+ON_NODE: Final = (side(0, own_network=False), side(1, own_network=False))
 
 
 def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is_not_known() -> None:
@@ -251,45 +246,28 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
     job = Counted(interfaces={"eth0": (500, 5, 600, 6)}, protocols={"TcpOutSegs": 7}, cpu_s=2.0)
     after = none.plus(SIDES, {"n0c0": job, "n1c0": job}).added_to(standing)
     watches = Deployed(environment=JOBS, sides=SIDES).watches
-    assert [(each.node, each.rx_bytes, each.tx_bytes) for each in traffic(watches, before, after)] == [
-        ("n0c0", 500, 600),
-        ("n1c0", 500, 600),
-    ]
-    assert counters(before, after)["TcpOutSegs"] == 14
+    found = [(each.node, each.rx_bytes, each.tx_bytes) for each in traffic(watches, before, after)]
+    assert (found, counters(before, after)["TcpOutSegs"]) == ([("n0c0", 500, 600), ("n1c0", 500, 600)], 14)
     assert after.job_s - before.job_s == 4.0
     lost = none.plus(SIDES, {"n0c0": job}).plus(SIDES, {"n0c0": job})
     assert [each.node for each in unread(watches, before, lost.added_to(standing))] == ["n1c0"]
     assert lost.settled().added_to(standing).unread == {}
     assert lost.added_to(standing).interfaces[keys[0]] == (1010, 11, 1210, 13)
-
-
-def test_on_a_nodes_network_the_node_counts() -> None:
-    on_node = (side(0, own_network=False),)
-    counts = JobCounts.of(on_node).plus(on_node, {"n0c0": Counted(interfaces={"eth0": (5, 5, 5, 5)}, cpu_s=1.0)})
+    told = {"n0c0": Counted(interfaces={"eth0": (5, 5, 5, 5)}, cpu_s=1.0)}
+    counts = JobCounts.of(ON_NODE[:1]).plus(ON_NODE[:1], told)  # on a node's network the node counts
     assert (counts.interfaces, counts.unread, counts.protocols, counts.cpu_s) == ({}, {}, {}, 1.0)
 
 
-def test_an_mpi_gets_the_name_of_the_interface_where_each_job_has_other_addresses() -> None:
-    assert Deployed(environment=JOBS, sides=SIDES).subnet == "eth0"
-    assert Deployed(environment=replace(JOBS, launch=Way.EXEC), sides=SIDES).subnet == "10.0.0.0/24"
-    on_node = (side(0, own_network=False), side(1, own_network=False))
-    assert Deployed(environment=JOBS, sides=on_node).subnet == "10.0.0.0/24"
-
-
-def test_the_job_of_a_deployment_has_its_ranks_and_a_deadline() -> None:
-    order = Order(
-        study="s-3", slot=3, environment=JOBS, placement=Placement(nodes=2, ranks_per_node=4),
-        nodes=(), nic=0, hosts=4, files=Files(host_prefix=Path("/nowhere")),
-    )  # fmt: skip
+def test_the_job_of_a_deployment_has_its_ranks_and_names_the_interface() -> None:
+    placement, files = Placement(nodes=2, ranks_per_node=4), Files(host_prefix=Path("/nowhere"))
+    order = Order(study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files)
     job = job_of(order, POD, ("m0", "m1"), longest_s=60.5)
-    assert (job.name, job.nodes, job.slots) == ("e3-job", ("m0", "m1"), 4)
-    assert job.deadline_s == 61 + 120
-
-
-def test_a_worker_is_not_named_as_its_node() -> None:
-    placement = Placement(nodes=2, ranks_per_node=1)
-    assert hosts_of(JOBS, placement, "n0") == ("n0c0",)
-    assert hosts_of(replace(JOBS, launch=Way.EXEC), placement, "n0") == ("n0",)
+    assert (job.name, job.nodes, job.slots, job.deadline_s) == ("e3-job", ("m0", "m1"), 4, 61 + 120)
+    assert hosts_of(JOBS, Placement(nodes=2), "n0") == ("n0c0",), "a worker is not named as its node"
+    assert hosts_of(EXEC, Placement(nodes=2), "n0") == ("n0",)
+    assert Deployed(environment=JOBS, sides=SIDES).subnet == "eth0"
+    assert Deployed(environment=EXEC, sides=SIDES).subnet == "10.0.0.0/24"
+    assert Deployed(environment=JOBS, sides=ON_NODE).subnet == "10.0.0.0/24"
 
 
 def test_what_an_mpi_job_cannot_be_is_refused() -> None:
@@ -303,25 +281,21 @@ def test_what_an_mpi_job_cannot_be_is_refused() -> None:
     assert "or mpijob" in (refuse_launch(replace(JOBS, launch=Way.SSH), placement) or "")
 
 
-def test_a_cluster_without_mpi_jobs_is_told_with_what_to_install() -> None:
-    class Api:
+def test_a_study_asks_for_the_operator_only_if_it_has_mpi_jobs_and_is_told_what_to_install() -> None:
+    class Refusing:
+        def __init__(self, status: int) -> None:
+            self.status = status
+
         def ask(self, method: str, path: str) -> dict[str, Any]:
             assert (method, path) == ("GET", "/apis/kubeflow.org/v2beta1")
             raise ApiError("not found", status=self.status)
 
-        def __init__(self, status: int) -> None:
-            self.status = status
-
-    assert INSTALL in (missing(Api(404)) or "")  # type: ignore[arg-type]
-    assert missing(Api(403)) is None  # type: ignore[arg-type]
-
-
-def test_a_study_asks_for_the_operator_only_if_it_has_mpi_jobs() -> None:
-    plain = replace(JOBS, name="plain", launch=Way.EXEC)
+    assert INSTALL in (missing(Refusing(404)) or "")  # type: ignore[arg-type]
+    assert missing(Refusing(403)) is None  # type: ignore[arg-type]
     study = Study(
-        name="s", cluster="lab", lab=LabSpec(), baseline="plain", environments=(plain, JOBS),
+        name="s", cluster="lab", lab=LabSpec(), baseline="plain", environments=(EXEC, JOBS),
         placements=(Placement(),), workloads=(Workload(name="w", command=("app",), time_limit_s=77.0),),
     )  # fmt: skip
     wanted = needs(expand(study, lambda *_: None))
     assert (wanted.jobs, wanted.longest_s) == (True, 77.0)
-    assert not needs(expand(replace(study, environments=(plain,)), lambda *_: None)).jobs
+    assert not needs(expand(replace(study, environments=(EXEC,)), lambda *_: None)).jobs

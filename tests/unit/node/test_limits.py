@@ -73,24 +73,16 @@ def killed(group: Group, times: int) -> None:
                 (folder / name).write_text(f"oom_kill {times}\n")
 
 
-# --- what is asked for --------------------------------------------------------------------------------------------
-
-
-def test_a_placement_that_limits_nothing_has_no_limits() -> None:
+def test_a_placement_that_limits_nothing_has_no_limits_and_what_makes_no_containers_gets_a_node_s() -> None:
     assert limits_of(Placement()) is None
+    two = Placement(ranks_per_node=2, containers_per_node=2, memory_per_container=64 * MIB, cpus_per_container=0.3)
+    assert limits_of(two, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
 
 
 @pytest.mark.parametrize(("cpus", "quota"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (2.0, 0.0), (2.5, 2.5), (3.0, 0.0)])
 def test_cpus_are_cores_where_they_are_whole_and_enough_and_else_time(cpus: float, quota: float) -> None:
     placement = Placement(ranks_per_node=2, memory_per_container=64 * MIB, cpus_per_container=cpus)
     assert limits_of(placement) == Limits(memory_bytes=64 * MIB, cpus=quota)
-
-
-def test_what_makes_no_containers_gets_what_all_of_a_node_have_together() -> None:
-    placement = Placement(
-        ranks_per_node=2, containers_per_node=2, memory_per_container=64 * MIB, cpus_per_container=0.3
-    )
-    assert limits_of(placement, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
 
 
 NODE = make_node(cores=(0, 1))
@@ -111,16 +103,11 @@ MEMORY = ("--memory", str(64 * MIB), "--memory-swap", str(64 * MIB))
         (Limits(), (), {}),
         (Limits(memory_bytes=64 * MIB), MEMORY, {"Memory": 64 * MIB, "MemorySwap": 64 * MIB}),
         (Limits(cpus=0.5), ("--cpus", "0.5"), {"NanoCpus": 500_000_000}),
-        (
-            Limits(memory_bytes=64 * MIB, cpus=1.5),
-            (*MEMORY, "--cpus", "1.5"),
-            {"Memory": 64 * MIB, "MemorySwap": 64 * MIB, "NanoCpus": 1_500_000_000},
-        ),
+        (Limits(memory_bytes=64 * MIB, cpus=1.5), (*MEMORY, "--cpus", "1.5"),
+         {"Memory": 64 * MIB, "MemorySwap": 64 * MIB, "NanoCpus": 1_500_000_000}),
     ],
-)
-def test_docker_and_podman_are_told_in_their_words(
-    wanted: Limits | None, options: tuple[str, ...], config: dict[str, int]
-) -> None:
+)  # fmt: skip
+def test_docker_and_podman_are_told(wanted: Limits | None, options: tuple[str, ...], config: dict[str, int]) -> None:
     asked = request(wanted)
     told = (docker_options(asked), podman_options(asked, network="host"), join_options(POD, asked, "c", (0,)))
     names = ("--memory", "--memory-swap", "--cpus")
@@ -132,12 +119,20 @@ def test_docker_and_podman_are_told_in_their_words(
     assert {name: host[name] for name in ("Memory", "MemorySwap", "NanoCpus") if name in host} == config
 
 
-# --- cgroups of ours ----------------------------------------------------------------------------------------------
-
-
-def test_a_new_group_is_held_to_nothing(group: Group) -> None:
+def test_a_new_group_is_held_to_nothing_and_its_limits_are_written_and_stated(group: Group) -> None:
     assert (limits.memory_limit(group), limits.cpu_limit(group), limits.memory_kills(group)) == (0, 0.0, 0)
     assert limits.stated(group) == "cores=2"
+    limits.hold(group, Limits(memory_bytes=64 * MIB, cpus=0.5))
+    assert limits.stated(group) == "memory_bytes=67108864 cpus=0.5 cores=2"
+    files = {path.name: path.read_text() for folder in group.folders for path in folder.iterdir()}
+    if group.version == 2:
+        assert (files["memory.swap.max"], files["cpu.max"]) == ("0", "50000 100000")
+    else:
+        assert files["memory.memsw.limit_in_bytes"] == str(64 * MIB)
+        assert (files["cpu.cfs_period_us"], files["cpu.cfs_quota_us"]) == ("100000", "50000")
+    folder = next(folder for folder in group.folders if (folder / "pids.max").exists())
+    (folder / "pids.max").write_text("2048\n")
+    assert limits.stated(group) == "memory_bytes=67108864 cpus=0.5 cores=2 pids=2048"
 
 
 @given(memory=st.integers(6 * MIB, 2**45), hundredths=st.integers(1, 6400))
@@ -147,50 +142,18 @@ def test_what_a_group_was_told_is_what_is_read_back(
     made = Group(path="g", hierarchies=(Hierarchy(mountpoint=tmp_path_factory.mktemp("cg"), version=2),))
     _fill(made.folders[0], V2)
     limits.hold(made, Limits(memory_bytes=memory, cpus=hundredths / 100))
-    assert limits.memory_limit(made) == memory
-    assert limits.cpu_limit(made) == pytest.approx(hundredths / 100)
+    assert (limits.memory_limit(made), limits.cpu_limit(made)) == (memory, pytest.approx(hundredths / 100))
 
 
-def test_limits_are_written_swap_among_them_and_stated(group: Group) -> None:
-    limits.hold(group, Limits(memory_bytes=64 * MIB, cpus=0.5))
-    assert limits.stated(group) == "memory_bytes=67108864 cpus=0.5 cores=2"
-    files = {path.name: path.read_text() for folder in group.folders for path in folder.iterdir()}
-    if group.version == 2:
-        assert (files["memory.swap.max"], files["cpu.max"]) == ("0", "50000 100000")
-    else:
-        assert files["memory.memsw.limit_in_bytes"] == str(64 * MIB)
-        assert (files["cpu.cfs_period_us"], files["cpu.cfs_quota_us"]) == ("100000", "50000")
-
-
-def test_a_number_of_processes_is_told(group: Group) -> None:
-    folder = next(folder for folder in group.folders if (folder / "pids.max").exists())
-    (folder / "pids.max").write_text("2048\n")
-    assert limits.stated(group) == "cores=2 pids=2048"
-
-
-def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
+def test_limits_that_cannot_be_had_are_told_and_swap_is_not_needed(group: Group) -> None:
     for folder in group.folders:
         for name in limits.SWAP:
             (folder / name).unlink(missing_ok=True)
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     assert limits.memory_limit(group) == 64 * MIB
-
-
-def test_a_limit_that_the_kernel_refuses_is_told_with_what_to_do(group: Group) -> None:
     less = replace(group, hierarchies=tuple(h for h in group.hierarchies if h.controllers == ("pids",)))
-    with pytest.raises(
-        InfrastructureError, match=r"cannot limit memory of lab/n0/c0 to 67108864: .*no such controller"
-    ):
+    with pytest.raises(InfrastructureError, match=r"limit memory of lab/n0/c0 to 67108864: .*no such controller"):
         limits.hold(less, Limits(memory_bytes=64 * MIB))
-
-
-def test_without_cgroups_nothing_is_limited_and_nothing_is_read() -> None:
-    none = Group(path="lab/n0", hierarchies=())
-    assert limits.stated(none) == "cgroup=none"
-    assert (limits.memory_kills(none), limits.memory_limit(none), limits.cpu_limit(none)) == (0, 0, 0.0)
-
-
-def test_what_is_missing_for_limits_is_named(group: Group) -> None:
     for hierarchy in group.hierarchies:
         if hierarchy.version == 2:
             (hierarchy.mountpoint / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
@@ -198,9 +161,6 @@ def test_what_is_missing_for_limits_is_named(group: Group) -> None:
     assert "we may not use memory, cpu, cpuset here" in str(limits.missing(()))
     only_memory = [Hierarchy(mountpoint=Path("/cg"), version=1, controllers=("memory",))]
     assert "we may not use cpu, cpuset here" in str(limits.missing(only_memory))
-
-
-# --- containers of ours -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -220,52 +180,39 @@ def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return replace(NODE, group=node_group)
 
 
-def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_joins(on_disk: Node) -> None:
+def test_containers_join_cgroups_of_their_own_where_there_are_limits(on_disk: Node) -> None:
     asked = replace(request(Limits(memory_bytes=64 * MIB)), node=on_disk)
     with held.limited_containers(POD, asked, ((0,), (1,)), ("enter",)) as (first, second):
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
         assert first.group is not None
         assert second.group is not None
-        assert limits.stated(first.group) == "memory_bytes=67108864 cores=1"
-        assert limits.stated(second.group) == "memory_bytes=67108864 cores=1"
+        assert limits.stated(first.group) == limits.stated(second.group) == "memory_bytes=67108864 cores=1"
         top = on_disk.group.hierarchies[0].mountpoint
         assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
     assert not first.group.folders[0].exists()
-
-
-def test_without_limits_containers_join_nothing_and_a_pod_has_its_node_s_jobs(on_disk: Node) -> None:
     asked = replace(request(None), node=on_disk)
     with held.limited_containers(POD, asked, ((0,),), ("enter",)) as (container,):
         assert (container.group, container.joins) == (None, ())
     with held.pod_group(asked) as group:
         assert group.path == "lab/n0/job"
-
-
-def test_a_pod_with_limits_has_a_cgroup_of_its_own_that_goes_with_it(on_disk: Node) -> None:
     asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
     with held.pod_group(asked) as group:
-        assert group.path == "lab/n0/tare-s-n0"
-        assert limits.stated(group) == "cpus=0.5 cores=1"
+        assert (group.path, limits.stated(group)) == ("lab/n0/tare-s-n0", "cpus=0.5 cores=1")
     assert not group.folders[0].exists()
 
-
-# --- what a launch is told ----------------------------------------------------------------------------------------
 
 AT = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
 
 
 def deployed(pods: tuple[Pod, ...], containers: tuple[tuple[Container, ...], ...] = ()) -> Deployed:
     inside = containers or ((),) * len(pods)
-    return Deployed(
-        environment=Environment(name="e", runtime=pods[0].runtime, network="host"),
-        sides=tuple(
-            Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in zip(pods, inside, strict=True)
-        ),
-    )
+    both = zip(pods, inside, strict=True)
+    sides = tuple(Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in both)
+    return Deployed(environment=Environment(name="e", runtime=pods[0].runtime, network="host"), sides=sides)
 
 
-def test_a_memory_limit_that_is_hit_during_a_launch_is_told_with_container_node_and_size(group: Group) -> None:
+def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     up = deployed((replace(POD, group=group),))
     killed(group, 3)
@@ -276,33 +223,20 @@ def test_a_memory_limit_that_is_hit_during_a_launch_is_told_with_container_node_
         "the memory limit of container tare-s-n0 on node n0 (64 MiB) was hit: a rank's process was killed by the "
         "kernel; raise memory_per_container"
     )
-
-
-def test_bare_ranks_are_told_as_what_they_are(group: Group) -> None:
     up = deployed((replace(POD, runtime="bare", container="", group=group),))
     killed(group, 1)
     assert str(upkeep.memory_hit(up.sides, {})).startswith("the memory limit of the ranks on node n0 ")
 
 
-def test_of_several_containers_the_one_that_hit_its_limit_is_named(group: Group, tmp_path: Path) -> None:
-    other = Group(path="other", hierarchies=())
-    inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((other, group)))
-    up = deployed((POD,), (inside,))
-    killed(group, 1)
-    assert "container c1 on node n0" in str(upkeep.memory_hit(up.sides, {}))
-
-
-def test_every_rank_gets_the_limits_of_its_own_container(group: Group) -> None:
+def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_hit_is_named(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     unlimited = Group(path="other", hierarchies=())
+    assert (limits.memory_kills(unlimited), limits.memory_limit(unlimited), limits.cpu_limit(unlimited)) == (0, 0, 0.0)
     inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((unlimited, group)))
-    assert (
-        limits_of_ranks(deployed((POD, POD), (inside, inside)), 8)
-        == (["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2) * 2
-    )
-
-
-def test_containers_without_a_group_of_their_own_have_that_of_the_node_s_jobs() -> None:
+    told = ["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2
+    assert limits_of_ranks(deployed((POD, POD), (inside, inside)), 8) == told * 2
+    killed(group, 1)
+    assert "container c1 on node n0" in str(upkeep.memory_hit(deployed((POD,), (inside,)).sides, {}))
     inside = (Container(name="c0", enter=()), Container(name="c1", enter=()))
     assert limits_of_ranks(deployed((POD,), (inside,)), 2) == ["cgroup=none", "cgroup=none"]
 
@@ -312,9 +246,6 @@ def limits_of_ranks(up: Deployed, count: int) -> list[str]:
     node = SimpleNamespace(node=POD.node, surroundings=NodeHas, limits=lambda study: upkeep.limits_of(up.sides))
     ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(count)]
     return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)))]  # type: ignore[arg-type]
-
-
-# --- the weight of a job ------------------------------------------------------------------------------------------
 
 
 def test_a_job_s_weight_is_set_on_its_node_s_group_and_all_of_tare_s_around_it_and_taken_back(group: Group) -> None:
@@ -328,14 +259,9 @@ def test_a_job_s_weight_is_set_on_its_node_s_group_and_all_of_tare_s_around_it_a
     assert [(folder / name).read_text() for folder in of_cpu] == [usual] * 3
 
 
-def test_a_weight_that_cannot_be_set_is_refused_with_a_sentence() -> None:
-    with pytest.raises(
-        InfrastructureError, match=r"cannot set cpu.weight of lab/n0 to 50: there is no such controller"
-    ):
+def test_a_weight_that_cannot_be_set_is_refused_and_a_job_is_preferred_while_its_launch_runs() -> None:
+    with pytest.raises(InfrastructureError, match=r"set cpu.weight of lab/n0 to 50: there is no such controller"):
         limits.prefer(Group(path="lab/n0", hierarchies=()), 50)
-
-
-def test_a_job_is_preferred_while_its_launch_runs_even_if_that_fails() -> None:
     told: list[tuple[str, int]] = []
     services = [SimpleNamespace(prefer=lambda weight, name=name: told.append((name, weight))) for name in ("n0", "n1")]
     environment = Environment(name="bare", runtime="bare", network="host")

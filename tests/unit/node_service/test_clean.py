@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,10 @@ from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
 from tare.node_service import clean, real, site_folder
+from waiting import wait_until
+
+HOLDER_OF = clean._holder_of
+NO_NAMES = ("..", ".", "a/b", "*", "", "x" * 33, "é")
 
 
 @pytest.fixture
@@ -27,6 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(clean, "run_folder", lambda: folder)
     monkeypatch.setattr(clean, "hierarchies", lambda: ())
     monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
+    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
     return folder
 
 
@@ -42,20 +47,13 @@ def words() -> list[str]:
     return [item.what for item in clean.find()]
 
 
-def test_where_nothing_is_ours_nothing_is_found_or_removed(run: Path) -> None:
-    assert clean.find() == ()
-    assert clean.remove() == ()
+def test_where_nothing_is_ours_nothing_is_found_and_finding_changes_nothing(run: Path) -> None:
+    assert (clean.find(), clean.remove()) == ((), ())
     (run / "foreign").mkdir()
     assert clean.remove() == ()
     assert (run / "foreign").is_dir()
-
-
-def test_a_run_that_lives_is_not_left_over_and_a_killed_one_is(run: Path) -> None:
-    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
-    assert clean.living_labs() == {"s1"}
-    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s2"]
-    assert living.is_dir()
-    assert not dead.exists()
+    folder = state(run, "s2", pid=2**22 + 1, start=5)
+    assert (words(), words()) == ([f"folder {folder}"], [f"folder {folder}"])
 
 
 def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(run: Path) -> None:
@@ -71,23 +69,19 @@ def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(r
         other.communicate(b"\n")
 
 
-def test_another_process_with_the_number_of_a_dead_run_does_not_keep_it_alive(run: Path) -> None:
-    state(run, "s1", pid=os.getpid(), start=start_time(os.getpid()) + 1)
-    assert clean.living_labs() == set()
-
-
-def test_a_lab_that_was_made_to_stay_is_left_over_only_when_all_is_to_go(run: Path) -> None:
+def test_only_what_is_dead_is_left_over_unless_all_is_to_go(run: Path) -> None:
     folder = state(run, "lab", stays=True)
     assert clean.leftovers_of_the_dead() == ()
     assert folder.is_dir()
     assert [item.what for item in clean.remove()] == [f"folder {folder}"]
     assert not folder.exists()
-
-
-def test_finding_changes_nothing(run: Path) -> None:
-    folder = state(run, "s2", pid=2**22 + 1, start=5)
-    assert words() == [f"folder {folder}"]
-    assert words() == [f"folder {folder}"]
+    assert clean.living_labs() == set()
+    state(run, "s3", pid=os.getpid(), start=start_time(os.getpid()) + 1)
+    assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == (set(), ["s3"])
+    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
+    assert (clean.living_labs(), [item.lab for item in clean.leftovers_of_the_dead()]) == ({"s1"}, ["s2"])
+    assert living.is_dir()
+    assert not dead.exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"pid": "x"}', '{"lab": "s9", "start": 1}', "null"])
@@ -100,86 +94,70 @@ def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str)
     assert not folder.exists()
 
 
-# --- processes ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def seen(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let processes of this machine be seen again, but only those that a test starts."""
-    monkeypatch.undo()
-    monkeypatch.setattr(clean, "run_folder", lambda: run)
-    monkeypatch.setattr(clean, "hierarchies", lambda: ())
-    return run
+def holder(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a holder of the lab `utest1`; of this machine's processes it alone is seen."""
+    argv = (sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0", str(run))  # it waits for its stdin
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+        entry = Path(f"/proc/{started.pid}")
+        wait_until((entry / "cmdline").read_bytes)  # it has none in the middle of exec
+        monkeypatch.setattr(clean, "_holder_of", lambda each: HOLDER_OF(each) if each == entry else None)
+        yield started
+        started.kill()
 
 
-def process(*argv: str) -> subprocess.Popen[bytes]:
-    started = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 10
-    while not Path(f"/proc/{started.pid}/cmdline").read_bytes():  # it has none in the middle of exec
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    return started
+def test_a_holder_of_ours_is_found_and_killed_and_owners_are_told_apart(holder: subprocess.Popen[bytes]) -> None:
+    clean.remove_lab("utest2")
+    assert holder.poll() is None
+    assert clean.processes() == {"utest1": {holder.pid}}
+    clean.remove_lab("utest1")
+    assert holder.wait() == -signal.SIGKILL
+    assert start_time(os.getpid()) > 0
+    assert start_time(2**22 + 1) == 0
+    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
+    assert owner() == note
+    assert is_of_this_machine(owner())
+    assert is_of_this_machine({"pid": 1})  # written by an earlier version
+    assert not is_of_this_machine({**owner(), "host": "elsewhere"})
 
 
-def test_a_holder_is_found_by_our_mark_in_its_command_line_and_killed(seen: Path) -> None:
-    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0")  # it waits for its stdin
-    try:
-        assert clean.processes().get("utest1") == {holder.pid}
-        clean.remove_lab("utest1")
-        assert holder.wait(5) == -signal.SIGKILL
-    finally:
-        holder.kill()
-        holder.communicate()
+def entry_of(folder: Path, *argv: str) -> Path:
+    """Return an entry of /proc with a command line."""
+    folder.mkdir()
+    (folder / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in argv))
+    return folder
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("argv", "lab"),
     [
-        (sys.executable, "-c", "import time; time.sleep(60)", "tare:utest2:n0"),
-        ("/bin/sh", "-c", "sleep 60; :", "holder.py", "tare:utest2:n0"),
-        ("/bin/sleep", "60"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab-3:n0", ""), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "RUN"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "/another"), None),
+        (("python3", "-c", "/x/program.py", "tare:lab:n0"), None),
+        (("/bin/sh", "-c", "cat; :", "holder.py", "tare:lab:n0"), None),
+        (("/bin/sleep", "60"), None),
+        (("python3", "-IS", "/x/holder.py"), None),
+        *((("python3", "-IS", "/x/holder.py", word), None) for word in ("tare", "mine:lab:n0", "x:tare:lab:n0", "-x")),
+        *((("python3", "-IS", "/x/holder.py", f"tare:{name}:n0"), None) for name in NO_NAMES),
     ],
 )
-def test_a_process_that_only_looks_alike_is_not_ours(seen: Path, argv: tuple[str, ...]) -> None:
-    other = process(*argv)
-    try:
-        assert "utest2" not in clean.processes()
-        assert all(other.pid not in pids for pids in clean.processes().values())
-        clean.remove_lab("utest2")
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.communicate()
+def test_a_holder_is_told_by_its_whole_command_line(argv: tuple[str, ...], lab: str | None, run: Path) -> None:
+    entry = entry_of(run.parent / "7", *(str(run) if word == "RUN" else word for word in argv))
+    assert HOLDER_OF(entry) == lab
 
 
-@pytest.mark.parametrize("mark", ["tare", "mine:utest4:n0", "x:tare:utest4:n0", "-x"])
-def test_a_script_of_the_same_name_without_our_mark_is_not_ours(mark: str, seen: Path, tmp_path: Path) -> None:
-    script = tmp_path / HOLDER.name
-    script.write_text("import time; time.sleep(60)\n")
-    other = process(sys.executable, "-IS", str(script), mark)
-    try:
-        assert other.pid not in {pid for pids in clean.processes().values() for pid in pids}
-    finally:
-        other.kill()
-        other.communicate()
+def test_the_holders_of_another_user_are_not_ours(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(run.parent / "7", "python3", "-IS", "/x/holder.py", "tare:lab:n0")
+    assert HOLDER_OF(entry) == "lab"
+    assert HOLDER_OF(run.parent / "8") is None
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    assert HOLDER_OF(entry) is None
 
 
-def test_the_holders_of_another_user_are_not_ours(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest3:n0")
-    try:
-        assert "utest3" in clean.processes()
-        uid = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-        assert "utest3" not in clean.processes()
-    finally:
-        holder.kill()
-        holder.communicate()
-
-
-# --- cgroups ------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
+def test_a_group_below_our_mark_is_a_lab_with_processes(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trees = tuple(Hierarchy(mountpoint=tmp_path / name, version=1, controllers=(name,)) for name in ("cpuset", "pids"))
@@ -189,8 +167,7 @@ def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
         mark(tree.mountpoint / MARK / "s7")
         (tree.mountpoint / "docker" / "foreign").mkdir(parents=True)
         (tree.mountpoint / MARK / "s7" / "n0" / "cgroup.procs").write_text("4242\n")
-    assert set(clean.groups()) == {"s7"}
-    assert clean.processes() == {"s7": {4242}}
+    assert (set(clean.groups()), clean.processes()) == ({"s7"}, {"s7": {4242}})
     assert words() == ["process 4242 of s7", "cgroup /tare/s7"]
 
     def kill(pid: int, number: int) -> None:
@@ -204,22 +181,6 @@ def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
     assert all((tree.mountpoint / "docker" / "foreign").is_dir() for tree in trees)
 
 
-def test_a_process_has_a_start_time_and_one_that_is_not_there_has_none() -> None:
-    assert start_time(os.getpid()) > 0
-    assert start_time(2**22 + 1) == 0
-    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
-    assert owner() == note
-
-
-def test_the_note_of_another_machine_says_nothing_of_this_ones_processes() -> None:
-    assert is_of_this_machine(owner())
-    assert is_of_this_machine({"pid": 1})  # written by an earlier version
-    assert not is_of_this_machine({**owner(), "host": "elsewhere"})
-
-
-# --- a head on a machine that is one of its nodes -----------------------------------------------------------------
-
-
 def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:
     state(run, "s1x0", **owner(), **{site_folder.HEAD: True})
     state(run, "s2x0", pid=2**22 + 1, start=5, **{site_folder.HEAD: True})
@@ -227,9 +188,7 @@ def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:
     assert [clean.head_is_here(name) for name in ("s1x0", "s2x0", "s3x0", "s4x0")] == [True, False, False, False]
 
 
-def test_a_service_that_is_begun_again_spares_the_head_on_its_own_machine(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_is_begun_again_spares_its_head(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head's own processes carry the mark of its site, as those of a killed service do."""
     head = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     monkeypatch.setattr(clean, "processes", lambda: {"s1x0": {head.pid}})
@@ -246,7 +205,7 @@ def test_a_service_that_is_begun_again_spares_the_head_on_its_own_machine(
             json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5, site_folder.HEAD: True})
         )
         assert [item.lab for item in real.remove_site("s1x0")]
-        assert head.wait(timeout=10) == -signal.SIGKILL  # a head that is gone leaves nothing to spare
+        assert head.wait() == -signal.SIGKILL  # a head that is gone leaves nothing to spare
     finally:
         head.kill()
         head.communicate()

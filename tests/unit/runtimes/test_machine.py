@@ -44,17 +44,20 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_real_root", lambda: False)
 
 
-def test_the_node_is_a_machine_and_a_lab_s_is_not() -> None:
+def test_a_machine_s_own_daemon_and_user_stay_as_they_are() -> None:
     assert NODE.is_machine
     assert not replace(NODE, pid=1).is_machine
     assert not replace(NODE, group=Group(path="fake/n0", hierarchies=())).is_machine
-
-
-# --- Podman -------------------------------------------------------------------------------------------------------
+    assert (docker.container_group(NODE, 1), docker.on_node(NODE, 1)) == (NODE.group, ())
+    argv = charliecloud.ch_run("ch-run", place="/p", user=(1000, 1001))
+    assert {"--uid=1000", "--gid=1001"} <= set(argv)
+    assert "/p/root" in argv
+    assert apptainer.settings(REQUEST) == f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer"
+    assert apptainer.settings(replace(REQUEST, state="")) == apptainer.SETTINGS
 
 
 @pytest.mark.usefixtures("ordinary")
-def test_podman_keeps_everything_in_the_pod_s_folder_and_takes_no_privilege() -> None:
+def test_podman_keeps_all_in_the_pod_s_folder_and_ranks_are_the_user_of_the_daemon() -> None:
     argv = user_podman.client(REQUEST, *user_podman.run_options(REQUEST))
     stored = [value(argv, f"--{name}") for name in ("root", "runroot", "tmpdir")]
     assert all(path.startswith(f"{REQUEST.state}/") for path in stored)
@@ -63,10 +66,6 @@ def test_podman_keeps_everything_in_the_pod_s_folder_and_takes_no_privilege() ->
     assert "--privileged" not in argv
     assert "--volume=/kernels:/kernels:ro" in argv
     assert argv[-4:] == ("--rootfs", "/image:O", "sleep", "infinity")
-
-
-@pytest.mark.usefixtures("ordinary")
-def test_ranks_of_a_second_container_are_the_user_of_the_daemon() -> None:
     pod = replace(POD, container="first")
     argv = user_podman.join_options(pod, replace(REQUEST, session="/s"), "second")
     assert value(argv, "--user") == "1000:1000"
@@ -81,26 +80,16 @@ def test_subordinate_ids_are_counted_by_name_and_number(text: str, count: int) -
     assert subordinate_ids.count_ids(text, "me", 1000) == count
 
 
-def test_hybrid_cgroups_with_controllers_are_named_as_the_reason(tmp_path: Path) -> None:
+def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
+    ordinary: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     controllers = tmp_path / "cgroup.controllers"
     assert user_podman.hybrid_cgroups(controllers) is None
     controllers.write_text("hugetlb\n")
     assert "unified_cgroup_hierarchy" in str(user_podman.hybrid_cgroups(controllers))
-
-
-@pytest.mark.usefixtures("ordinary")
-def test_a_user_without_subordinate_ids_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subordinate_ids, "_text", lambda path: "")
     monkeypatch.setattr(subordinate_ids, "user_name", lambda: "me")
     assert "usermod --add-subuids" in str(subordinate_ids.lacks_ids())
-
-
-# --- Docker, Charliecloud, Apptainer ------------------------------------------------------------------------------
-
-
-def test_a_user_outside_of_the_group_docker_is_told_what_the_group_means(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")
     assert "systemctl start docker" in str(daemon.probe_machine(str(tmp_path / "none")))
     socket = tmp_path / "docker.sock"
@@ -108,22 +97,6 @@ def test_a_user_outside_of_the_group_docker_is_told_what_the_group_means(
     assert daemon.probe_machine(str(socket)) is None
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "root's rights" in str(daemon.probe_machine(str(socket)))
-
-
-def test_a_container_of_the_machine_s_daemon_is_not_in_a_cgroup_of_ours() -> None:
-    assert docker.container_group(NODE, 1) == NODE.group
-    assert docker.on_node(NODE, 1) == ()
-
-
-def test_an_ordinary_user_is_itself_in_charliecloud() -> None:
-    argv = charliecloud.ch_run("ch-run", place="/p", user=(1000, 1001))
-    assert {"--uid=1000", "--gid=1001"} <= set(argv)
-    assert "/p/root" in argv
-
-
-def test_apptainer_s_settings_are_in_the_pod_s_folder() -> None:
-    assert apptainer.settings(REQUEST) == f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer"
-    assert apptainer.settings(replace(REQUEST, state="")) == apptainer.SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -144,12 +117,19 @@ def test_each_way_into_a_sif_is_named(name: str, rights: tuple[str, ...]) -> Non
     )  # fmt: skip
 
 
-def test_a_daemon_keeps_its_place_as_the_container_s_first_process() -> None:
+def test_a_daemon_is_the_container_s_first_process_and_setuid_is_root_s_bit(tmp_path: Path) -> None:
     script = ("/bin/sh", "-c", apptainer_sif_levels.STAY, "tare-stay", "/bin/echo", "-c")
     from tare.host.process import run
 
     assert run((*script, "orted --daemonize -mca x y")).stdout == "-c orted -mca x y\n"
     assert run((*script, "hydra_pmi_proxy --control-port 1")).stdout == "-c hydra_pmi_proxy --control-port 1\n"
+    program = tmp_path / "starter-suid"
+    assert not apptainer_sif_levels.is_setuid(program)
+    program.touch(mode=0o755)
+    assert not apptainer_sif_levels.is_setuid(program)
+    if os.geteuid() == 0:
+        program.chmod(0o4755)
+        assert apptainer_sif_levels.is_setuid(program)
 
 
 def test_an_instance_is_started_once_and_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +143,8 @@ def test_an_instance_is_started_once_and_joined(monkeypatch: pytest.MonkeyPatch)
         f"--bind={REQUEST.state}/start:/.singularity.d/actions/start:ro", "--bind=/kernels:/kernels:ro", "/image",
         "tare-s1-0-n0",
     )  # fmt: skip
-    assert instance.exec_command(request)[-6:] == (
-        "exec", "--no-privs", "--userns", "--pwd", "/", "instance://tare-s1-0-n0",
-    )  # fmt: skip
+    joined = "exec", "--no-privs", "--userns", "--pwd", "/", "instance://tare-s1-0-n0"
+    assert instance.exec_command(request)[-6:] == joined
 
 
 @pytest.mark.parametrize("name", ["apptainer-sif-setuid", "apptainer-sif-extracted"])
@@ -174,19 +153,6 @@ def test_root_is_referred_to_the_way_that_it_takes(name: str, monkeypatch: pytes
     monkeypatch.setattr(apptainer_sif_levels, "is_real_root", lambda: True)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert "use apptainer-sif" in str(RUNTIMES[name].probe_machine())
-
-
-def test_a_program_is_setuid_only_if_it_is_root_s_and_has_the_bit(tmp_path: Path) -> None:
-    program = tmp_path / "starter-suid"
-    assert not apptainer_sif_levels.is_setuid(program)
-    program.touch(mode=0o755)
-    assert not apptainer_sif_levels.is_setuid(program)
-    if os.geteuid() == 0:
-        program.chmod(0o4755)
-        assert apptainer_sif_levels.is_setuid(program)
-
-
-# --- rights -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("ordinary")
@@ -205,15 +171,8 @@ def test_a_runtime_says_which_rights_it_used(runtime: str, pod: Pod, rights: str
     assert RUNTIMES[runtime].rights(pod) == rights
 
 
-def test_root_s_pods_are_root_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_real_root", lambda: True)
-    assert RUNTIMES["docker"].rights(POD) == "root"
-
-
 @pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if not network.is_fake])
-def test_a_network_on_a_machine_is_the_host_s_or_pasta_or_says_why_not(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_machine_has_the_host_s_network_or_pasta(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(user_mode, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(user_mode, "TUN", tmp_path)
     monkeypatch.setattr(user_mode, "ROUTES", tmp_path / "route")
@@ -245,18 +204,11 @@ def test_every_part_that_asks_for_root_in_a_lab_says_so_in_the_plan(monkeypatch:
             assert part.needs_root, part.name
 
 
-# --- images -------------------------------------------------------------------------------------------------------
-
-
-def test_a_user_who_cannot_build_an_image_is_told_where_else_it_comes_from(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_who_cannot_build_an_image_is_told_other_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recipe = find_recipe("debian-openmpi")
     monkeypatch.setattr(build.process, "find", lambda program: None)
     reason = str(build.cannot_build(recipe, tmp_path))
-    assert "mmdebstrap is not installed" in reason
-    assert "tare bundle" in reason
-    assert "apptainer build" in reason
+    assert all(words in reason for words in ("mmdebstrap is not installed", "tare bundle", "apptainer build"))
     monkeypatch.setattr(build.process, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(build, "_is_root", lambda: True)
     assert build.cannot_build(recipe, tmp_path) is None
@@ -265,7 +217,7 @@ def test_a_user_who_cannot_build_an_image_is_told_where_else_it_comes_from(
     assert "too few subordinate IDs" in str(build.cannot_build(recipe, tmp_path))
 
 
-def test_a_plan_can_say_which_environments_need_root() -> None:
+def test_a_plan_says_what_needs_root_and_root_s_pods_are_root_s(monkeypatch: pytest.MonkeyPatch) -> None:
     def needs_root(runtime: str, network: str = "host", **more: object) -> bool:
         wanted = Environment(name="e", runtime=runtime, network=network)
         return composition.needs_root(wanted, Placement(**more))  # type: ignore[arg-type]
@@ -275,3 +227,5 @@ def test_a_plan_can_say_which_environments_need_root() -> None:
     assert needs_root("docker")
     assert needs_root("bare", "flannel")
     assert needs_root("charliecloud", memory_per_container=2**29)
+    monkeypatch.setattr(base, "is_real_root", lambda: True)
+    assert RUNTIMES["docker"].rights(POD) == "root"

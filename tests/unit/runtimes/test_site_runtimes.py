@@ -18,17 +18,7 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.process import Result
 from tare.model import Environment, Placement
 from tare.plan.composition import refuse
-from tare.runtimes import (
-    RUNTIMES,
-    apptainer,
-    docker,
-    enroot,
-    podman,
-    podman_hpc,
-    podman_rootless,
-    sarus,
-    shifter,
-)
+from tare.runtimes import RUNTIMES, apptainer, docker, enroot, podman, podman_hpc, podman_rootless, sarus, shifter
 from tare.wiring.plug import Wiring
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "site-runtimes"
@@ -84,21 +74,23 @@ def user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(podman_hpc, "find", lambda name: f"/opt/{name}")
 
 
-# --- command lines ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", SITES)
 def test_the_commands_of_a_site_s_runtime_equal_their_golden_file(name: str) -> None:
     asked = asked_of(SITES[name])
     check(name, [SITES[name].command(asked), SITES[name].command(asked, alone=True)])
 
 
-def test_the_commands_of_podman_hpc_equal_their_golden_file() -> None:
+def test_podman_hpc_is_for_users_with_fuse_and_is_golden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder, store = Path(REQUEST.state), Path("/cache/stores/0123")
     check("podman-hpc", [
         podman_hpc.client(folder, store, *podman_hpc.run_options(REQUEST)),
         podman_hpc.client(folder, store, "exec", REQUEST.name),
     ])  # fmt: skip
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "for ordinary users" in str(RUNTIMES["podman-hpc"].probe_machine())
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(podman_hpc, "FUSE", tmp_path / "fuse")
+    assert "which this user cannot open" in str(RUNTIMES["podman-hpc"].probe_machine())
 
 
 @pytest.mark.parametrize("name", GIVES)
@@ -113,21 +105,15 @@ def test_how_a_runtime_gives_gpus_equals_its_golden_file(name: str) -> None:
     check(f"gpus-{name}", [given, *more])
 
 
-# --- refusals -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("runtime", "image", "gpu", "reason"),
     [
-        ("apptainer", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
-        ("charliecloud", "i", "nvidia", "ch-fromhost"),
+        ("apptainer", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"), ("charliecloud", "i", "nvidia", "ch-fromhost"),
         ("bare", "i", "nvidia", "no libraries of the GPU's driver"),
-        ("bare", "", "cdi:nvidia.com/gpu=0", "have all of its GPUs"),
-        ("shifter", "i", "rocm", "only NVIDIA's"),
-        ("sarus", "i", "cdi:nvidia.com/gpu=0", "by hooks"),
-        ("enroot", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
+        ("bare", "", "cdi:nvidia.com/gpu=0", "have all of its GPUs"), ("shifter", "i", "rocm", "only NVIDIA's"),
+        ("sarus", "i", "cdi:nvidia.com/gpu=0", "by hooks"), ("enroot", "i", "cdi:nvidia.com/gpu=0", "no CDI devices"),
     ],
-)
+)  # fmt: skip
 def test_a_runtime_that_has_no_way_to_give_a_gpu_refuses_it(runtime: str, image: str, gpu: str, reason: str) -> None:
     wanted = Environment(name="e", runtime=runtime, network="host", image=image, devices=(gpu,))
     assert reason in str(refuse(wanted, Placement()))
@@ -140,9 +126,7 @@ def test_programs_on_the_node_itself_have_its_gpus() -> None:
 
 
 @pytest.mark.parametrize("name", SITES)
-def test_a_site_s_runtime_that_is_not_installed_says_that_it_was_never_run(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_s_runtime_that_is_missing_was_never_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_runtime, "find", lambda program: None)
     for reason in (SITES[name].probe(), SITES[name].probe_machine()):
         assert "is not installed" in str(reason)
@@ -156,9 +140,6 @@ def test_a_site_s_runtime_has_its_node_s_network(name: str) -> None:
     wanted = Environment(name="e", runtime=name, network="bridge", image="debian-openmpi")
     assert "have their node's network and no other" in str(refuse(wanted, Placement()))
     assert refuse(replace(wanted, network="host"), Placement()) is None
-
-
-# --- images -------------------------------------------------------------------------------------------------------
 
 
 def answering(calls: list[tuple[str, ...]], stdout: str = "", status: int = 0) -> Callable[..., Result]:
@@ -182,7 +163,7 @@ def test_sarus_loads_an_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [call[1] for call in calls] == ["images"]
 
 
-def test_enroot_unpacks_an_image_for_a_pod_and_removes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enroot_and_shifter_make_an_image_ready_or_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(enroot, "run", answering(calls))
     runtime = SITES["enroot"]
@@ -191,9 +172,6 @@ def test_enroot_unpacks_an_image_for_a_pod_and_removes_it(monkeypatch: pytest.Mo
     assert calls[-1][-3:] == ("remove", "--force", REQUEST.name)
     with pytest.raises(RefusedError, match="needs an image"), runtime.ready(REQUEST):
         pass
-
-
-def test_shifter_says_which_image_is_to_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SITES["shifter"]
     monkeypatch.setattr(shifter, "run", answering([], status=1))
     with pytest.raises(RefusedError, match="no image custom:tare:0123456789abcdef"), runtime.ready(asked_of(runtime)):
@@ -203,7 +181,7 @@ def test_shifter_says_which_image_is_to_be_imported(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_a_store_without_a_squashed_image_is_none(tmp_path: Path) -> None:
+def test_a_failed_migration_is_said_and_an_empty_store_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlay-images").mkdir()
     (tmp_path / "overlay-images" / "images.json").write_text('[{"id": "abc"}]')
     assert podman_hpc.image_of(tmp_path) == ""
@@ -211,10 +189,6 @@ def test_a_store_without_a_squashed_image_is_none(tmp_path: Path) -> None:
     (tmp_path / "overlay" / "l" / "XY.squash").touch()
     assert podman_hpc.image_of(tmp_path) == "abc"
 
-
-def test_a_migration_that_failed_is_said_although_podman_hpc_ends_with_0(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     def call(folder: Path, store: Path, *arguments: str, **_: object) -> Result:
         if arguments[0] == "load":
             (folder / "storage" / "overlay-images").mkdir(parents=True)
@@ -223,12 +197,4 @@ def test_a_migration_that_failed_is_said_although_podman_hpc_ends_with_0(
 
     monkeypatch.setattr(podman_hpc, "_call", call)
     with pytest.raises(InfrastructureError, match="could not migrate the image: no lz4"):
-        podman_hpc.migrate(tmp_path / "image.tar", tmp_path)
-
-
-def test_root_and_users_without_fuse_are_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "for ordinary users" in str(RUNTIMES["podman-hpc"].probe_machine())
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(podman_hpc, "FUSE", tmp_path / "fuse")
-    assert "which this user cannot open" in str(RUNTIMES["podman-hpc"].probe_machine())
+        podman_hpc.migrate(tmp_path / "image.tar", tmp_path / "new")

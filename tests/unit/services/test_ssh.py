@@ -1,22 +1,33 @@
-"""What a launch over ssh writes down: configurations that let one key in, at one address, and know one host key."""
+"""Services of a launch: sshd with a key of its own, daemons that are waited for, Docker's images."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
+import socketserver
 import stat
 import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nodes import make_node, make_pod
+from tare.errors import InfrastructureError
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
-from tare.node import Pod
+from tare.node import Node, Pod
+from tare.node.cgroups import Group, Hierarchy
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
+from tare.services.daemons import AGENT, TAIL_CHARACTERS, Daemon, Place, command
+from tare.services.docker_api import keep_newest_images
 
 NODE = make_node()
 
@@ -38,22 +49,19 @@ def settings(text: str) -> dict[str, list[str]]:
     return found
 
 
-# --- configurations -----------------------------------------------------------------------------------------------
-
-
-def test_a_daemon_listens_at_its_pods_address_alone_and_takes_only_the_key_of_this_launch() -> None:
+def test_a_daemon_takes_only_this_launch_s_key_and_a_session_the_image_s_environment() -> None:
     said = settings(ssh.daemon_config(host("d0", "10.215.3.100"), Path("/keys"), {}))
     assert said["ListenAddress"] == ["10.215.3.100:22"]
     assert (said["AuthorizedKeysFile"], said["HostKey"]) == (["/keys/user.pub"], ["/keys/host"])
     for refused in ("PasswordAuthentication", "KbdInteractiveAuthentication", "AllowTcpForwarding", "X11Forwarding"):
         assert said[refused] == ["no"]
-
-
-def test_a_session_gets_the_images_environment_but_for_what_is_the_sessions_own() -> None:
     given = {"PATH": "/opt/mpi/bin:/usr/bin", "HOME": "/nowhere", "HOSTNAME": "x", "A": "two words", "B": 'a "quote"'}
     (line,) = settings(ssh.daemon_config(host("d0"), Path("/keys"), given))["SetEnv"]
     assert line == '"A=two words" "PATH=/opt/mpi/bin:/usr/bin"'
     assert "SetEnv" not in ssh.daemon_config(host("d0"), Path("/keys"), {})
+    assert ssh.known_hosts([host("d0"), host("d1")], "ssh-ed25519 KEY tare\n") == (
+        "d0 ssh-ed25519 KEY\nd1 ssh-ed25519 KEY\n"
+    )
 
 
 def test_the_client_finds_each_host_by_its_alias_and_trusts_the_pinned_key_alone() -> None:
@@ -63,16 +71,8 @@ def test_the_client_finds_each_host_by_its_alias_and_trusts_the_pinned_key_alone
     )
     said = settings(shown.stdout)
     assert (said["hostname"], said["port"], said["hostkeyalias"]) == (["10.0.0.2"], ["9101"], ["d1"])
-    assert said["stricthostkeychecking"] == ["true"]
-    assert said["userknownhostsfile"] == ["/keys/known_hosts"]
-    assert said["identitiesonly"] == ["yes"]
-    assert said["batchmode"] == ["yes"]
-
-
-def test_every_host_is_known_by_the_one_key_of_the_launch() -> None:
-    assert ssh.known_hosts([host("d0"), host("d1")], "ssh-ed25519 KEY tare\n") == (
-        "d0 ssh-ed25519 KEY\nd1 ssh-ed25519 KEY\n"
-    )
+    assert (said["stricthostkeychecking"], said["userknownhostsfile"]) == (["true"], ["/keys/known_hosts"])
+    assert (said["identitiesonly"], said["batchmode"]) == (["yes"], ["yes"])
 
 
 def test_keys_are_new_in_each_launch_private_and_gone_after_it(tmp_path: Path) -> None:
@@ -85,9 +85,6 @@ def test_keys_are_new_in_each_launch_private_and_gone_after_it(tmp_path: Path) -
             seen.append((tmp_path / "ssh-0" / "user.pub").read_text())
         assert not (tmp_path / "ssh-0").exists()
     assert seen[0] != seen[1]
-
-
-# --- ports --------------------------------------------------------------------------------------------------------
 
 
 def test_ports_are_the_papers_and_those_after_it_where_launches_share_an_address(tmp_path: Path) -> None:
@@ -113,9 +110,6 @@ def test_a_port_on_which_something_listens_is_seen_and_a_free_one_is_not() -> No
             assert not ssh.listens(os.getpid(), port), "bound, and not listening yet"
             server.listen()
             assert ssh.listens(os.getpid(), port)
-
-
-# --- what goes with what ------------------------------------------------------------------------------------------
 
 
 def refusal(runtime: str, way: str, placement: Placement | None = None, network: str = "host", **more: object) -> str:
@@ -155,3 +149,94 @@ def test_what_cannot_be_launched_is_refused_with_what_can(
 ) -> None:
     network = str(more.pop("network", "host")) if "network" in more else "host"
     assert said in refusal(runtime, way, placement, network, **more)
+
+
+def place_in(folder: Path) -> Place:
+    group = Group(path="lab/n1", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=2),))
+    return Place(node=make_node(1, group=group), pid=os.getpid(), folder=str(folder))
+
+
+def daemon(folder: Path, status: int | None) -> Daemon:
+    """Return a daemon that runs, or has ended with a status."""
+    return Daemon(name="thing", place=place_in(folder), process=SimpleNamespace(poll=lambda: status))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("status", "looks"), [(None, (None, None, "here")), (0, ("here",))])
+def test_what_a_daemon_brings_is_returned(status: int | None, looks: tuple[str | None, ...], tmp_path: Path) -> None:
+    seen = iter(looks)
+    assert daemon(tmp_path, status).wait_for(lambda: next(seen), "an answer", limit_s=600) == "here"
+
+
+def test_a_daemon_that_ended_or_does_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "thing.log").write_text("x" * 5000 + "no such device\n")
+    with pytest.raises(InfrastructureError, match=r"thing on n1 exited without an answer: x+no such device$") as told:
+        daemon(tmp_path, 1).wait_for(lambda: None, "an answer", limit_s=600)
+    assert len(told.value.message) < TAIL_CHARACTERS + 100
+    (tmp_path / "thing.log").unlink()
+    with pytest.raises(InfrastructureError, match=r"still runs without a subnet after 0.05 s: no output"):
+        daemon(tmp_path, None).wait_for(lambda: None, "a subnet", limit_s=0.05)
+
+
+def test_a_daemon_is_started_in_its_cgroup_and_in_all_namespaces_of_its_place(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    argv = command(place, place.node.group.below("thing"), ("/x/thing", "--now"))
+    entry = json.loads(argv[argv.index("--entry") + 1])
+    assert entry == {"cgroups": ["/cg/tare/lab/n1/thing"], "argv": ["nsenter", "-t", str(os.getpid()), "--all", "--"]}
+    assert str(AGENT) in argv
+    assert argv[-3:] == ("--", "/x/thing", "--now")
+
+
+class Images(socketserver.ThreadingUnixStreamServer):
+    """A daemon that has images, by the time of their import."""
+
+    created: dict[str, int]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """List and remove images."""
+
+    server: Images
+
+    def do_GET(self) -> None:
+        self._answer([{"Id": name, "Created": created} for name, created in self.server.created.items()])
+
+    def do_DELETE(self) -> None:
+        del self.server.created[self.path.removeprefix("/images/").removesuffix("?force=true")]
+        self._answer([])
+
+    def address_string(self) -> str:
+        return "a client"
+
+    def log_message(self, *arguments: object) -> None:
+        """Write nothing."""
+
+    def _answer(self, content: object) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def dockerd(tmp_path: Path) -> Iterator[Images]:
+    with Images(str(tmp_path / "docker.sock"), Handler) as server:
+        server.created = {"sha256:old": 10, "sha256:newest": 40, "sha256:new": 30, "sha256:older": 5}
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def node_of(server: Images) -> Node:
+    return replace(make_node(0), docker_socket=str(server.server_address))
+
+
+@pytest.mark.parametrize(
+    ("count", "stay"),
+    [(2, {"sha256:newest", "sha256:new"}), (4, {"sha256:old", "sha256:newest", "sha256:new", "sha256:older"})],
+)
+def test_the_images_that_were_imported_last_stay(dockerd: Images, count: int, stay: set[str]) -> None:
+    keep_newest_images(node_of(dockerd), count)
+    assert set(dockerd.created) == stay

@@ -14,45 +14,38 @@ from tare.node.cgroups import MARK, Group, group
 from unit.cgroup_tree import V1_KINDS, Tree
 
 
-def test_without_any_hierarchy_a_group_is_empty_and_making_and_removing_it_is_no_error() -> None:
+def test_without_a_hierarchy_or_by_naming_it_nothing_is_made() -> None:
     nothing = Group(path="lab", hierarchies=())
     assert (nothing.version, nothing.folders, nothing.create().pids()) == (0, (), set())
     nothing.kill()
     nothing.remove()
     assert nothing.usage_s() == 0.0
-
-
-def test_a_group_of_this_machine_is_not_made_by_naming_it() -> None:
     named = group("not-made-by-a-test")
     assert named.path == "not-made-by-a-test"
     assert not any(folder.exists() for folder in named.folders)
 
 
-# --- making groups ------------------------------------------------------------------------------------------------
-
-
-def test_in_v1_a_group_is_a_folder_below_our_mark_in_every_hierarchy(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_a_group_is_a_folder_with_the_processes_below_it(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     made = Group(path="lab/n0", hierarchies=v1).create()
     assert set(made.folders) == {tree.root / name / MARK / "lab" / "n0" for name in V1_KINDS}
     assert all(folder.is_dir() for folder in made.folders)
+    made = Group(path="lab/n0", hierarchies=v1).create()
+    assert made.create_leaf() is made
+    node = Group(path="lab/n0", hierarchies=v1).create()
+    job = node.below("job").create()
+    for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
+        tree.put(tree.root / "pids" / MARK / where.path / "cgroup.procs", text)
+    assert node.pids() == {11, 12, 13}  # 0: a process of another pid namespace
+    assert job.pids() == {13}
 
 
-def test_in_v1_every_level_inherits_cores_and_memory_and_the_last_gets_its_own(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_every_level_inherits_and_groups_below_too(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     Group(path="lab/n0", hierarchies=v1).create([2, 3])
     cpuset = tree.root / "cpuset" / MARK
     assert [(cpuset / level / "cpuset.cpus").read_text().strip() for level in ("", "lab", "lab/n0")] == [
         "0-7", "0-7", "2,3",
     ]  # fmt: skip
     assert [(cpuset / level / "cpuset.mems").read_text().strip() for level in ("", "lab", "lab/n0")] == ["0"] * 3
-
-
-def test_in_v1_a_group_below_has_the_cores_of_its_parent_and_making_it_again_changes_nothing(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
     node = Group(path="lab/n0", hierarchies=v1).create([2, 3])
     job = node.below("job").create()
     assert job.path == "lab/n0/job"
@@ -62,14 +55,17 @@ def test_in_v1_a_group_below_has_the_cores_of_its_parent_and_making_it_again_cha
     assert tree.written == []
 
 
-def test_in_v2_controllers_are_handed_on_from_the_top_down_before_a_folder_is_made(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_controllers_are_handed_on_from_the_top_down(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     Group(path="lab/n0", hierarchies=v2).create([2, 3])
     handed_on = [(file, text) for file, text in tree.written if file.endswith("subtree_control")]
     levels = ("cgroup.subtree_control", f"{MARK}/cgroup.subtree_control", f"{MARK}/lab/cgroup.subtree_control")
     assert handed_on == [(level, f"+{name}") for level in levels for name in ("cpuset", "cpu", "memory", "pids", "io")]
     assert tree.written[-1] == (f"{MARK}/lab/n0/cpuset.cpus", "2,3")
+    Group(path="lab", hierarchies=v2).remove()
+    tree.put(tree.root / "cgroup.controllers", "cpuset pids\n")
+    tree.written.clear()
+    Group(path="lab", hierarchies=v2).create()
+    assert {text for file, text in tree.written} == {"+cpuset", "+pids"}
 
 
 def test_in_v2_a_group_that_processes_may_join_hands_nothing_on(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
@@ -79,17 +75,6 @@ def test_in_v2_a_group_that_processes_may_join_hands_nothing_on(v2: tuple[cgroup
     assert leaf.folders == (tree.root / MARK / "lab/n0/host",)
     assert leaf.folders[0].is_dir()
     assert f"{MARK}/lab/n0/cgroup.subtree_control" not in dict(tree.written)
-
-
-def test_in_v1_the_leaf_of_a_group_is_the_group_itself(v1: tuple[cgroups.Hierarchy, ...]) -> None:
-    made = Group(path="lab/n0", hierarchies=v1).create()
-    assert made.create_leaf() is made
-
-
-def test_in_v2_controllers_that_are_not_there_are_not_asked_for(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    tree.put(tree.root / "cgroup.controllers", "cpuset pids\n")
-    Group(path="lab", hierarchies=v2).create()
-    assert {text for file, text in tree.written} == {"+cpuset", "+pids"}
 
 
 @pytest.mark.parametrize("failing", ["mkdir", "write_text"])
@@ -102,20 +87,6 @@ def test_a_group_that_the_kernel_refuses_is_told_with_its_folder(
     monkeypatch.setattr(Path, failing, refuse)
     with pytest.raises(InfrastructureError, match=f"make the cgroup {tree.root}/{MARK}: Device or resource busy"):
         Group(path="lab", hierarchies=v2).create()
-
-
-# --- processes ----------------------------------------------------------------------------------------------------
-
-
-def test_the_processes_of_a_group_are_those_below_it_too_and_foreign_ones_are_not_counted(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
-    node = Group(path="lab/n0", hierarchies=v1).create()
-    job = node.below("job").create()
-    for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
-        tree.put(tree.root / "pids" / MARK / where.path / "cgroup.procs", text)
-    assert node.pids() == {11, 12, 13}  # 0: a process of another pid namespace
-    assert job.pids() == {13}
 
 
 class Processes:
@@ -143,27 +114,25 @@ def node(v2: tuple[cgroups.Hierarchy, ...]) -> Group:
     return Group(path="lab/n0", hierarchies=v2).create()
 
 
-def test_killing_goes_on_until_the_last_process_is_gone(
+def test_killing_goes_on_until_all_are_gone_but_the_spared_and_those_that_stay(
     node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 3})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill()
-    assert processes.left == {}
-    assert {number for _, number in processes.signals} == {signal.SIGKILL}
+    assert (processes.left, {number for _, number in processes.signals}) == ({}, {signal.SIGKILL})
     assert [pid for pid, _ in processes.signals].count(12) == 3
-
-
-def test_those_to_spare_get_no_signal(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 1, 13: 1})
     monkeypatch.setattr(os, "kill", processes.kill)
     node.kill(spare={12})
     assert processes.left == {12: 1}
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9})
+    monkeypatch.setattr(os, "kill", processes.kill)
+    with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
+        node.kill(deadline_s=0.05)
 
 
-def test_a_process_that_ends_by_itself_meanwhile_is_no_error(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_ends_meanwhile_is_no_error(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1})
 
     def gone(pid: int, number: int) -> None:
@@ -175,34 +144,17 @@ def test_a_process_that_ends_by_itself_meanwhile_is_no_error(
     assert processes.left == {}
 
 
-def test_processes_that_do_not_end_are_named(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9, 12: 1})
-    monkeypatch.setattr(os, "kill", processes.kill)
-    with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
-        node.kill(deadline_s=0.05)
-
-
-# --- removing and counting ----------------------------------------------------------------------------------------
-
-
-def test_removing_takes_what_is_below_and_the_mark_with_the_last_lab(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_removing_takes_the_mark_with_the_last_lab(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     labs = [Group(path=name, hierarchies=v1).create() for name in ("one", "two")]
     labs[0].below("n0").create().below("job").create()
     labs[0].remove()
     assert {p.name for name in V1_KINDS for p in (tree.root / name / MARK).iterdir() if p.is_dir()} == {"two"}
     labs[1].remove()
     assert not any((tree.root / name / MARK).exists() for name in V1_KINDS)
-
-
-def test_removing_a_group_that_is_gone_is_no_error(v1: tuple[cgroups.Hierarchy, ...]) -> None:
     Group(path="never/made", hierarchies=v1).remove()
 
 
-def test_removing_waits_for_the_kernel_to_forget_a_process(
-    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removing_waits_for_the_kernel_to_forget(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     procs = node.folders[0] / "cgroup.procs"
     tree.put(procs, "11\n")
     monkeypatch.setattr("tare.node.cgroups.time.sleep", lambda s: tree.put(procs, ""))
@@ -222,9 +174,7 @@ def test_cpu_time_is_read_from_the_table_of_v2(node: Group, tree: Tree) -> None:
     assert node.usage_s() == 2.5
 
 
-def test_in_v2_controllers_that_were_handed_to_us_are_taken_back_with_the_last_lab_and_others_stay(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_controllers_are_taken_back_with_the_last_lab(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     tree.put(tree.root / "cgroup.subtree_control", "memory pids\n")
     one, two = (Group(path=name, hierarchies=v2).create() for name in ("one", "two"))
     handed_on = [text for file, text in tree.written if file == "cgroup.subtree_control"]

@@ -11,29 +11,25 @@ from tare.node import cgroups
 from tare.node.cgroups import MARK, Group, file_systems, hierarchies
 from unit.cgroup_tree import OWN, Tree, mountinfo_line
 
-# --- what is mounted ----------------------------------------------------------------------------------------------
 
-
-def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+def test_v1_is_used_where_both_are_mounted_and_in_namespaces(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     assert {h.mountpoint.name: h.controllers for h in v1} == {
-        "cpuset": ("cpuset",),
-        "cpu,cpuacct": ("cpu", "cpuacct"),
-        "pids": ("pids",),
-        "systemd": (),
-    }
+        "cpuset": ("cpuset",), "cpu,cpuacct": ("cpu", "cpuacct"), "pids": ("pids",), "systemd": (),
+    }  # fmt: skip
     assert {h.version for h in v1} == {1}
-
-
-def test_v2_gives_one_hierarchy(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
-
-
-def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
+        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
+    }  # fmt: skip
     mountinfo = tree.root.parent / "mountinfo"
     unified = tree.root.parent / "unified"
     unified.mkdir()
     mountinfo.write_text(mountinfo.read_text() + mountinfo_line(unified, "cgroup2", "rw") + "\n")
     assert hierarchies(mountinfo, OWN) == v1
+
+
+def test_v2_gives_one_hierarchy_also_in_a_namespace(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
+    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
 
 
 def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,28 +39,13 @@ def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.Mo
     assert hierarchies(mountinfo, OWN) == ()
 
 
-def test_a_cgroup_namespace_gets_the_same_hierarchies_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
-    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
-        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
-    }  # fmt: skip
-
-
-def test_a_cgroup_namespace_gets_v2_without_options(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
-
-
-# --- our own cgroup -----------------------------------------------------------------------------------------------
-
-
 def inside(tree: Tree, text: str) -> Path:
     file = tree.root.parent / "own"
     file.write_text(text)
     return file
 
 
-def test_in_v1_groups_are_made_in_our_own_cgroup_of_each_hierarchy(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v1_groups_are_made_in_our_own_cgroup_of_each(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     (tree.root / "pids" / "job_7").mkdir()
     (tree.root / "systemd" / "user.slice").mkdir()
     own = inside(tree, "9:name=systemd:/user.slice\n8:pids:/job_7\n3:cpuset:/gone\n1:cpuacct,cpu:/\n0::/x\n")
@@ -103,9 +84,7 @@ def below_us(tree: Tree, controllers: str, processes: str) -> str:
     return found.base
 
 
-def test_in_v2_groups_are_made_in_the_nearest_cgroup_that_can_hand_on_what_they_need(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_groups_are_made_where_controllers_can_be_had(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     assert below_us(tree, "cpuset cpu io memory pids", "") == "user.slice/scope"
 
 
