@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from factory_batch import JOB
 from tare.batch import SYSTEMS
 from tare.errors import EXIT_UNFINISHED
+from waiting import wait_until
 
 SLURM = SYSTEMS["slurm"]
 MEASURED = '{"outcome":{"type":"Completed"}}'
@@ -51,6 +51,8 @@ class Stage:
             f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || '
             f'echo "JobId=7 $(cat {self.folder}/state 2> /dev/null || echo {before}) x=1"',
         )
+        os.mkfifo(self.folder / "held")
+        held = os.open(self.folder / "held", os.O_RDWR)  # what a study that goes on reads from: it ends with this test
         script = self.folder / "job.sh"
         script.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
         path = f"{self.folder}:{os.environ['PATH']}"
@@ -59,13 +61,11 @@ class Stage:
             ("sh", str(script)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         if told is not None:
-            until = time.monotonic() + 10
-            while not (self.folder / "began").exists():
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            wait_until((self.folder / "began").exists, "the study runs")
             (self.folder / "state").write_text(state)
             process.send_signal(told)
-        printed, _ = process.communicate(timeout=20)
+        printed, _ = process.communicate()
+        os.close(held)
         asked = self.folder / "asked"
         return Played(status=process.returncode, printed=printed, asked=asked.read_text() if asked.exists() else "")
 
@@ -73,7 +73,10 @@ class Stage:
         """Return a run that measures some lines and goes on until it is told to end."""
         (self.folder / "lines").write_text("".join(f"{line}\n" for line in lines))
         written = f"cat {self.folder}/lines >> {self.folder}/trials.jsonl"
-        return f"trap '{written}; exit {status}' TERM; touch {self.folder}/began; while :; do sleep 0.02; done"
+        return (
+            f"exec 3< {self.folder}/held; trap '{written}; kill $!; exit {status}' TERM; "
+            f"cat <&3 > /dev/null 2>&1 & touch {self.folder}/began; wait"
+        )
 
     def _program(self, name: str, script: str) -> Path:
         path = self.folder / name
