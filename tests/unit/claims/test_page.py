@@ -91,11 +91,7 @@ def test_texts_of_files_stay_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("region", "left", "right"),
-    [
-        (Region(low=0.1), None, "edge"),
-        (Region(high=0.1), "edge", None),
-        (Region(low=0.05, high=0.15), None, None),
-    ],
+    [(Region(low=0.1), None, "edge"), (Region(high=0.1), "edge", None), (Region(low=0.05, high=0.15), None, None)],
 )
 @pytest.mark.parametrize("counts", [False, True])
 def test_the_region_is_drawn_from_bound_to_bound(

@@ -168,10 +168,7 @@ def test_a_manifest_with_other_wrong_values_is_refused(stated: Mapping[str, Any]
 
 def test_a_file_twice_is_refused(tmp_path: Path) -> None:
     bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
-    with (
-        zipfile.ZipFile(tmp_path / "bundle", "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
+    with zipfile.ZipFile(tmp_path / "bundle", "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(WHEEL, b"wrong")
     with (
         zipfile.ZipFile(tmp_path / "bundle") as archive,

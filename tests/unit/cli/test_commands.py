@@ -15,16 +15,7 @@ from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import availability
-from tare.model import (
-    Binding,
-    KernelSpec,
-    KubernetesSpec,
-    LabSpec,
-    Placement,
-    Plan,
-    Repetition,
-    Workload,
-)
+from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
 from tare.node_service.order import Files
 from tare.plan import composition

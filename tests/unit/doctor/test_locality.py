@@ -55,11 +55,7 @@ def test_one_core_for_both_is_a_binding_collapse_and_not_called_slow() -> None:
 
 @pytest.mark.parametrize(
     ("own", "part"),
-    [
-        (("net", "mnt"), "one pod under one daemon"),
-        (("mnt",), "one daemon on the host"),
-        ((), "start both with one"),
-    ],
+    [(("net", "mnt"), "one pod under one daemon"), (("mnt",), "one daemon on the host"), ((), "start both with one")],
 )
 def test_ranks_that_the_mpi_takes_for_two_hosts_lose_their_transport(own: tuple[str, ...], part: str) -> None:
     (finding,) = diagnose(two(own, neighbours=1, single_copy=""))

@@ -96,8 +96,7 @@ def test_an_mpicc_and_an_mpirun_of_two_mpis_are_reported(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("busy_s", "steal_s", "verdict"),
-    [(0.0, 0.0, "quiet enough"), (0.5, 0.0, "NOT quiet"), (0.0, 0.2, "NOT quiet")],
+    ("busy_s", "steal_s", "verdict"), [(0.0, 0.0, "quiet enough"), (0.5, 0.0, "NOT quiet"), (0.0, 0.2, "NOT quiet")]
 )
 def test_a_machine_that_others_use_is_not_quiet(
     busy_s: float, steal_s: float, verdict: str, monkeypatch: pytest.MonkeyPatch

@@ -24,11 +24,7 @@ GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "properties": (set(), set(), {"property"}),
     "property": ({"name", "value"}, set(), set()),
-    "testcase": (
-        {"name"},
-        {"time", "classname", "group"},
-        {"skipped", "error", "failure", "system-out", "system-err"},
-    ),
+    "testcase": ({"name"}, {"time", "classname", "group"}, {"skipped", "error", "failure", "system-out", "system-err"}),
     "failure": (set(), {"type", "message"}, set()),
     "error": (set(), {"type", "message"}, set()),
     "skipped": (set(), {"type", "message"}, set()),

@@ -18,19 +18,7 @@ from tare.model import Estimate
 from tare.report import view
 from tare.report.plots import bars, figures, overhead, styles
 from tare.report.plots import launches as plots_launches
-from tare.report.plots.charts import (
-    Area,
-    Band,
-    Box,
-    Chart,
-    Dots,
-    Line,
-    Ranges,
-    Rule,
-    linear_axis,
-    log_axis,
-    row_axis,
-)
+from tare.report.plots.charts import Area, Band, Box, Chart, Dots, Line, Ranges, Rule, linear_axis, log_axis, row_axis
 from tare.report.plots.svg import svg, svg_file
 from tare.report.runs import launches
 

@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
-from tare.model import (
-    Comparison,
-    Estimate,
-    Finding,
-    Modes,
-    Placement,
-    StateEffect,
-    Summary,
-    Trial,
-    Verdict,
-)
+from tare.model import Comparison, Estimate, Finding, Modes, Placement, StateEffect, Summary, Trial, Verdict
 from tare.report import NoSamples, remarks, render_html, render_text, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
@@ -279,12 +269,7 @@ def test_means_with_opposite_signs_are_stated_and_named(summary: Summary) -> Non
 def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
     text = "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd)"
     finding = Finding(
-        group=summary.metrics[0].group,
-        environment="docker+host",
-        kind="daemon",
-        text=text,
-        launches=6,
-        of=6,
+        group=summary.metrics[0].group, environment="docker+host", kind="daemon", text=text, launches=6, of=6
     )
     for shown in both(replace(summary, findings=(finding,))):
         assert text in shown

@@ -18,13 +18,7 @@ def _estimate(value: float, low: float, high: float) -> Estimate:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (4.81e-6, "4.81 µs"),
-        (1.0, "1.00 s"),
-        (8.3e-8, "83.0 ns"),
-        (0.0123, "12.3 ms"),
-        (0.0, "0.00 s"),
-    ],
+    [(4.81e-6, "4.81 µs"), (1.0, "1.00 s"), (8.3e-8, "83.0 ns"), (0.0123, "12.3 ms"), (0.0, "0.00 s")],
 )
 def test_a_time_has_the_largest_unit_in_which_it_is_at_least_one(value: float, text: str) -> None:
     assert units.seconds(value) == text
@@ -79,11 +73,7 @@ def test_the_interval_of_a_rate_is_turned_around() -> None:
     assert str(shown) == "1.00 GB/s [0.91, 1.11]"
 
 
-@given(
-    st.floats(-1e3, 1e3, allow_subnormal=False),
-    st.floats(1e-3, 1e3),
-    st.booleans(),
-)
+@given(st.floats(-1e3, 1e3, allow_subnormal=False), st.floats(1e-3, 1e3), st.booleans())
 def test_any_interval_is_shown_with_different_bounds_and_as_ascii_on_request(
     middle: float, half: float, compact: bool
 ) -> None:

@@ -52,13 +52,7 @@ STATUS = {row[0]: row for row in rows(section(page("README.md"), "## Status"))}
 
 @pytest.mark.parametrize(
     ("row", "registry"),
-    [
-        ("cluster", CLUSTERS),
-        ("runtime", RUNTIMES),
-        ("network", NETWORKS),
-        ("MPI", MPIS),
-        ("images", RECIPES),
-    ],
+    [("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS), ("images", RECIPES)],
 )
 def test_the_status_in_the_readme_names_what_is_registered_and_no_more(row: str, registry: object) -> None:
     assert set(TERM.findall(STATUS[row][1])) == real(registry)

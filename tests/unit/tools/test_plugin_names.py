@@ -56,7 +56,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "host/holder.py": {"overlay": OTHER},
     "images/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
     "host/packages.py": {
-        **dict.fromkeys(("apptainer", "charliecloud", "docker", "mpich", "openmpi", "podman", "slirp4netns"), OTHER),
+        **dict.fromkeys(("apptainer", "charliecloud", "docker", "mpich", "openmpi", "podman", "slirp4netns"), OTHER)
     },
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
     "batch/__init__.py": {"slurm": BATCH},

@@ -164,10 +164,7 @@ def test_processes_are_known_by_their_number_in_their_own_namespace(tmp_path: Pa
 def test_what_cannot_be_traced_is_refused_with_what_to_do() -> None:
     with pytest.raises(RefusedError, match="cluster slurm"):
         check_can_trace("slurm")
-    with (
-        patch("tare.trace.watcher.is_real_root", lambda: False),
-        pytest.raises(RefusedError, match="needs root"),
-    ):
+    with patch("tare.trace.watcher.is_real_root", lambda: False), pytest.raises(RefusedError, match="needs root"):
         check_can_trace("lab")
     with (
         patch("tare.trace.watcher.is_real_root", lambda: True),

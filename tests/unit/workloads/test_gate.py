@@ -74,14 +74,7 @@ def test_a_record_that_is_nested_too_deeply_fails_the_launch() -> None:
         WORKLOADS["command"].parse(APP, deep)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"ranks": 1e400},
-        {"ranks": 10**30},
-        {"mpi_library": "x" * 1_000_000},
-    ],
-)
+@pytest.mark.parametrize("changed", [{"ranks": 1e400}, {"ranks": 10**30}, {"mpi_library": "x" * 1_000_000}])
 def test_a_start_record_with_hostile_values_fails_the_launch(changed: dict[str, Any]) -> None:
     with pytest.raises(OutputError):
         command(start=START | changed)

@@ -87,8 +87,7 @@ def test_what_cannot_run_is_refused_with_what_can(
 
 
 @pytest.mark.parametrize(
-    ("kernel", "taken"),
-    [("ep", (1, 3, 7)), ("is", (1, 2, 8)), ("bt", (1, 4, 9, 16)), ("lu", (1, 2, 4, 6, 8, 12))],
+    ("kernel", "taken"), [("ep", (1, 3, 7)), ("is", (1, 2, 8)), ("bt", (1, 4, 9, 16)), ("lu", (1, 2, 4, 6, 8, 12))]
 )
 def test_the_rank_counts_of_the_npb_are_taken(kernel: str, taken: tuple[int, ...]) -> None:
     for ranks in taken:
