@@ -32,13 +32,9 @@ def bundle(
 ) -> zipfile.ZipFile:
     """Write a bundle whose manifest lists `listed`, or its files as they are."""
     manifest = {
-        "format": install.FORMAT,
-        "tare": "1.2.3",
-        "pythons": [VERSION],
-        "machine": platform.machine(),
-        "files": {name: entry(content) for name, content in files.items()} if listed is None else listed,
-        **stated,
-    }
+        "format": install.FORMAT, "tare": "1.2.3", "pythons": [VERSION], "machine": platform.machine(),
+        "files": {name: entry(content) for name, content in files.items()} if listed is None else listed, **stated,
+    }  # fmt: skip
     write_zip(path, {**files, "__main__.py": b"", "manifest.json": json.dumps(manifest).encode()})
     return zipfile.ZipFile(path)
 

@@ -1,4 +1,4 @@
-"""A lab that stays is remembered between commands, and whatever is wrong with it is a sentence with the remedy."""
+"""A lab or network that stays is remembered between commands; whatever is wrong is a sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from tare.cli import lab_commands, lab_state
+from tare.cli import lab_commands, lab_state, network_commands
+from tare.cli.network_commands import Wanted, described, needs_of, network_list, network_up
 from tare.cluster import lab
-from tare.errors import InfrastructureError, UsageError
+from tare.cluster.lab_site import owner
+from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
 from tare.model.text import without_dashes
+from tare.networks import NETWORKS
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id
 from unit.labs import kept, made
@@ -254,12 +257,9 @@ def test_the_error_for_a_broken_lab_says_how_to_remove_it(
 # --- status and down ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_lab_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_shows_no_lab_or_a_broken_one(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     lab_commands.lab_status()
     assert capsys.readouterr().out == "no lab is up\n"
-
-
-def test_a_lab_that_died_is_shown_as_broken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept(run, made(pid=GONE))
     lab_commands.lab_status()
     assert "broken: one of its processes has ended; remove the rest with `tare lab down`" in capsys.readouterr().out
@@ -277,3 +277,103 @@ def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("words", "rest"), [(["--", "a"], ["a"]), (["a", "--"], ["a", "--"]), ([], [])])
 def test_only_the_dashes_before_a_command_are_taken_away(words: list[str], rest: list[str]) -> None:
     assert without_dashes(words) == rest
+
+
+@pytest.fixture(autouse=True)
+def networks_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(network_commands, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(network_commands, "become_root", lambda: pytest.fail("nothing may be made"))
+    return tmp_path
+
+
+def noted(networks_up: Path, name: str = "net", **more: object) -> None:
+    folder = networks_up / f"{name}-network"
+    folder.mkdir()
+    pods = [{"name": "n0", "runtime": "docker", "pid": 1, "enter": ["enter", "n0"]}]
+    (folder / network_commands.STATE).write_text(json.dumps({**owner(), "pods": pods, **more}))
+
+
+def test_every_network_is_listed_with_what_it_is_and_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    network_list()
+    told = capsys.readouterr().out
+    for name, network in NETWORKS.items():
+        assert (f"\n{name}: " in f"\n{told}") == (not name.startswith("fake"))
+        assert (network.product in told) == (not name.startswith("fake"))
+    assert "cni:PATH" in told
+    assert "${cidr}" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("host", "the data NIC of its node, shared; any runtime"),
+        ("bridge", "a data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter"),
+        ("overlay", "a Docker daemon on each node; only with runtime docker; at least two nodes"),
+        ("docker-default", "a Docker daemon on each node; only with runtime docker; one node only"),
+        ("pasta", "no data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter; one node only"),
+    ],
+)
+def test_the_requirements_of_a_network_are_listed_in_words(name: str, words: str) -> None:
+    assert needs_of(name, NETWORKS[name]) == words
+
+
+def test_a_network_that_is_missing_is_listed_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(NETWORKS["bridge"]), "probe", lambda self: "no bridge here")
+    assert described("bridge", NETWORKS["bridge"])[0] == "bridge: unavailable: no bridge here"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "words"),
+    [
+        (Wanted(network="brdge"), StudyError, "did you mean bridge?"),
+        (Wanted(network="bridge", runtime="dockr"), StudyError, "did you mean docker?"),
+        (Wanted(network="overlay"), RefusedError, "wired by Docker itself"),
+        (Wanted(network="pasta"), RefusedError, "long messages stall"),
+        (Wanted(network="fake", runtime="fake"), RefusedError, "no network to try"),
+        (Wanted(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
+        (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "/nowhere/x.conf not found"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        network_up(wanted)
+
+
+def test_a_second_network_on_one_lab_is_refused(networks_up: Path) -> None:
+    noted(networks_up)
+    with pytest.raises(UsageError, match="already up on the lab net"):
+        network_up(Wanted(network="host"))
+
+
+def test_commands_on_a_network_that_is_not_up_say_what_makes_one(networks_up: Path) -> None:
+    for command in (
+        lambda: network_commands.network_down("net"),
+        lambda: network_commands.network_exec("net", "n0", ["true"]),
+    ):
+        with pytest.raises(UsageError, match="no network is up on the lab net") as caught:
+            command()
+        assert "tare network up" in caught.value.remedy
+    noted(networks_up, start=1)  # whoever had this number has ended
+    with pytest.raises(UsageError, match="no network is up"):
+        network_commands.network_down("net")
+
+
+def test_a_command_is_run_in_the_pod_on_a_node(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(networks_up)
+    started: list[tuple[str, ...]] = []
+    monkeypatch.setattr(network_commands.process, "replace", lambda argv: started.append(tuple(argv)))
+    network_commands.network_exec("net", "n0", ["--", "ip", "a"])
+    assert started == [("enter", "n0", "ip", "a")]
+    with pytest.raises(UsageError, match="no pod on n7") as caught:
+        network_commands.network_exec("net", "n7", ["ip"])
+    assert caught.value.remedy == "its nodes: n0"
+
+
+def test_a_network_that_is_not_removed_in_time_is_an_error(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(networks_up)
+    killed: list[int] = []
+    monkeypatch.setattr(network_commands.os, "kill", lambda pid, number: killed.append(pid))
+    monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)
+    with pytest.raises(InfrastructureError, match="was not removed within"):
+        network_commands.network_down("net")
+    assert killed == [os.getpid()]

@@ -135,14 +135,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_program_is_found_as_a_shell_finds_it_and_else_in_the_current_folder(folder: Path) -> None:
+def test_a_program_is_found_as_a_shell_finds_it_and_one_of_the_system_keeps_its_name(folder: Path) -> None:
     assert located.command_file("both") == folder / "bin" / "both"
     assert located.command_file("./both") == folder / "here" / "both"
     assert located.command_file("mine") == folder / "here" / "mine"
     assert located.command_file("nowhere-at-all") is None
-
-
-def test_a_program_of_the_system_keeps_its_name_as_every_image_has_its_own(folder: Path) -> None:
     assert quick._program("sh", "") == "sh"
     assert quick._program("mine", "") == str(folder / "here" / "mine")
     assert quick._program("/in/the/image", "./app.sif") == "/in/the/image"
