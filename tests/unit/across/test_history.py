@@ -82,21 +82,18 @@ def test_a_steady_series_has_no_change(steady: Path) -> None:
     assert all(series.steps == () for series in found.series)
 
 
-def test_a_change_within_the_margin_is_not_reported(tmp_path: Path) -> None:
+def test_a_steady_series_a_change_within_the_margin_and_a_repaired_one_do_not_count(tmp_path: Path) -> None:
     machines = [1.0, 1.0, 1.0, 1.0, 1.0, 1.015, 1.015, 1.015, 1.015, 1.015]
-    assert only(history(nights(tmp_path, machines, spread=0.0005), [LATENCY])).steps == ()
+    assert only(history(nights(tmp_path / "margin", machines, spread=0.0005), [LATENCY])).steps == ()
+    machines = [1.0, 1.01, 0.99, 1.0, 1.3, 1.31, 1.29, 1.3, 1.0, 1.01, 0.99]
+    series = only(history(nights(tmp_path / "repaired", machines), [LATENCY]))
+    assert [step.at for step in series.steps] == [4, 8]
+    assert series.slower_within(10) is None
 
 
 @pytest.mark.parametrize(("last", "found"), [(2, False), (3, True), (9, True)])
 def test_a_change_to_slower_counts_for_the_last_results_only(slower: Path, last: int, found: bool) -> None:
     assert bool(only(history(slower, [LATENCY])).slower_within(last)) is found
-
-
-def test_a_slowdown_that_was_repaired_does_not_count(tmp_path: Path) -> None:
-    machines = [1.0, 1.01, 0.99, 1.0, 1.3, 1.31, 1.29, 1.3, 1.0, 1.01, 0.99]
-    series = only(history(nights(tmp_path, machines), [LATENCY]))
-    assert [step.at for step in series.steps] == [4, 8]
-    assert series.slower_within(10) is None
 
 
 def test_the_newest_results_are_used(slower: Path) -> None:
@@ -115,18 +112,16 @@ def test_an_unknown_cell_or_too_many_series_are_refused(steady: Path, monkeypatc
         history(steady)
 
 
-def test_a_damaged_folder_is_left_out_and_named(tmp_path: Path) -> None:
+def test_damaged_folders_are_left_out_and_refused_if_there_are_no_others(tmp_path: Path) -> None:
     nights(tmp_path, [1.0, 1.0, 1.0])
     (tmp_path / "01" / "results" / "plan.json").write_text("{")
     found = history(tmp_path)
     assert len(found.readings) == 2
     assert "plan.json is damaged" in found.left_out[0]
-
-
-def test_a_folder_in_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text("{")
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "plan.json").write_text("{")
     with pytest.raises(ResultsError, match="no results folder can be read"):
-        history(tmp_path)
+        history(tmp_path / "only")
 
 
 def test_folders_are_found_down_to_a_depth_without_following_links(tmp_path: Path) -> None:
@@ -143,9 +138,7 @@ def test_folders_are_found_down_to_a_depth_without_following_links(tmp_path: Pat
     assert far not in find_results(tmp_path)
 
 
-def test_folders_that_are_not_there_or_are_too_many_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_that_are_missing_or_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResultsError, match="not found"):
         find_results(tmp_path / "no")
     monkeypatch.setattr(module, "MOST_FOLDERS", 2)
@@ -220,7 +213,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_the_page_shows_what_the_command_prints(
+def test_the_page_shows_what_is_printed(
     command: str, shown: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(results)

@@ -35,9 +35,6 @@ def study(**more: object) -> Plan:
     return expand(replace(stated, **more), composition.refuse)  # type: ignore[arg-type]
 
 
-# --- tare plan ----------------------------------------------------------------------------------------------------
-
-
 def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     plan = study()
     refused = replace(plan, unavailable={plan.cells[2].key: "it cannot be"})
@@ -59,9 +56,6 @@ def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:
     said = plan_text(replace(plan, study=pods))
     assert "rounds, launches one after the other (pods take no turns): " in said
     assert "turns: " not in said
-
-
-# --- files and programs -------------------------------------------------------------------------------------------
 
 
 def test_fakes_need_no_files() -> None:
@@ -91,9 +85,7 @@ def test_a_program_whose_libraries_are_missing_is_refused_with_their_names(
     assert caught.value.remedy
 
 
-def test_a_program_that_misses_nothing_passes_and_without_an_image_only_this_machine_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_that_misses_nothing_passes_on_this_machine_and_in_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Path | None] = []
     monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: asked.append(root) or [])
     study_files.check_program("/home/u/app", [])
@@ -108,9 +100,6 @@ def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     assert missing_libraries(script, None) == []
-
-
-# --- places -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,9 +140,6 @@ def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
     assert facts["memory_bytes"] > 2**20
 
 
-# --- tare clean ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("dry_run", "word"), [(True, "would remove"), (False, "removed")])
 def test_clean_says_what_it_removes_or_that_there_is_nothing(
     dry_run: bool, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -168,9 +154,6 @@ def test_clean_says_what_it_removes_or_that_there_is_nothing(
     monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
     assert capsys.readouterr().out == "nothing to remove\n"
-
-
-# --- memory -------------------------------------------------------------------------------------------------------
 
 
 def test_the_memory_of_a_machine_and_of_a_container_are_limits() -> None:
@@ -207,7 +190,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> CatalogueEntry:
     return next(entry for entry in entries() if entry.name == "example")
 
 
-def test_every_workload_is_listed_once_with_all_that_it_declares() -> None:
+def test_every_workload_is_listed_once_with_all_that_it_declares_and_as_a_study_states_it() -> None:
     found = entries()
     names = [entry.name for entry in found]
     assert len({entry.stated for entry in found}) == len(found)
@@ -216,15 +199,12 @@ def test_every_workload_is_listed_once_with_all_that_it_declares() -> None:
         for declared in (entry.describes, entry.measures, entry.ranks, entry.timer, entry.synchronisation):
             assert declared.strip()
         assert entry.reduction.strip()
-
-
-def test_what_is_listed_can_be_put_into_a_study_as_it_is() -> None:
     for entry in entries():
         if entry.family != "program":
             parse(f"{ENVIRONMENTS}workloads: {{w: {{{entry.stated}}}}}")
 
 
-def test_a_program_that_is_missing_says_what_to_do(example: CatalogueEntry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_says_what_to_do(example: CatalogueEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     reason = missing_of(example)
     assert reason == "example is not here: apt-get install example"
@@ -233,8 +213,6 @@ def test_a_program_that_is_missing_says_what_to_do(example: CatalogueEntry, monk
     assert "  missing example  `program: example`  a program that does not exist (1 and 2)" in text
     assert f"missing: {reason}" in text
 
-
-def test_without_any_mpi_ours_are_missing_too(monkeypatch: pytest.MonkeyPatch) -> None:
     class Absent:
         is_fake = False
 

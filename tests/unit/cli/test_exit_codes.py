@@ -44,9 +44,6 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
     return caught.value.code
 
 
-# --- codes --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
 def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run_study", lambda *_, **__: code)
@@ -97,7 +94,7 @@ def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_f
         app.main()
 
 
-def test_ctrl_c_ends_with_130_also_where_undoing_it_fails(
+def test_ctrl_c_ends_with_130_even_if_undo_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> int:
@@ -121,10 +118,7 @@ def test_ctrl_c_ends_with_130_also_where_undoing_it_fails(
     assert "`tare clean`" in said
 
 
-# --- options arrive -----------------------------------------------------------------------------------------------
-
-
-def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_a_run_a_program_and_a_command_on_a_node_reach_them(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(commands, "run_study", lambda *a, **k: seen.append((a, k)) or 0)
     main(monkeypatch, "run", "x.yaml")
@@ -139,19 +133,16 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_of_a_program_and_of_a_command_on_a_node_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setattr(quick, "run_quick", lambda wanted, results, *, fresh: seen.append(list(wanted.command)) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]
-
-
-def test_the_options_of_a_command_on_a_node_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[object, ...]] = []
-    monkeypatch.setattr(lab_commands, "lab_exec", lambda *a: seen.append(a))
+    executed: list[tuple[object, ...]] = []
+    monkeypatch.setattr(lab_commands, "lab_exec", lambda *a: executed.append(a))
     main(monkeypatch, "lab", "exec", "n0", "--", "ip", "--json", "link")
-    assert [(name, node, without_dashes(command)) for name, node, command in seen] == [
+    assert [(name, node, without_dashes(command)) for name, node, command in executed] == [
         ("lab", "n0", ["ip", "--json", "link"])
     ]
 
@@ -160,13 +151,23 @@ STEERING = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
 SHOWN = r"\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
 
 
-def test_last_words_are_text() -> None:
+def test_names_with_markup_or_surrogates_and_the_last_words_of_a_program_are_text(tmp_path: Path) -> None:
     assert last_words(f"first\n{STEERING}boom\n") == f"{SHOWN}boom"
     rule = "-" * 74
     assert last_words(f"{rule}\nno {STEERING} there.\n{rule}\n") == f"no {SHOWN} there"
+    plan = make_plan("[bold]o[/bold]")
+    assert "[bold]o[/bold]" in "".join(render_text(session.summarise(plan, make_trials(plan), {})).split())
+    assert recognised("Segmentation fault " * 200_000) == ""
+    assert recognised("x" * 100_000 + "Segmentation fault\nin mca_btl_vader.so")
+    stated = known_study(rounds=1, kernels=1)
+    results = tmp_path / "r"
+    plan = session.make_plan(stated)
+    with Store.create_or_open(results, plan, {"cpu": "\ud800"}) as store:
+        commands._report(store, results / "report.html")
+    assert "\\ud800" in (results / "report.html").read_text(encoding="utf-8")
 
 
-def test_an_error_of_ours_that_quotes_others_is_text(
+def test_an_error_of_ours_and_the_reason_of_a_trial_that_quote_others_are_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(**_: object) -> None:
@@ -176,9 +177,6 @@ def test_an_error_of_ours_that_quotes_others_is_text(
     with pytest.raises(SystemExit):
         app.main()
     assert capsys.readouterr().err == f"tare: docker says {SHOWN}\n  do\\x1b this\n"
-
-
-def test_the_reason_of_a_trial_is_text_while_a_study_runs(capsys: pytest.CaptureFixture[str]) -> None:
     plan = session.make_plan(known_study(rounds=1))
     (trial, *_) = make_trials(make_plan("overlay"), 1)
     Progress(plan).trial_ended(replace(trial, outcome=Failed(reason=STEERING)), 1, 2)
@@ -195,25 +193,6 @@ def test_the_report_of_a_run_shows_reasons_and_names_as_they_are(ascii_only: boo
     assert f"{SHOWN}" in text.splitlines()[1]
 
 
-def test_markup_in_names_is_not_interpreted() -> None:
-    plan = make_plan("[bold]o[/bold]")
-    assert "[bold]o[/bold]" in "".join(render_text(session.summarise(plan, make_trials(plan), {})).split())
-
-
-def test_a_report_is_written_whatever_a_reason_has(tmp_path: Path) -> None:
-    stated = known_study(rounds=1, kernels=1)
-    results = tmp_path / "r"
-    plan = session.make_plan(stated)
-    with Store.create_or_open(results, plan, {"cpu": "\ud800"}) as store:
-        commands._report(store, results / "report.html")
-    assert "\\ud800" in (results / "report.html").read_text(encoding="utf-8")
-
-
-def test_symptoms_are_looked_for_at_the_end_of_what_was_said_and_in_short_time() -> None:
-    assert recognised("Segmentation fault " * 200_000) == ""
-    assert recognised("x" * 100_000 + "Segmentation fault\nin mca_btl_vader.so")
-
-
 def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     yield path, group
     for name, command in getattr(group, "commands", {}).items():
@@ -228,7 +207,7 @@ def words(text: str) -> str:
 
 
 @pytest.mark.parametrize(("path", "command"), EVERY, ids=[" ".join(("tare", *path)) for path, _ in EVERY])
-def test_every_help_text_is_shown_as_it_is_written(
+def test_every_help_text_is_shown_whole(
     path: tuple[str, ...], command: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")

@@ -63,12 +63,9 @@ def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any
     return document
 
 
-def test_the_published_schema_is_what_the_code_makes() -> None:
+def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema.Draft202012Validator.check_schema(explain_schema())
     assert SCHEMA.read_text() == schema_text(explain_schema()), "run tools/frames_page.py --write"
-
-
-def test_a_document_names_cause_share_and_remedy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = printed(Wanted(folder=results, as_json=True), capsys)
     (cost,) = document["costs"]
     assert cost["cause"] == "packet filter"
@@ -165,9 +162,7 @@ def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return exports.write(tmp_path / "results", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.2)})))
 
 
-def test_verdicts_are_printed_with_figure_conditions_and_counts(
-    claimed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verdicts_are_printed_as_text_markdown_and_json(claimed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,))) == 0
     out = capsys.readouterr().out
     assert "900-1  reproduced" in out
@@ -176,25 +171,17 @@ def test_verdicts_are_printed_with_figure_conditions_and_counts(
     assert "lab, 2n x 1r" in " ".join(out.split())
     assert "3 claims: 1 reproduced, 1 contradicted, 0 undecided, 1 untestable here." in out
     assert "\x1b[2J" not in out
-
-
-def test_all_papers_without_results_are_undecided(claimed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert claimed.exists()
     assert show_claims(claims_command.Wanted(papers=(), results=(), as_json=True)) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["verdict"] for each in found] == ["undecided", "undecided", "untestable here"]
-
-
-def test_markdown_is_a_table_whose_cells_stay_cells(claimed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_claims(claims_command.Wanted(papers=("claims/900.yaml",), results=(claimed,), as_markdown=True))
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 900-")]
     assert len(rows) == 3
     assert all(row.count("|") - row.count("\\|") == 9 for row in rows)
 
 
-def test_a_page_is_written_beside_what_is_printed(
-    claimed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_is_written_beside_the_text(claimed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "claims.html"
     assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=page)) == 0
     assert f"page: {page}" in capsys.readouterr().out.replace("\n", "")
@@ -212,5 +199,5 @@ def test_what_cannot_be_judged_is_refused_with_what_to_do(claimed: Path, tmp_pat
     (tmp_path / "other.yaml").write_text(CLAIMS.replace("made-up", "another"))
     with pytest.raises(ResultsError, match="study made-up, which no claim"):
         show_claims(claims_command.Wanted(papers=("other.yaml",), results=(claimed,)))
-    with pytest.raises(ResultsError, match="are both claimed of study made-up"):
+    with pytest.raises(ResultsError, match="are both results of study made-up"):
         show_claims(claims_command.Wanted(papers=("900",), results=(claimed, claimed)))

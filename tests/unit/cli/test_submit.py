@@ -77,7 +77,7 @@ def test_without_the_submitting_program_it_is_said_where_it_may_be(
     assert not (tmp_path / "kept.job").exists()
 
 
-def test_a_dry_run_needs_no_batch_system_and_writes_nothing(
+def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds_as_there_are(
     wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = script_of(wanted, capsys)
@@ -85,11 +85,6 @@ def test_a_dry_run_needs_no_batch_system_and_writes_nothing(
     assert "#SBATCH --array=1-3%1" in lines
     assert "#SBATCH --nodes=4" in lines  # the most that a placement needs
     assert not (tmp_path / "kept.job").exists()
-
-
-def test_each_allocation_does_one_of_as_many_rounds_as_there_are_allocations(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     (command,) = [line for line in script_of(wanted, capsys) if "tare.cli.app" in line]
     assert f"run {tmp_path}/study.yaml --cluster slurm --results {tmp_path}/kept --rounds 3 --at-most 1" in command
     assert "--launcher" not in command
@@ -97,9 +92,7 @@ def test_each_allocation_does_one_of_as_many_rounds_as_there_are_allocations(
     assert "--launcher srun" in command
 
 
-def test_what_the_command_line_asks_of_the_site_counts_before_the_study_file(
-    wanted: Wanted, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_the_site_count_before_the_study_file(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> None:
     asking = replace(wanted, site=SlurmSpec(partition="long", qos="high", time_s=7200.0))
     lines = script_of(asking, capsys)
     for option in ("--partition=long", "--account=physics", "--qos=high", "--time=02:00:00", "--signal=B:USR1@120"):
@@ -114,7 +107,7 @@ def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wa
     assert many == pytest.approx(one, rel=0.05)  # an allocation does one round, however many there are
 
 
-def test_a_job_that_was_submitted_is_named_with_its_folders(
+def test_a_submitted_job_is_named_with_folders(
     wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program(tmp_path, "sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
@@ -137,13 +130,10 @@ def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wan
     assert caught.value.exit_code == 2
 
 
-def test_a_submitting_program_that_prints_no_number_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_job_without_a_number_or_results_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
     program(tmp_path, "sbatch", "true")
     with pytest.raises(InfrastructureError, match="sbatch printed no job number"):
         submit_study(wanted)
-
-
-def test_a_job_that_left_no_results_points_to_its_logs(wanted: Wanted, tmp_path: Path) -> None:
     program(tmp_path, "sbatch", "echo 4711")
     program(tmp_path, "squeue", "true")
     with pytest.raises(InfrastructureError, match="the job left no results") as caught:
@@ -249,7 +239,9 @@ def test_other_numbers_of_folders_are_refused(pair: tuple[Path, Path], count: in
         show_compare([pair[0]] * count, [], Outputs())
 
 
-def test_a_history_is_printed_in_eighty_columns(nights: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
+    nights: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert show(nights, ["bare / latency"]) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
@@ -259,6 +251,12 @@ def test_a_history_is_printed_in_eighty_columns(nights: Path, capsys: pytest.Cap
         r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 5 \(2026-09-27 09:06 UTC\), the last 3", joined
     )
     assert "false alarm in this series is 5 %" in joined
+    show(nights, ["bare / latency"], outputs=Outputs(html=tmp_path / "page.html"))
+    text = check_page(tmp_path / "page.html")
+    assert text.count('<svg class="series"') == 1
+    assert text.count('<circle class="point"') == 8
+    assert text.count('<path class="level"') == 2
+    assert text.count('<path class="change slower"') == 1
 
 
 @pytest.mark.parametrize(("fail", "within", "code"), [(False, 10, 0), (True, 10, 1), (True, 3, 1), (True, 2, 0)])
@@ -272,15 +270,6 @@ def show(
     folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, outputs: Outputs | None = None
 ) -> int:
     return show_history(folder, cells, outputs or Outputs(), overhead=False, last=100, fail=fail, within=within)
-
-
-def test_the_page_of_a_history_has_a_plot_with_the_change(nights: Path, tmp_path: Path) -> None:
-    show(nights, ["bare / latency"], outputs=Outputs(html=tmp_path / "page.html"))
-    text = check_page(tmp_path / "page.html")
-    assert text.count('<svg class="series"') == 1
-    assert text.count('<circle class="point"') == 8
-    assert text.count('<path class="level"') == 2
-    assert text.count('<path class="change slower"') == 1
 
 
 def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

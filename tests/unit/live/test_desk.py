@@ -76,7 +76,7 @@ def test_a_caller_without_a_whole_request_is_closed_after_some_looks(door: Door)
         assert silent.recv(1) == b""
 
 
-def test_a_request_may_come_in_parts(door: Door) -> None:
+def test_a_request_may_come_in_parts_and_nothing_is_sent_outside_of_a_call(door: Door) -> None:
     desk = Desk(door)
     whole = request(f"/?token={door.token}")
     with called(door, whole[:9]) as slow:
@@ -85,6 +85,12 @@ def test_a_request_may_come_in_parts(door: Door) -> None:
         (caller,) = desk.receive(LONG_S)
         desk.send([(caller, b"answer")], LONG_S)
         assert slow.recv(9) == b"answer"
+    desk = Desk(door)
+    with asked(door) as waiting:
+        (caller,) = desk.receive()
+        assert not has_bytes(waiting)
+        desk.send([(caller, b"now")], LONG_S)
+        assert read_all(waiting) == 3
 
 
 def test_a_caller_that_does_not_take_its_answer_is_reset_in_time(door: Door) -> None:
@@ -116,15 +122,6 @@ def test_the_number_of_callers_is_limited(door: Door) -> None:
 def read_all(connection: socket.socket) -> int:
     """Return how many bytes arrive until the connection ends."""
     return sum(iter(lambda: len(connection.recv(1 << 20)), 0))
-
-
-def test_nothing_is_sent_outside_of_a_call(door: Door) -> None:
-    desk = Desk(door)
-    with asked(door) as waiting:
-        (caller,) = desk.receive()
-        assert not has_bytes(waiting)
-        desk.send([(caller, b"now")], LONG_S)
-        assert read_all(waiting) == 3
 
 
 TOKEN = "secret-1"

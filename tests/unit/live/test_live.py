@@ -216,9 +216,7 @@ def test_those_who_wait_are_told_how_the_run_ended(tmp_path: Path) -> None:
         called(run.door)
 
 
-def test_the_next_launch_begins_when_the_browser_has_drawn_the_page(
-    run: Following, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launch_begins_when_the_browser_has_drawn_the_page(run: Following, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "DRAW_LIMIT_S", LONG_S)
     run.live.budget.waiting.credit_s = LONG_S
     drawn: list[socket.socket] = []

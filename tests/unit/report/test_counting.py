@@ -183,9 +183,7 @@ def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ended", [(0, 0), (0, 1), (1, 0)])
-def test_groups_that_the_other_process_has_not_begun_with_are_drawn_here(
-    tmp_path: Path, ended: tuple[int, int]
-) -> None:
+def test_groups_that_the_other_process_has_not_begun_are_drawn_here(tmp_path: Path, ended: tuple[int, int]) -> None:
     class Counted(drawing.Work):
         def histograms(self) -> nullcontext[SimpleNamespace]:
             return nullcontext(SimpleNamespace(read=lambda number: {"c": f"samples {number} here"}))
@@ -235,24 +233,18 @@ def test_every_quantile_is_within_half_a_bin_of_the_exact_one(n: int, scale: flo
     assert curve.n == n
 
 
-def test_a_curve_has_no_more_points_than_asked_for_and_never_falls() -> None:
+def test_curves_and_densities_have_the_points_asked_for_and_count_everything() -> None:
     histogram = LogHistogram()
     histogram.add(np.random.default_rng(1).exponential(1e-5, 200_000))
     curve = histogram.curve(240)
     assert curve.values_s.size <= 242
     assert np.all(np.diff(curve.values_s) >= 0)
-
-
-def test_times_outside_the_range_and_not_a_number_do_no_harm() -> None:
     histogram = LogHistogram()
     histogram.add(np.array([0.0, -1e-6, 1e9, np.nan, 1e-5]))
     assert histogram.n == 4
     assert histogram.curve().values_s[0] == -1e-6
     histogram.add(np.array([]))
     assert histogram.launches == 1
-
-
-def test_densities_of_two_histograms_have_the_same_bars_and_count_everything() -> None:
     rng = np.random.default_rng(2)
     first, second = LogHistogram(), LogHistogram()
     first.add(rng.normal(1e-4, 1e-6, 10_000))

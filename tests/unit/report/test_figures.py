@@ -54,9 +54,7 @@ def _chart(figure: Drawing) -> Chart:
     return figure.chart
 
 
-def test_every_plot_is_valid_svg_and_states_n_title_and_description(
-    result: factory.Result,
-) -> None:
+def test_every_plot_is_valid_svg_and_states_n_title_and_description(result: factory.Result) -> None:
     for figure in _drawn(result):
         assert "n = " in figure.caption
         assert figure.title.endswith(".")

@@ -164,15 +164,12 @@ def test_a_result_of_real_code_and_one_without_samples_or_trials_make_a_report(r
     assert page.count("<td class=") > 50
 
 
-def test_two_placements_make_two_tables(result: factory.Result) -> None:
+def test_two_placements_make_two_tables_and_a_sweep_shows_every_benchmark_first(result: factory.Result) -> None:
     placements = (Placement(), Placement(ranks_per_node=2))
     both = factory.make(Options(rounds=3, samples=10, placements=placements))
     page = render_html(both.summary, both.trials, both.samples)
     assert len(re.findall(r'<table class="first[ "]', page)) == 2
     assert "2n x 2r" in page
-
-
-def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> None:
     swept = factory.make(Options(shapes=SWEEP, rounds=3, samples=10))
     columns = view.first_screen(view.groups(swept.summary)[0].columns)
     assert [column.info.key for column in columns] == [

@@ -77,7 +77,7 @@ def test_a_console_that_is_not_utf8_gets_ascii_by_itself_and_brackets_are_no_mar
     assert render_text(result.summary, ascii_only=True).isascii()
 
 
-def test_no_color_is_respected_and_colour_is_used_otherwise(
+def test_no_color_is_respected_and_colour_is_the_default(
     result: factory.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def printed() -> str:
@@ -108,14 +108,11 @@ def test_names_are_whole_and_one_table_suffices_where_there_is_room(result: fact
     assert not any(line.startswith("an environment with") for line in narrow)
 
 
-def test_all_metrics_can_be_asked_for() -> None:
+def test_all_metrics_can_be_asked_for_and_disturbed_launches_are_a_warning(result: factory.Result) -> None:
     summary = factory.make(Options(shapes=SWEEP, rounds=3, samples=10)).summary
     assert "latency 4 KiB" not in render_text(summary)
     assert "latency 4 KiB" in render_text(summary, all_metrics=True)
     assert "HTML report only: 15 more metrics." in render_text(summary)
-
-
-def test_launches_that_others_disturbed_are_a_warning_before_the_headline(result: factory.Result) -> None:
     assert "Background load" not in render_text(result.summary)
     disturbed = replace(result.summary, counts={**result.summary.counts, "disturbed": 3, "trials that count": 1200})
     lines = render_text(disturbed, width=200).splitlines()
@@ -186,9 +183,7 @@ def test_an_overhead_is_a_percentage_or_a_multiple_if_it_is_tenfold(estimate: Es
 
 
 @given(st.floats(-1e3, 1e3, allow_subnormal=False), st.floats(1e-3, 1e3), st.booleans())
-def test_any_interval_is_shown_with_different_bounds_and_as_ascii_on_request(
-    middle: float, half: float, compact: bool
-) -> None:
+def test_any_interval_has_different_bounds_and_is_ascii_on_request(middle: float, half: float, compact: bool) -> None:
     estimate = _estimate(middle, middle - half, middle + half)
     for shown in (units.time_interval(estimate, sign=True, compact=compact), units.overhead_interval(estimate)):
         low, high = shown.bounds.strip("[]").split(", ")
@@ -224,30 +219,24 @@ def names(groups: tuple[TableGroup, ...]) -> list[tuple[str, list[str]]]:
     return [(table.name, [column.info.label for column in table.columns]) for table in groups]
 
 
-def test_single_figures_of_one_placement_become_columns_of_one_table() -> None:
+def test_workloads_of_one_placement_share_a_table_of_few_columns_and_others_do_not() -> None:
     tables = merge([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
     assert names(tables) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
     assert [part.info.group for part in tables[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
-
-
-def test_groups_with_different_placements_or_rows_are_not_merged() -> None:
     apart = [
         group("a", "x"),
         group("b", "y", placement="1n x 2r"),
         group("c", "z", placement="1n x 2r", rows=("bare",)),
     ]
     assert merge(apart) == tuple(apart)
+    many = [group(f"w{number}", f"label {number}") for number in range(MOST_COLUMNS + 2)]
+    assert [len(table.columns) for table in merge(many)] == [MOST_COLUMNS, 2]
+    assert merge([]) == ()
 
 
 def test_equal_labels_get_the_names_of_their_workloads() -> None:
     (table,) = merge([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
     assert names((table,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
-
-
-def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
-    many = [group(f"w{number}", f"label {number}") for number in range(MOST_COLUMNS + 2)]
-    assert [len(table.columns) for table in merge(many)] == [MOST_COLUMNS, 2]
-    assert merge([]) == ()
 
 
 def test_notes_below_several_tables_have_a_heading() -> None:

@@ -56,9 +56,6 @@ def estimate(value: float, half: float, n: int = 10) -> Estimate:
     return Estimate(value=value, low=value - half, high=value + half, n=n)
 
 
-# --- the first screen -------------------------------------------------------------------------------------------
-
-
 def test_warnings_come_first_then_each_clause_of_the_headline_the_machine_and_the_table(summary: Summary) -> None:
     warned = replace(summary, warnings=("The baseline differs from itself on barrier", "vCPUs migrated."))
     lines = render_text(warned).splitlines()
@@ -169,9 +166,6 @@ def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
     assert below.count("micro @") == 1
 
 
-# --- what stands below ------------------------------------------------------------------------------------------
-
-
 def test_the_daemons_part_and_the_machines_state_are_stated(summary: Summary) -> None:
     group = summary.metrics[0].group
     effect = StateEffect(
@@ -271,9 +265,6 @@ def test_foreign_text_cannot_control_the_terminal(summary: Summary, ascii_only: 
     assert "\x07" not in text
 
 
-# --- one rule of which launches count ---------------------------------------------------------------------------
-
-
 def test_plots_show_the_launches_that_the_tables_count(result: factory.Result) -> None:
     """A later attempt that is not whole, and repeats, in one block: both rules would differ here."""
     first = result.trials[0].key
@@ -288,9 +279,6 @@ def test_plots_show_the_launches_that_the_tables_count(result: factory.Result) -
     assert in_block[1].key not in counted
     assert in_block[0].key in counted
     assert again[0].key not in counted
-
-
-# --- what may run in the page -----------------------------------------------------------------------------------
 
 
 def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run_and_it_needs_no_others(summary: Summary) -> None:

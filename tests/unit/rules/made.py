@@ -119,9 +119,6 @@ def outcome_of(
     )
 
 
-# --- what is printed, read as a reader sees it ---------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Table:
     """A table as printed: its name (of a class, a caption or a line), its heads, and the cells of its rows."""

@@ -79,16 +79,9 @@ def known(
 COSTLY = {"docker": 1.3, "overlay": 4.0, "podman": 1.0}
 
 
-# --- 1: no ratio without the absolute value and the unit of its base -------------------------------------------------
-
-
 def check_bases(made: Made) -> None:
     """Each column with a ratio has the baseline's value in its unit, in the same table; so have the headline's."""
-    tables = [
-        *Page(made.page).named("first"),
-        *tables_of(made.terminal()),
-        *tables_of(made.terminal(all_metrics=True)),
-    ]
+    tables = [*Page(made.page).named("first"), *tables_of(made.terminal()), *tables_of(made.terminal(all_metrics=True))]
     assert tables
     for table in tables:
         for number in range(1, len(table.heads)):
@@ -101,9 +94,6 @@ def check_bases(made: Made) -> None:
         if RATIO.search(clause) and "no cost" not in clause:
             named = len(re.findall(r"metric \d", clause))
             assert len(ABSOLUTE.findall(clause)) >= named > 0, clause
-
-
-# --- 2: every planned cell is listed ---------------------------------------------------------------------------------
 
 
 def check_cells(made: Made) -> None:
@@ -126,9 +116,6 @@ def check_cells(made: Made) -> None:
         if item.verdict in (Verdict.INVALID, Verdict.UNAVAILABLE):
             assert item.reason
             assert item.reason.split(";")[0] in terminal
-
-
-# --- 3: the kind of a metric selects the mean ------------------------------------------------------------------------
 
 
 def check_means(made: Made) -> None:
@@ -156,9 +143,6 @@ def test_rule_3_a_metric_without_a_kind_does_not_exist() -> None:
         Metric(key="a", label="a", value=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="kind"):
         MetricInfo(key="a", label="a", statistic="", group="")  # type: ignore[call-arg]
-
-
-# --- 4: ratios are not averaged, but the costs behind them ------------------------------------------------------------
 
 
 def check_no_average_of_ratios(made: Made) -> None:
@@ -189,8 +173,6 @@ def test_rule_4_the_page_says_which_mean_each_figure_is() -> None:
     assert "Overheads are geometric means of paired ratios per round" in page
     assert not re.search(r"average (overhead|ratio)|mean (over|of all) (environments|metrics|workloads)", page)
 
-
-# --- 5: no point without n and interval -------------------------------------------------------------------------------
 
 ALONE = {"at most", "mean at most", "adjusted interval", "p (Holm)", "rounds", "verdict", "remarks", "environment"}
 """Columns of a table of values that are bounds, tests or words, and no estimates."""
@@ -229,9 +211,6 @@ def check_intervals(made: Made) -> None:
             assert "n = " in clause, clause
 
 
-# --- 6: nothing rests on normality that nobody looked at --------------------------------------------------------------
-
-
 def check_normality(made: Made) -> None:
     """Where log ratios do not look normal, the reason says so with a rank test; ratios of medians are always there."""
     for item in made.summary.comparisons:
@@ -256,15 +235,11 @@ def test_rule_6_normality_is_looked_at_and_a_rank_test_stands_beside_what_is_not
     check_normality(made)
 
 
-# --- 7: comparisons are paired, by their interval, and have an effect size --------------------------------------------
-
-
 def check_pairing(made: Made) -> None:
     """A verdict of a cost or gain is an interval of the effect without zero; what a round does to all cancels."""
     for item in made.summary.comparisons:
         if item.verdict in (Verdict.COSTS, Verdict.GAINS):
             assert item.overhead is not None
-            assert item.simultaneous is not None
             assert (item.simultaneous.low > 0) is (item.verdict is Verdict.COSTS)
             assert (item.simultaneous.high < 0) is (item.verdict is Verdict.GAINS)
         if item.p_value is not None:
@@ -292,9 +267,6 @@ def slower(trial: Trial, factor: float) -> Trial:
     return replace(trial, outcome=Completed(metrics=metrics))
 
 
-# --- 8: percentiles, and a warning where there are several modes ------------------------------------------------------
-
-
 def check_distribution(made: Made) -> None:
     """Each metric's page has the 99th percentile, and a column with two modes a warning with both of them."""
     for text in (made.page, " ".join(made.terminal().split())):
@@ -304,8 +276,6 @@ def check_distribution(made: Made) -> None:
         assert "p99" in table.heads
         assert all(INTERVAL.search(text) for text in table.column(table.heads.index("p99")).values())
 
-
-# --- 9: a manifest per trial ------------------------------------------------------------------------------------------
 
 MANIFEST = ("kernel", "cpu", "cores", "topology", "governor", "sysctls", "networks", "images", "versions", "identity")
 IDENTITY = ("kernel", "cpu", "cores", "mpi", "kernels", "image")
@@ -355,8 +325,6 @@ def test_rule_9_results_of_another_machine_are_not_mixed_silently(tmp_path: Path
         Store.create_or_open(tmp_path, plan, {"identity": {**identity, name: "other"}})
 
 
-# --- 10: a workload declares how its figures are made, or it does not load --------------------------------------------
-
 DECLARED = ("timer", "synchronisation", "reduction")
 
 
@@ -376,9 +344,6 @@ def test_rule_10_one_that_does_not_declare_them_does_not_load(base: type, missin
         type("Lacking", (base,), {name: text for name, text in declared.items() if name != missing})
     with pytest.raises(TypeError, match=f"Empty does not declare {missing}"):
         type("Empty", (base,), {**declared, missing: ""})
-
-
-# --- 11 and 12: the plots ---------------------------------------------------------------------------------------------
 
 
 def drawings(made: Made, link_bps: int = 0) -> list[Drawing]:
@@ -404,7 +369,6 @@ def drawings(made: Made, link_bps: int = 0) -> list[Drawing]:
 
 
 def marks_of(figure: Drawing, kind: type[T]) -> list[T]:
-    assert figure.chart is not None
     return [mark for mark in figure.chart.marks if isinstance(mark, kind)]
 
 
@@ -458,9 +422,6 @@ def check_lines(figures: list[Drawing]) -> None:
             for one in dots:
                 at = list(one.y if figure.ident.startswith("forest") else one.x)
                 assert any(list(bars.at) == at and bars.colour == one.colour for bars in ranges), "its interval"
-
-
-# --- the checks -----------------------------------------------------------------------------------------------------
 
 
 @given(results())
