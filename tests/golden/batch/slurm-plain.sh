@@ -34,6 +34,9 @@ trap 'kill -TERM $run' TERM INT
 wait $run
 status=$?
 while kill -0 $run 2> /dev/null; do wait $run; status=$?; done
+wait $run # it may have ended while a signal was handled: status is that of the signal then
+ended=$?
+[ $ended -eq 127 ] || status=$ended
 [ "$(field JobState)" != CANCELLED ] || exit $status
 case $(field PreemptTime) in
 "" | None | "$preempted") ;;

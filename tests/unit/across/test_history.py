@@ -1,12 +1,20 @@
-"""Cells are followed over many results in order of time; a change of level is found, and said in CI's exit code."""
+"""Cells are followed over many results; a change of level is found. The page says what comparing does."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import re
+import shlex
+import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import factory_across as folders
 from factory_across import GROUP
@@ -14,7 +22,10 @@ from tare.across import history as module
 from tare.across.history import History, Series, find_results, history
 from tare.across.history_data import history_data
 from tare.across.history_terminal import sparkline
-from tare.errors import ResultsError, UsageError
+from tare.across.kinds import KINDS, in_words
+from tare.cli.app import app
+from tare.errors import ResultsError, TareError, UsageError
+from tare.model.text import printable
 
 DAY_S = 86_400
 LATENCY = f"{GROUP} / bare / latency"
@@ -52,7 +63,7 @@ def only(found: History) -> Series:
     return series
 
 
-def test_results_are_in_order_of_time_and_the_change_is_where_it_is(slower: Path) -> None:
+def test_a_change_is_found_where_it_is_and_the_overhead_did_not_change_with_the_machine(slower: Path) -> None:
     found = history(slower, [LATENCY])
     assert [reading.path.parent.name for reading in found.readings][:3] == ["09", "08", "07"]
     (step,) = only(found).steps
@@ -60,9 +71,6 @@ def test_results_are_in_order_of_time_and_the_change_is_where_it_is(slower: Path
     assert step.ratio.low < 0.3 < step.ratio.high
     assert {each.kind for each in step.differences} == {"kernel"}
     assert [(first, end) for first, end, _ in only(found).levels] == [(0, 6), (6, 9)]
-
-
-def test_the_overhead_did_not_change_with_the_machine(slower: Path) -> None:
     series = only(history(slower, [f"{GROUP} / docker / latency"], overhead=True))
     assert series.steps == ()
     assert series.text(series.points[-1].log.value).endswith("%")
@@ -74,21 +82,18 @@ def test_a_steady_series_has_no_change(steady: Path) -> None:
     assert all(series.steps == () for series in found.series)
 
 
-def test_a_change_within_the_margin_is_not_reported(tmp_path: Path) -> None:
+def test_a_steady_series_a_change_within_the_margin_and_a_repaired_one_do_not_count(tmp_path: Path) -> None:
     machines = [1.0, 1.0, 1.0, 1.0, 1.0, 1.015, 1.015, 1.015, 1.015, 1.015]
-    assert only(history(nights(tmp_path, machines, spread=0.0005), [LATENCY])).steps == ()
+    assert only(history(nights(tmp_path / "margin", machines, spread=0.0005), [LATENCY])).steps == ()
+    machines = [1.0, 1.01, 0.99, 1.0, 1.3, 1.31, 1.29, 1.3, 1.0, 1.01, 0.99]
+    series = only(history(nights(tmp_path / "repaired", machines), [LATENCY]))
+    assert [step.at for step in series.steps] == [4, 8]
+    assert series.slower_within(10) is None
 
 
 @pytest.mark.parametrize(("last", "found"), [(2, False), (3, True), (9, True)])
 def test_a_change_to_slower_counts_for_the_last_results_only(slower: Path, last: int, found: bool) -> None:
     assert bool(only(history(slower, [LATENCY])).slower_within(last)) is found
-
-
-def test_a_slowdown_that_was_repaired_does_not_count(tmp_path: Path) -> None:
-    machines = [1.0, 1.01, 0.99, 1.0, 1.3, 1.31, 1.29, 1.3, 1.0, 1.01, 0.99]
-    series = only(history(nights(tmp_path, machines), [LATENCY]))
-    assert [step.at for step in series.steps] == [4, 8]
-    assert series.slower_within(10) is None
 
 
 def test_the_newest_results_are_used(slower: Path) -> None:
@@ -97,31 +102,26 @@ def test_the_newest_results_are_used(slower: Path) -> None:
     assert found.left_out == ("5 older results: only the newest 4 are used",)
 
 
-def test_an_unknown_cell_is_refused_with_those_that_there_are(steady: Path) -> None:
+def test_an_unknown_cell_or_too_many_series_are_refused(steady: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as refused:
         history(steady, ["podman"])
     assert "--cell podman" in str(refused.value)
     assert f"{GROUP} / docker / latency:8 (latency 8 B)" in str(refused.value)
-
-
-def test_too_many_series_are_refused(steady: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SERIES", 3)
     with pytest.raises(UsageError, match="4 series"):
         history(steady)
 
 
-def test_a_damaged_folder_is_left_out_and_named(tmp_path: Path) -> None:
+def test_damaged_folders_are_left_out_and_refused_if_there_are_no_others(tmp_path: Path) -> None:
     nights(tmp_path, [1.0, 1.0, 1.0])
     (tmp_path / "01" / "results" / "plan.json").write_text("{")
     found = history(tmp_path)
     assert len(found.readings) == 2
     assert "plan.json is damaged" in found.left_out[0]
-
-
-def test_a_folder_in_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text("{")
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "plan.json").write_text("{")
     with pytest.raises(ResultsError, match="no results folder can be read"):
-        history(tmp_path)
+        history(tmp_path / "only")
 
 
 def test_folders_are_found_down_to_a_depth_without_following_links(tmp_path: Path) -> None:
@@ -138,12 +138,9 @@ def test_folders_are_found_down_to_a_depth_without_following_links(tmp_path: Pat
     assert far not in find_results(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_folders_that_are_missing_or_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResultsError, match="not found"):
         find_results(tmp_path / "no")
-
-
-def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_FOLDERS", 2)
     for number in range(3):
         os.mkdir(tmp_path / str(number))
@@ -152,7 +149,7 @@ def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         find_results(tmp_path)
 
 
-def test_the_sparkline_rises_and_shows_the_change(slower: Path, steady: Path) -> None:
+def test_a_history_is_json_and_a_sparkline_that_shows_the_change(slower: Path, steady: Path) -> None:
     series = only(history(slower, [LATENCY]))
     line = sparkline(series)
     assert len(line) == 10
@@ -160,10 +157,89 @@ def test_the_sparkline_rises_and_shows_the_change(slower: Path, steady: Path) ->
     assert max(line[:6]) < min(line[7:])
     assert sparkline(series, plain=True).isascii()
     assert "|" not in sparkline(history(steady).series[0])
-
-
-def test_a_history_is_valid_json(slower: Path) -> None:
     data = json.loads(json.dumps(history_data(history(slower)), allow_nan=False))
     assert [len(series["points"]) for series in data["series"]] == [9, 9, 9, 9]
     assert data["series"][0]["changes"][0]["differs_in"] == ["kernel"]
     assert [result["differs_in"] for result in data["results"]].count(["kernel"]) == 1
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "comparing.md"
+BLOCK = re.compile(r"^```console\n\$ tare ([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = BLOCK.findall(PAGE.read_text())
+STUDY = replace(folders.STUDY, name="nightly")
+
+
+def make_results(top: Path) -> None:
+    """Make the folders that the page is about."""
+    after = folders.changed("identity", "kernel", value="6.12.0-2")
+    after["versions"] = {**after["versions"], "dockerd": "26.1.5"}
+    folders.write(top / "results" / "before", factors={"docker": 1.16}, study=STUDY, seed=3)
+    folders.write(
+        top / "results" / "after", factors={"docker": 1.31}, facts=after, study=STUDY, seed=4, began=1.79e9 + DAY_S
+    )
+    for night in range(10):
+        new = night >= 7
+        folders.write(
+            top / "nightly" / f"2026-09-{21 + night}",
+            factors={"docker": 1.31 if new else 1.16},
+            facts=after if new else folders.FACTS,
+            study=STUDY,
+            seed=10 + night,
+            began=1.79e9 + night * DAY_S,
+            rounds=8,
+        )
+
+
+def output_of(command: str) -> str:
+    """Return what a command prints, with its error or exit code, in eighty columns."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        result = CliRunner().invoke(app, shlex.split(command), standalone_mode=False)
+    said = result.output + out.getvalue()
+    if isinstance(result.exception, TareError):
+        said += f"tare: {printable(str(result.exception), lines=True)}\n"
+    elif result.exception is not None:
+        raise result.exception
+    elif result.return_value:
+        said += f"(exit code {result.return_value})\n"
+    return "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    top = tmp_path_factory.mktemp("page")
+    make_results(top)
+    return top
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_the_page_shows_what_is_printed(
+    command: str, shown: str, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(results)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output_of(command) == shown
+
+
+def test_the_page_has_commands_of_both_kinds() -> None:
+    assert {command.split()[0] for command, _ in COMMANDS} == {"compare", "history"}
+
+
+def test_the_table_of_kinds_is_that_of_the_code() -> None:
+    rows = [f"| `{name}` | {kind.facts} | {in_words(kind.moves)} |" for name, kind in KINDS.items()]
+    assert re.findall(r"^\| `[a-z]+` \| .* \|$", PAGE.read_text(), re.MULTILINE) == rows
+
+
+def test_the_index_leads_to_the_page() -> None:
+    assert "(comparing.md)" in (PAGE.parent / "index.md").read_text()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as top:
+        make_results(Path(top))
+        os.chdir(top)
+        os.environ |= {"COLUMNS": "80", "NO_COLOR": "1"}
+        text = BLOCK.sub(lambda match: f"```console\n$ tare {match[1]}\n{output_of(match[1])}```", PAGE.read_text())
+    PAGE.write_text(text)
+    sys.exit(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +13,12 @@ import pytest
 from factory_batch import JOB
 from tare.batch import SYSTEMS
 from tare.errors import EXIT_UNFINISHED
+from waiting import wait_until
 
 SLURM = SYSTEMS["slurm"]
 MEASURED = '{"outcome":{"type":"Completed"}}'
 INTERRUPTED = '{"outcome":{"type":"Interrupted"}}'
+RUNS = "JobState=RUNNING"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +37,7 @@ class Stage:
     folder: Path
 
     def play(
-        self,
-        run: str,
-        *,
-        told: int | None = None,
-        state: str = "JobState=RUNNING",
-        before: str = "JobState=RUNNING",
-        **variables: str,
+        self, run: str, *, told: int | None = None, state: str = RUNS, before: str = RUNS, **variables: str
     ) -> Played:
         """Run the script with `run` as tare's part, tell it to end by the signal `told`, and wait for its end."""
         study = self._program("study", run)
@@ -51,6 +46,8 @@ class Stage:
             f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || '
             f'echo "JobId=7 $(cat {self.folder}/state 2> /dev/null || echo {before}) x=1"',
         )
+        os.mkfifo(self.folder / "held")
+        held = os.open(self.folder / "held", os.O_RDWR)  # what a study that goes on reads from: it ends with this test
         script = self.folder / "job.sh"
         script.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
         path = f"{self.folder}:{os.environ['PATH']}"
@@ -59,13 +56,11 @@ class Stage:
             ("sh", str(script)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         if told is not None:
-            until = time.monotonic() + 10
-            while not (self.folder / "began").exists():
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            wait_until((self.folder / "began").exists, "the study runs")
             (self.folder / "state").write_text(state)
             process.send_signal(told)
-        printed, _ = process.communicate(timeout=20)
+        printed, _ = process.communicate()
+        os.close(held)
         asked = self.folder / "asked"
         return Played(status=process.returncode, printed=printed, asked=asked.read_text() if asked.exists() else "")
 
@@ -73,7 +68,10 @@ class Stage:
         """Return a run that measures some lines and goes on until it is told to end."""
         (self.folder / "lines").write_text("".join(f"{line}\n" for line in lines))
         written = f"cat {self.folder}/lines >> {self.folder}/trials.jsonl"
-        return f"trap '{written}; exit {status}' TERM; touch {self.folder}/began; while :; do sleep 0.02; done"
+        return (
+            f"exec 3< {self.folder}/held; trap '{written}; kill $!; exit {status}' TERM; "
+            f"cat <&3 > /dev/null 2>&1 & touch {self.folder}/began; wait"
+        )
 
     def _program(self, name: str, script: str) -> Path:
         path = self.folder / name
@@ -94,16 +92,26 @@ def test_a_study_that_ends_by_itself_ends_the_job_with_its_exit_code(stage: Stag
     assert "requeue" not in played.asked
 
 
-def test_a_round_that_does_not_fit_into_the_time_limit_is_not_begun_for_ever(stage: Stage) -> None:
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGUSR1, SLURM_RESTART_COUNT="3")
-    assert "requeue" not in played.asked
-    assert "a round does not fit into the time limit" in played.printed
+AWAY, BEFORE = (f"{RUNS} PreemptTime=2026-11-23T{hour}:00:00" for hour in (18, 17))
+ARRAY = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "6"}
+LONGER = "a round does not fit into the time limit: submit the study again with a longer --time"
 
 
-def test_a_job_whose_time_is_up_is_queued_again_if_it_has_measured_something(stage: Stage) -> None:
-    played = stage.play(stage.until_told(MEASURED, INTERRUPTED), told=signal.SIGUSR1)
-    assert "requeue 9\n" in played.asked
-    assert "queued again and will resume" in played.printed
+@pytest.mark.parametrize(
+    ("lines", "told", "state", "variables", "job", "said"),
+    [
+        ((MEASURED, INTERRUPTED), signal.SIGUSR1, RUNS, {}, "9", "queued again and will resume"),
+        ((INTERRUPTED,), signal.SIGTERM, AWAY, {}, "9", "another job takes the nodes"),
+        ((MEASURED,), signal.SIGUSR1, RUNS, ARRAY, "9_6", ""),  # 9 alone would be all jobs of the array
+    ],
+    ids=["its time is up", "it must make way", "of an array"],
+)
+def test_a_job_is_queued_again_if_it_has_measured_something_or_must_make_way(
+    stage: Stage, lines: tuple[str, ...], told: int, state: str, variables: dict[str, str], job: str, said: str
+) -> None:
+    played = stage.play(stage.until_told(*lines), told=told, state=state, **variables)
+    assert f"requeue {job}\n" in played.asked
+    assert said in played.printed
 
 
 def test_a_study_that_says_that_its_allocation_ends_is_queued_again(stage: Stage) -> None:
@@ -111,49 +119,28 @@ def test_a_study_that_says_that_its_allocation_ends_is_queued_again(stage: Stage
     assert "requeue 9\n" in played.asked
 
 
-@pytest.mark.parametrize("lines", [(), (INTERRUPTED,), (INTERRUPTED, INTERRUPTED)])
-def test_a_job_whose_time_sufficed_for_nothing_is_not_queued_for_ever(stage: Stage, lines: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("lines", "told", "before", "state", "variables", "said"),
+    [
+        ((), signal.SIGUSR1, RUNS, RUNS, {}, LONGER),
+        ((INTERRUPTED,), signal.SIGUSR1, RUNS, RUNS, {}, LONGER),
+        ((INTERRUPTED, INTERRUPTED), signal.SIGUSR1, RUNS, RUNS, {}, LONGER),
+        ((MEASURED,), signal.SIGUSR1, RUNS, RUNS, {"SLURM_RESTART_COUNT": "3"}, LONGER),
+        ((MEASURED,), signal.SIGTERM, RUNS, "JobState=CANCELLED", {}, ""),
+        ((MEASURED,), signal.SIGUSR1, RUNS, "JobState=CANCELLED", {}, ""),
+        ((MEASURED,), signal.SIGTERM, BEFORE, BEFORE, {}, ""),
+        ((MEASURED,), signal.SIGTERM, RUNS, f"{RUNS} PreemptTime=None", {}, ""),
+    ],
+    ids=[
+        "nothing measured", "interrupted", "interrupted twice", "too often", "cancelled", "cancelled when time is up",
+        "made way before", "told by someone else",
+    ],
+)  # fmt: skip
+def test_a_job_that_is_cancelled_or_measures_nothing_ends_and_is_not_queued_for_ever(
+    stage: Stage, lines: tuple[str, ...], told: int, before: str, state: str, variables: dict[str, str], said: str
+) -> None:
     (stage.folder / "trials.jsonl").write_text(f"{MEASURED}\n")
-    played = stage.play(stage.until_told(*lines), told=signal.SIGUSR1)
+    played = stage.play(stage.until_told(*lines), told=told, before=before, state=state, **variables)
     assert "requeue" not in played.asked
     assert played.status == 130
-    assert "a round does not fit into the time limit: submit the study again with a longer --time" in played.printed
-
-
-def test_a_job_that_is_cancelled_is_not_queued_again_whatever_it_has_measured(stage: Stage) -> None:
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, state="JobState=CANCELLED")
-    assert "requeue" not in played.asked
-    assert played.status == 130
-
-
-def test_a_job_that_is_cancelled_after_its_time_was_up_is_not_queued_again(stage: Stage) -> None:
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGUSR1, state="JobState=CANCELLED")
-    assert "requeue" not in played.asked
-    assert played.status == 130
-
-
-def test_a_job_that_must_make_way_within_a_grace_time_is_queued_again(stage: Stage) -> None:
-    state = "JobState=RUNNING PreemptTime=2026-11-23T18:00:00"
-    played = stage.play(stage.until_told(INTERRUPTED), told=signal.SIGTERM, state=state)
-    assert "requeue 9\n" in played.asked
-    assert "another job takes the nodes" in played.printed
-
-
-def test_a_job_that_made_way_before_is_not_queued_again_for_that(stage: Stage) -> None:
-    state = "JobState=RUNNING PreemptTime=2026-11-23T17:00:00"
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, before=state, state=state)
-    assert "requeue" not in played.asked
-    assert played.status == 130
-
-
-def test_a_signal_of_someone_else_ends_the_job(stage: Stage) -> None:
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, state="JobState=RUNNING PreemptTime=None")
-    assert "requeue" not in played.asked
-    assert played.status == 130
-
-
-def test_a_job_of_an_array_is_queued_again_alone(stage: Stage) -> None:
-    """The array's number is that of its last job too: to requeue it would run all jobs of the array again."""
-    variables = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "6"}
-    played = stage.play(stage.until_told(MEASURED), told=signal.SIGUSR1, **variables)
-    assert "requeue 9_6\n" in played.asked
+    assert said in played.printed

@@ -1,19 +1,22 @@
-"""Claims on traffic, lines over workloads, variation over rounds and what ranks report come out either way."""
+"""Claims on traffic, lines, variation, modes and what ranks report come out either way."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from factory_explained import plan_of
 from factory_judged import HEAD, STUDY, claim, judged, results
 from tare.claims import Verdict, judge, read_paper
 from tare.claims.counting import LAUNCHES
 from tare.claims.figures import Measured
+from tare.claims.modes import number_of
 from tare.errors import StudyError
 from tare.model import Completed, InterfaceTraffic, RankPlace, Trial
 
@@ -34,17 +37,12 @@ def sending(trial: Trial, packets: int) -> Trial:
     """Return a trial whose two nodes send packets of 1000 bytes, beside what a veth and a silent interface count."""
     nics = [
         InterfaceTraffic(
-            node=node,
-            interface=role,
-            role=role,
-            rx_bytes=7,
-            rx_packets=7,
-            tx_bytes=500 * packets,
+            node=node, interface=role, role=role, rx_bytes=7, rx_packets=7, tx_bytes=500 * packets,
             tx_packets=packets // 2,
         )
         for node in ("n0", "n1")
         for role in ("data NIC", "veth of the pod", "must stay silent")
-    ]
+    ]  # fmt: skip
     return replace(trial, traffic=nics)
 
 
@@ -54,7 +52,6 @@ def programs(tmp_path: Path, factor: Callable[[str], float]) -> Measured:
     trials = []
     for trial in found.trials:
         name = next(name for name in PACKETS if trial.key.cell.startswith(name))
-        assert isinstance(trial.outcome, Completed)
         (metric,) = trial.outcome.metrics
         times = factor(name) if "slow" in trial.key.cell else 1.0
         metric = replace(metric, value=metric.value * times, median_s=metric.median_s * times, samples=1)
@@ -115,7 +112,6 @@ def test_three_launches_that_vary_have_an_interval(
     test = f"metric: 'traffic:packets', each: {{of: {{environment: plain, workload: few}}, {bound}}}"
     (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
     assert made.verdict is verdict, made.why
-    assert made.estimate is not None
     assert made.estimate.n == LAUNCHES
     assert (made.estimate.low, made.estimate.high) == pytest.approx(interval, rel=0.01)
     fewer = [trial for trial in trials if trial.key.round < LAUNCHES - 1]
@@ -135,7 +131,6 @@ def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
     test = f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]"
     (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
     assert made.verdict is Verdict.REPRODUCED
-    assert made.estimate is not None
     assert (made.estimate.low, made.estimate.value, made.estimate.high) == pytest.approx(
         (797.03, 802, 806.97), rel=1e-4
     )
@@ -180,7 +175,6 @@ def test_a_cost_grows_with_packets(tmp_path: Path, factor: dict[str, float], bou
     test = f"slope: {{of: slow, against: plain, over: [few, some, many], x: 'traffic:packets', {bound}}}"
     (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), found)
     assert made.verdict is verdict
-    assert made.estimate is not None
     assert made.estimate.value == pytest.approx(factor["many"] / factor["few"] - 1, abs=0.02)
 
 
@@ -189,7 +183,6 @@ def varied(tmp_path: Path, size: float) -> Measured:
     found = results(tmp_path, slow=1.0, rounds=16)
 
     def other(trial: Trial) -> Trial:
-        assert isinstance(trial.outcome, Completed)
         (metric,) = trial.outcome.metrics
         cost_s = metric.value * math.exp(size * math.sin(7.0 * trial.key.round))
         return replace(trial, outcome=Completed(metrics=(replace(metric, value=cost_s, median_s=cost_s),)))
@@ -290,3 +283,77 @@ def test_costs_of_another_study_are_judged_by_its_results(tmp_path: Path) -> Non
     assert both.verdict is Verdict.CONTRADICTED, "the other study has no such cost"
     (one,) = judge(claims, {"made-up": here})
     assert (one.verdict, one.why) == (Verdict.UNDECIDED, "no results of study other are given")
+
+
+Floats = NDArray[np.float64]
+
+
+def iterations(seed: int, *, upper: float = 2.0, share: float = 0.5, scale: float = 1e-5, n: int = 4000) -> Floats:
+    """Return times of which a share is around `scale` and the others around `upper` times that."""
+    rng = np.random.default_rng(seed)
+    centre = np.where(rng.random(n) < share, scale, upper * scale)
+    return centre * np.exp(rng.normal(0.0, 0.05, n))
+
+
+def with_samples(measured: Measured, samples: Mapping[str, Floats]) -> Measured:
+    """Return results whose launches have these iterations by environment."""
+
+    def read(trial: Trial) -> Mapping[str, Floats]:
+        return {"latency:8/max_s": samples["slow" if "slow" in trial.key.cell else "plain"]}
+
+    return replace(measured, samples=read)
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Measured:
+    return results(tmp_path)
+
+
+def verdict(folder: Path, test: str, measured: Measured) -> Verdict:
+    (made,) = judged(folder, claim(1, f"test: {{study: made-up, {test}}}"), measured)
+    return made.verdict
+
+
+DIP = "{of: {environment: plain, metric: 'dip:latency*'}, below: 0.05}"
+SHARE = "{of: {environment: plain, metric: 'share:latency*'}, above: 0.4, below: 0.6}"
+NEAR = "{of: slow, against: plain, within: 2%}"
+SO, NOT_SO = Verdict.REPRODUCED, Verdict.CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("test", "two", "one"),
+    [
+        (f"count: {DIP}", SO, NOT_SO),
+        (f"count: {SHARE}", SO, SO),
+        (f"metric: 'upper:latency*', cost: {NEAR}", NOT_SO, NOT_SO),
+        (f"metric: 'lower:latency*', cost: {NEAR}", SO, NOT_SO),
+        (f"metric: 'lower:latency*', count: {DIP}, costs: [{NEAR}]", SO, NOT_SO),
+        (f"metric: 'upper:latency*', count: {DIP}, costs: [{NEAR}]", NOT_SO, NOT_SO),
+    ],
+)
+def test_two_modes_are_told_from_one(tmp_path: Path, measured: Measured, test: str, two: Verdict, one: Verdict) -> None:
+    slow = iterations(2, upper=3.0)
+    assert verdict(tmp_path, test, with_samples(measured, {"plain": iterations(1), "slow": slow})) is two
+    alone = with_samples(measured, {"plain": iterations(1, upper=1.0), "slow": slow})
+    assert verdict(tmp_path, test, alone) is one
+
+
+def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measured: Measured) -> None:
+    samples = {"latency:8/max_s": iterations(3, share=0.8)}
+    assert number_of(measured.trials[0], samples, "latency:8", "share:") == pytest.approx(0.8, abs=0.02)
+    drifting = np.concatenate([iterations(turn, upper=1.0, scale=(1 + turn % 2) * 1e-5, n=400) for turn in range(10)])
+    samples = {"latency:8/max_s": drifting}
+    (trial, *_) = measured.trials
+    in_turns = replace(trial, counters={**trial.counters, "turns": 10})
+    whole, parts = (number_of(each, samples, "latency:8", "dip:") for each in (trial, in_turns))
+    assert whole is not None
+    assert parts is not None
+    assert whole < 0.001
+    assert parts > 0.2
+
+
+def test_launches_without_samples_or_with_few_decide_nothing(tmp_path: Path, measured: Measured) -> None:
+    test = "count: {of: {environment: plain, metric: 'dip:latency*'}, below: 0.05}"
+    assert verdict(tmp_path, test, measured) is Verdict.UNDECIDED
+    few = iterations(1, n=10)
+    assert verdict(tmp_path, test, with_samples(measured, {"plain": few, "slow": few})) is Verdict.UNDECIDED

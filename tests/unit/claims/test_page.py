@@ -1,4 +1,4 @@
-"""The page of claims has each claim with its interval over the region that is claimed; texts of others stay text."""
+"""The page and the words of claims: each claim with its interval over the region that is claimed; texts stay text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from factory_claims import judged_paper
-from tare.claims import Paper, Verdict, judge, read_paper
+from factory_judged import HEAD, claim, judged
+from tare.claims import Claim, Paper, Verdict, judge, read_paper
+from tare.claims.counting import _said
 from tare.claims.drawing import drawing, position
 from tare.claims.model import Contrast, Place, Region
 from tare.claims.page import claims_page
-from tare.claims.wording import contrast_words, words
+from tare.claims.shown import markdown, stated_cells
+from tare.claims.wording import contrast_words, holds_if, words
 from tare.model import Estimate
 from tare.report.plots.bars import WIDTH
 
@@ -35,7 +38,7 @@ def page(tmp_path: Path) -> str:
     return claims_page([judged_paper(tmp_path)])
 
 
-def test_each_claim_has_its_verdict_figure_interval_and_conditions(page: str) -> None:
+def test_each_claim_has_its_verdict_figure_interval_and_conditions_or_what_would_decide_it(page: str) -> None:
     reproduced, contradicted = row(page, "900-1"), row(page, "900-2")
     assert "<b>reproduced</b>" in reproduced
     assert 'class="v-no-cost"' in reproduced
@@ -48,9 +51,6 @@ def test_each_claim_has_its_verdict_figure_interval_and_conditions(page: str) ->
     assert "as stated above" in contradicted
     for number in ("900-1", "900-2"):
         assert row(page, number).count('<svg class="bar claim"') == 1
-
-
-def test_what_is_not_decided_says_what_would_decide_it(page: str) -> None:
     assert "</span> an adapter; study elsewhere tests it then" in row(page, "900-3")
     assert "<svg" not in row(page, "900-3")
     assert "results of studies/not-run.yaml" in row(page, "900-4")
@@ -68,11 +68,18 @@ def test_the_first_screen_counts_by_publication_and_says_how_many_marked_yes_are
     assert "No results were given" not in first
 
 
-def test_without_results_the_page_says_so(tmp_path: Path) -> None:
+def test_without_results_the_page_says_so_and_all_claims_of_the_project_have_a_row(tmp_path: Path) -> None:
     paper, _ = judged_paper(tmp_path)
     page = claims_page([(paper, judge(paper.claims.values(), {}))])
     assert "No results were given" in page
     assert page.count("<b>undecided</b>") == 7  # six claims and the legend
+    folder = Path(__file__).parents[3] / "claims"
+    papers: list[Paper] = [read_paper(path) for path in sorted(folder.glob("*.yaml"))]
+    page = claims_page([(paper, judge(paper.claims.values(), {})) for paper in papers])
+    numbers = [number for paper in papers for number in paper.claims]
+    assert len(numbers) > 200
+    assert all(f'id="{number}"' in page for number in numbers)
+    assert Verdict.UNTESTABLE.value in page
 
 
 def test_texts_of_files_stay_text(tmp_path: Path) -> None:
@@ -91,16 +98,10 @@ def test_texts_of_files_stay_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("region", "left", "right"),
-    [
-        (Region(low=0.1), None, "edge"),
-        (Region(high=0.1), "edge", None),
-        (Region(low=0.05, high=0.15), None, None),
-    ],
+    [(Region(low=0.1), None, "edge"), (Region(high=0.1), "edge", None), (Region(low=0.05, high=0.15), None, None)],
 )
 @pytest.mark.parametrize("counts", [False, True])
-def test_the_region_is_drawn_from_bound_to_bound(
-    region: Region, left: str | None, right: str | None, *, counts: bool
-) -> None:
+def test_a_region_is_drawn_between_bounds(region: Region, left: str | None, right: str | None, *, counts: bool) -> None:
     drawn = drawing(estimate(0.2, 0.3, 0.4), region, counts=counts)
     start, width = map(float, re.findall(r'class="region" x="([\d.]+)" y="0" width="([\d.]+)"', drawn)[0])
     bar, bar_width = map(float, re.findall(r'class="inner" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0])
@@ -127,9 +128,7 @@ def test_an_interval_across_a_bound_is_drawn_across_it() -> None:
 @pytest.mark.parametrize("figure", [(0.0, 0.0, 0.0), (-float("inf"), 5.0, float("inf")), (1e-300, 1e300, 1e300)])
 @pytest.mark.parametrize("region", [Region(), Region(low=0.0, high=0.0), Region(low=-1e300)])
 @pytest.mark.parametrize("counts", [False, True])
-def test_any_figure_is_drawn_inside_of_the_drawing(
-    figure: tuple[float, float, float], region: Region, *, counts: bool
-) -> None:
+def test_any_figure_is_drawn_inside(figure: tuple[float, float, float], region: Region, *, counts: bool) -> None:
     drawn = drawing(estimate(*figure), region, counts=counts)
     assert "nan" not in drawn
     places = [float(x) for x in re.findall(r'(?: x|cx)="(-?[\d.]+)" (?:y="0"|y="5|cy)', drawn)]
@@ -137,7 +136,7 @@ def test_any_figure_is_drawn_inside_of_the_drawing(
     assert all(0 <= x <= WIDTH for x in places)
 
 
-def test_regions_and_contrasts_in_words() -> None:
+def test_regions_contrasts_and_numbers_of_launches_are_said_in_words() -> None:
     assert words(Region(low=0.02), counts=False).replace("\N{NO-BREAK SPACE}", " ") == "above +2 %"
     assert words(Region(high=0.0), counts=False) == "below 0 %"
     assert words(Region(low=-5.0, high=100.0), counts=True) == "between −5 and 100"
@@ -148,13 +147,60 @@ def test_regions_and_contrasts_in_words() -> None:
     wide, narrow = Place(environment="a", metric="bw*"), Place(environment="a", metric="latency*")
     assert contrast_words(Contrast(places=((wide, 1), (narrow, -1)))) == "bw* / a against latency* / a"
     assert position(estimate(0.0, 0.1, 0.2), Region(low=0.0, high=0.2)) == "the whole interval is inside"
+    a, b = Place(environment="a"), Place(environment="b")
+    assert _said(a, None, [3.0], "drops") == "a has 3 drops"
+    assert _said(a, b, [3.0, 4.0], "drops") == "a has 3 to 4 drops more than b, in each of 2 comparisons"
+    assert _said(a, b, [-6468.0], "bytes") == "a has 6468 bytes less than b"
 
 
-def test_all_claims_of_the_project_have_a_row() -> None:
-    folder = Path(__file__).parents[3] / "claims"
-    papers: list[Paper] = [read_paper(path) for path in sorted(folder.glob("*.yaml"))]
-    page = claims_page([(paper, judge(paper.claims.values(), {})) for paper in papers])
-    numbers = [number for paper in papers for number in paper.claims]
-    assert len(numbers) > 200
-    assert all(f'id="{number}"' in page for number in numbers)
-    assert Verdict.UNTESTABLE.value in page
+NO_BREAK = "\N{NO-BREAK SPACE}"
+A_OVER_B = "of: a, against: b"
+SAME = "{{of: {{environment: a, workload: {0}}}, against: {{environment: b, workload: {0}}}, above: 0%}}"
+
+
+def of(tmp_path: Path, by: str) -> Claim:
+    """Return a claim with a test of study s."""
+    (tmp_path / "900.yaml").write_text(HEAD + claim(1, f"test: {{study: s, {by}}}"))
+    return read_paper(tmp_path / "900.yaml").claims["900-1"]
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (f"cost: {{{A_OVER_B}, above: 2%}}", "a against b: above +2 %"),
+        (f"cost: {{{A_OVER_B}, beyond: 2%}}", "a against b: below −2 % or above +2 %"),
+        (f"metric: lat*, cost: {{{A_OVER_B}, below: 5%}}", "a against b: below +5 %"),
+        (f"costs: [{SAME.format('x')}, {SAME.format('y')}]", "a against b (x): above 0 %; a against b (y): above 0 %"),
+        ('metric: "counter:drops", count: {of: a, against: b, above: 5}', "a less b: above 5"),
+        ('metric: "variation:", count: {of: a, below: 0.01}', "variation:cost / a: below 0.01"),
+        ('metric: "counter:drops", each: {of: a, above: 0}', "counter:drops / a, every launch: above 0"),
+        ("runs: [a, b], fails: [c]", "all launches of a, b complete, all of c fail"),
+        (
+            'facts: {of: a, name: "namespace net", values: [own]}',
+            "all ranks of a: namespace net is own",
+        ),
+        (
+            'metric: "figure:time", slope: {of: a, over: [x, y, z], x: "traffic:packets/s", above: 0}',
+            "figure:time / x / a, from the least packets/s to the most: above 0",
+        ),
+    ],
+)  # fmt: skip
+def test_each_kind_of_test_is_said_with_its_range(tmp_path: Path, by: str, said: str) -> None:
+    assert holds_if(of(tmp_path, by)).replace(NO_BREAK, " ") == said
+
+
+def test_of_many_parts_a_table_lists_three_and_says_how_many_follow(tmp_path: Path) -> None:
+    cells = ", ".join(f"{{of: e{number}, against: b, above: 0%}}" for number in range(5))
+    by = of(tmp_path, f"costs: [{cells}]")
+    assert holds_if(by).count("above 0 %") == 5
+    listed = "; ".join(f"e{number} against b: above 0 %" for number in range(3))
+    assert stated_cells(by)[-1] == f"{listed}; and 2 more"
+
+
+def test_a_table_says_what_was_compared(tmp_path: Path) -> None:
+    by = "note: a bound, test: {study: made-up, cost: {of: slow, against: plain, above: 2%}}"
+    found = judged(tmp_path, claim(1, by))
+    *_, row, _, _ = markdown(read_paper(tmp_path / "900.yaml"), found)
+    assert "| slow against plain: above +2 %. A bound | reproduced | slow against plain: +20" in row.replace(
+        NO_BREAK, " "
+    )

@@ -89,12 +89,15 @@ def test_what_is_not_a_name_and_a_number_is_no_number_of_a_claim(number: str) ->
     assert not re.search(NUMBER, number)
 
 
-def test_every_claim_says_what_decides_it() -> None:
+def test_every_claim_says_what_decides_it_and_most_that_a_lab_can_decide_have_a_test() -> None:
     for claim in CLAIMS:
         if isinstance(claim.by, Needs):
             assert claim.by.what not in {"", "a test in this file"}, claim.number
         elif isinstance(claim.by, Text):
             assert len(claim.by.because.split()) >= 3, claim.number
+    here = [claim for claim in CLAIMS if claim.here is Here.YES]
+    decided = [claim for claim in here if isinstance(claim.by, Test | Text)]
+    assert len(decided) >= 0.5 * len(here)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -104,7 +107,7 @@ def test_a_study_that_claims_name_can_be_planned(name: str) -> None:
         assert measured(name).plan.study.repetition.rounds >= 6, "verdicts need six rounds"
 
 
-def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
+def test_every_cell_metric_and_line_that_a_claim_compares_is_in_its_study() -> None:
     for name, place in compared(CLAIMS):
         measured(name).cell(place)
         if not not_planned(measured(name), place):
@@ -116,9 +119,6 @@ def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
         if isinstance(claim.by, Test):
             for place in places_of(claim.by):
                 measured(place.study or claim.by.study).cell(place)
-
-
-def test_what_a_line_goes_along_can_be_counted() -> None:
     for claim in CLAIMS:
         if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
             slopes = [each for each, _ in claim.by.testing.contrasts if isinstance(each, Slope)]
@@ -140,9 +140,3 @@ def not_planned(found: Measured, place: Place) -> bool:
     """Return whether the metrics of a place are known only when it has run, as those of other people's programs."""
     group = found.cell(place).group
     return not any(info.group == group for info in found.table.metrics)
-
-
-def test_most_claims_that_a_lab_can_decide_have_a_test() -> None:
-    here = [claim for claim in CLAIMS if claim.here is Here.YES]
-    decided = [claim for claim in here if isinstance(claim.by, Test | Text)]
-    assert len(decided) >= 0.5 * len(here)

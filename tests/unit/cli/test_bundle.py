@@ -32,18 +32,11 @@ def bundle(
 ) -> zipfile.ZipFile:
     """Write a bundle whose manifest lists `listed`, or its files as they are."""
     manifest = {
-        "format": install.FORMAT,
-        "tare": "1.2.3",
-        "pythons": [VERSION],
-        "machine": platform.machine(),
-        "files": {name: entry(content) for name, content in files.items()} if listed is None else listed,
-        **stated,
-    }
+        "format": install.FORMAT, "tare": "1.2.3", "pythons": [VERSION], "machine": platform.machine(),
+        "files": {name: entry(content) for name, content in files.items()} if listed is None else listed, **stated,
+    }  # fmt: skip
     write_zip(path, {**files, "__main__.py": b"", "manifest.json": json.dumps(manifest).encode()})
     return zipfile.ZipFile(path)
-
-
-# --- what it holds --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("python", "numpy"), [("3.11", "numpy==2.4.6"), ("3.13", "numpy==2.5.5")])
@@ -56,7 +49,7 @@ def test_the_locked_packages_are_those_for_the_wanted_python_each_with_hashes(py
     assert not {"colorama", "win-inet-pton"} & names
 
 
-def test_tares_own_wheel_is_the_same_twice_and_lists_every_file_with_its_digest(tmp_path: Path) -> None:
+def test_own_wheel_and_zip_depend_on_their_contents_alone(tmp_path: Path) -> None:
     one, two = (
         wheels.own_wheel(folder) for folder in (tmp_path, tmp_path / "again") if folder.mkdir(exist_ok=True) is None
     )
@@ -68,9 +61,6 @@ def test_tares_own_wheel_is_the_same_twice_and_lists_every_file_with_its_digest(
     assert {line.split(",")[0] for line in record} == names
     assert {"tare/cli/bundle/lock_run.txt", "tare/sources/kernels/CMakeLists.txt"} <= names
     assert not any("__pycache__" in name for name in names)
-
-
-def test_a_zip_depends_on_its_contents_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content" * 1000)
     write_zip(tmp_path / "one", {"b": tmp_path / "file", "a": b"x"}, head=b"#!\n", first="b")
     (tmp_path / "file").touch()
@@ -99,14 +89,17 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "here").read_text() == "mine"
 
 
-# --- the installer --------------------------------------------------------------------------------------------------
-
-
-def test_the_installer_is_python_3_9_and_imports_the_standard_library_alone() -> None:
+def test_the_installer_is_python_3_9_imports_the_standard_library_alone_and_shows_its_help(tmp_path: Path) -> None:
     tree = ast.parse(command.INSTALLER.read_text(), feature_version=(3, 9))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+    with (tmp_path / "bundle").open("wb"):
+        command.write_archive(tmp_path / "bundle", {}, [VERSION])
+    done = subprocess.run(
+        (sys.executable, "-IS", str(tmp_path / "bundle"), "--help"), capture_output=True, text=True, check=True
+    )
+    assert "usage: python3 bundle" in done.stdout
 
 
 HOSTILE = [
@@ -136,42 +129,25 @@ WHEEL = "wheels/a-1-py3-none-any.whl"
 
 
 @pytest.mark.parametrize(
-    "listed",
+    "stated",
     [
-        {},
-        {WHEEL: entry(b"right"), "wheels/b.whl": entry(b"")},
-        {WHEEL: {**entry(b"right"), "bytes": -1}},
-        {WHEEL: {**entry(b"right"), "bytes": True}},
-        {WHEEL: {**entry(b"right"), "bytes": 1 << 60}},
-        {WHEEL: {**entry(b"right"), "sha256": "0"}},
-        {WHEEL: None},
-        [WHEEL],
-        7,
+        *({"listed": listed} for listed in (
+            {}, {WHEEL: entry(b"right"), "wheels/b.whl": entry(b"")}, {WHEEL: {**entry(b"right"), "bytes": -1}},
+            {WHEEL: {**entry(b"right"), "bytes": True}}, {WHEEL: {**entry(b"right"), "bytes": 1 << 60}},
+            {WHEEL: {**entry(b"right"), "sha256": "0"}}, {WHEEL: None}, [WHEEL], 7,
+        )),
+        {"format": 99}, {"pythons": ["../x"]}, {"pythons": [3]},
     ],
-)
-def test_a_manifest_that_does_not_list_the_files_is_refused(listed: Any, tmp_path: Path) -> None:
-    with (
-        bundle(tmp_path / "bundle", {WHEEL: b"right"}, listed) as archive,
-        pytest.raises(install.InstallError, match="this bundle is damaged"),
-    ):
-        install.read_manifest(archive)
-
-
-@pytest.mark.parametrize("stated", [{"format": 99}, {"pythons": ["../x"]}, {"pythons": [3]}])
-def test_a_manifest_with_other_wrong_values_is_refused(stated: Mapping[str, Any], tmp_path: Path) -> None:
-    with (
-        bundle(tmp_path / "bundle", {}, **stated) as archive,
-        pytest.raises(install.InstallError, match="this bundle is damaged"),
-    ):
+)  # fmt: skip
+def test_a_manifest_with_wrong_values_or_other_files_is_refused(stated: dict[str, Any], tmp_path: Path) -> None:
+    archive = bundle(tmp_path / "bundle", {WHEEL: b"right"}, **stated)
+    with archive, pytest.raises(install.InstallError, match="this bundle is damaged"):
         install.read_manifest(archive)
 
 
 def test_a_file_twice_is_refused(tmp_path: Path) -> None:
     bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
-    with (
-        zipfile.ZipFile(tmp_path / "bundle", "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
+    with zipfile.ZipFile(tmp_path / "bundle", "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(WHEEL, b"wrong")
     with (
         zipfile.ZipFile(tmp_path / "bundle") as archive,
@@ -190,9 +166,7 @@ def test_a_file_with_other_bytes_than_the_manifest_says_is_refused(stated: bytes
         install.unpack(archive, listed, tmp_path)
 
 
-def test_a_bundle_that_the_disk_has_no_room_for_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_too_large_for_the_disk_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "KEPT_FREE_BYTES", 1 << 60)
     with (
         bundle(tmp_path / "bundle", {WHEEL: b"right"}) as archive,
@@ -215,9 +189,7 @@ def test_a_bundle_for_another_machine_says_so(
     assert not (tmp_path / "here").exists()
 
 
-def test_a_virtual_environment_of_the_users_own_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_virtual_environment_of_the_user_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
     (tmp_path / "here/venv").mkdir(parents=True)
     assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_USAGE
@@ -231,12 +203,3 @@ def test_a_truncated_bundle_is_reported(tmp_path: Path) -> None:
     argv = (sys.executable, str(command.INSTALLER), str(tmp_path / "here"))
     assert install.main(argv[2:], tmp_path / "cut") == install.EXIT_FAILED
     assert not (tmp_path / "here").exists()
-
-
-def test_the_installer_shows_its_help_as_a_program_of_the_bundle(tmp_path: Path) -> None:
-    with (tmp_path / "bundle").open("wb"):
-        command.write_archive(tmp_path / "bundle", {}, [VERSION])
-    done = subprocess.run(
-        (sys.executable, "-IS", str(tmp_path / "bundle"), "--help"), capture_output=True, text=True, check=True
-    )
-    assert "usage: python3 bundle" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,33 +12,27 @@ import pytest
 from tare.cli import commands, session
 from tare.cli.commands import plan_text
 from tare.cli.quick import Wanted, quick_study
+from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import availability
-from tare.model import (
-    Binding,
-    KernelSpec,
-    KubernetesSpec,
-    LabSpec,
-    Placement,
-    Plan,
-    Repetition,
-    Workload,
-)
+from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
 from tare.node_service.order import Files
 from tare.plan import composition
 from tare.plan.cells import expand
+from tare.study import KNOWN, parse
 from tare.study import environment as environment_of
+from tare.workloads.catalogue import CatalogueEntry, entries
+from tare.workloads.declared import MINIAPPS
+from unit.adapters import ExampleAdapter
+from unit.study_texts import ENVIRONMENTS
 
 
 def study(**more: object) -> Plan:
     stated = quick_study(Wanted(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0))
     return expand(replace(stated, **more), composition.refuse)  # type: ignore[arg-type]
-
-
-# --- tare plan ----------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
@@ -61,9 +56,6 @@ def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:
     said = plan_text(replace(plan, study=pods))
     assert "rounds, launches one after the other (pods take no turns): " in said
     assert "turns: " not in said
-
-
-# --- files and programs -------------------------------------------------------------------------------------------
 
 
 def test_fakes_need_no_files() -> None:
@@ -93,9 +85,7 @@ def test_a_program_whose_libraries_are_missing_is_refused_with_their_names(
     assert caught.value.remedy
 
 
-def test_a_program_that_misses_nothing_passes_and_without_an_image_only_this_machine_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_that_misses_nothing_passes_on_this_machine_and_in_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Path | None] = []
     monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: asked.append(root) or [])
     study_files.check_program("/home/u/app", [])
@@ -110,9 +100,6 @@ def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     assert missing_libraries(script, None) == []
-
-
-# --- places -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,11 +140,8 @@ def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
     assert facts["memory_bytes"] > 2**20
 
 
-# --- tare clean ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("dry_run", "word"), [(True, "would remove"), (False, "removed")])
-def test_clean_says_what_it_removes_and_with_dry_run_removes_nothing(
+def test_clean_says_what_it_removes_or_that_there_is_nothing(
     dry_run: bool, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = commands.clean.Leftover(lab="s1", what="folder /run/tare/s1")
@@ -167,20 +151,12 @@ def test_clean_says_what_it_removes_and_with_dry_run_removes_nothing(
     commands.show_clean(dry_run=dry_run)
     assert capsys.readouterr().out == f"{word} folder /run/tare/s1\n"
     assert bool(removed) == (not dry_run)
-
-
-def test_clean_says_so_where_there_is_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
     assert capsys.readouterr().out == "nothing to remove\n"
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
-def test_a_workload_that_needs_more_memory_than_there_is_is_refused_with_both_figures() -> None:
+def test_the_memory_of_a_machine_and_of_a_container_are_limits() -> None:
     ft = Workload(name="ft", miniapp="npb-ft:class=C")  # 6 GiB and a little more a rank
     two = Placement(nodes=2, ranks_per_node=1)
     assert availability.no_memory(ft, two, 16 << 30) is None
@@ -189,9 +165,6 @@ def test_a_workload_that_needs_more_memory_than_there_is_is_refused_with_both_fi
         reason == "ft needs about 6224 MiB for 2 rank(s), but this machine has 4 GiB: use fewer ranks or a smaller size"
     )
     assert availability.no_memory(ft, two, 0) is None
-
-
-def test_the_ranks_of_a_container_share_its_memory() -> None:
     mg = Workload(name="mg", miniapp="npb-mg:class=B")
     limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
     reason = availability.no_memory(mg, limited, 64 << 30)
@@ -208,3 +181,59 @@ def test_a_plan_tells_which_launches_may_not_end_within_their_time_limit() -> No
     assert "s, but its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, composition.refuse))
     longer = replace(stated, workloads=(replace(cg, time_limit_s=600.0),))
     assert "time limit" not in plan_text(expand(longer, composition.refuse))
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> CatalogueEntry:
+    for module in ("tare.workloads.catalogue", "tare.cli.workload_commands"):
+        monkeypatch.setattr(f"{module}.PROGRAMS", {"example": ExampleAdapter()})
+    return next(entry for entry in entries() if entry.name == "example")
+
+
+def test_every_workload_is_listed_once_with_all_that_it_declares_and_as_a_study_states_it() -> None:
+    found = entries()
+    names = [entry.name for entry in found]
+    assert len({entry.stated for entry in found}) == len(found)
+    assert set(KNOWN.kernels) | set(MINIAPPS) | {"command", "startup"} <= set(names)
+    for entry in found:
+        for declared in (entry.describes, entry.measures, entry.ranks, entry.timer, entry.synchronisation):
+            assert declared.strip()
+        assert entry.reduction.strip()
+    for entry in entries():
+        if entry.family != "program":
+            parse(f"{ENVIRONMENTS}workloads: {{w: {{{entry.stated}}}}}")
+
+
+def test_what_is_missing_says_what_to_do(example: CatalogueEntry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    reason = missing_of(example)
+    assert reason == "example is not here: apt-get install example"
+    text = as_text([(example, reason)])
+    assert text.splitlines()[0] == "third-party programs"
+    assert "  missing example  `program: example`  a program that does not exist (1 and 2)" in text
+    assert f"missing: {reason}" in text
+
+    class Absent:
+        is_fake = False
+
+        @staticmethod
+        def probe() -> str:
+            return "it is not here: apt-get install it"
+
+    entry = next(entry for entry in entries() if entry.name == "npb-cg")
+    monkeypatch.setattr("tare.cli.workload_commands.MPIS", {"openmpi": Absent, "mpich": Absent})
+    assert missing_of(entry) == "it is not here: apt-get install it"
+    monkeypatch.setattr(Absent, "probe", staticmethod(lambda: None))
+    assert missing_of(entry) == ""
+
+
+def test_json_has_everything(example: CatalogueEntry, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(as_data([(example, ""), (example, "gone")]))
+    assert [(each["available"], each["missing"]) for each in listed] == [(True, None), (False, "gone")]
+    assert listed[0]["synchronisation"] == "none"
+    show_workloads(as_json=True)
+    assert {each["name"] for each in json.loads(capsys.readouterr().out)} == {entry.name for entry in entries()}
+    show_workloads(as_json=False)
+    printed = capsys.readouterr().out
+    assert "miniapp: npb-cg:class=S" in printed
+    assert "apt-get install example" in printed or "ok      example" in printed

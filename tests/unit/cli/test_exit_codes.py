@@ -1,14 +1,19 @@
-"""What a command returns or raises is the code of the process and what it says, and its options reach it."""
+"""The exit code, the options and the text of a command come through; what others say cannot steer a terminal."""
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer.main
+from typer.testing import CliRunner
 
-from tare.cli import app, commands, lab_commands, quick
+from tare.cli import app, commands, lab_commands, quick, session
 from tare.doctor import machine
 from tare.errors import (
     CellsFailed,
@@ -18,8 +23,16 @@ from tare.errors import (
     RefusedError,
     StudyError,
     TareError,
+    UsageError,
 )
+from tare.model import Failed
 from tare.model.text import without_dashes
+from tare.report.terminal import render_text
+from tare.run.progress import Progress
+from tare.run.symptoms import last_words, recognised
+from tare.store.writer import Store
+from unit.runs import known_study
+from unit.summaries import change, make_plan, make_trials
 
 
 def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
@@ -29,9 +42,6 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
     with pytest.raises(SystemExit) as caught:
         app.main()
     return caught.value.code
-
-
-# --- codes --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
@@ -84,9 +94,16 @@ def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_f
         app.main()
 
 
-def test_an_error_while_ctrl_c_is_undone_ends_with_130_and_names_clean(
+def test_ctrl_c_ends_with_130_even_if_undo_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "run_study", interrupted)
+    assert main(monkeypatch, "run", "x.yaml") == 130
+    assert "interrupted" in capsys.readouterr().err
+
     def interrupted(*_: object, **__: object) -> int:
         try:
             raise KeyboardInterrupt
@@ -101,21 +118,7 @@ def test_an_error_while_ctrl_c_is_undone_ends_with_130_and_names_clean(
     assert "`tare clean`" in said
 
 
-def test_ctrl_c_is_told_in_a_sentence_and_ends_with_130(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: object, **__: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commands, "run_study", interrupted)
-    assert main(monkeypatch, "run", "x.yaml") == 130
-    assert "interrupted" in capsys.readouterr().err
-
-
-# --- options arrive -----------------------------------------------------------------------------------------------
-
-
-def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_a_run_a_program_and_a_command_on_a_node_reach_them(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(commands, "run_study", lambda *a, **k: seen.append((a, k)) or 0)
     main(monkeypatch, "run", "x.yaml")
@@ -130,18 +133,89 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_of_a_program_and_of_a_command_on_a_node_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setattr(quick, "run_quick", lambda wanted, results, *, fresh: seen.append(list(wanted.command)) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]
-
-
-def test_the_options_of_a_command_on_a_node_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[object, ...]] = []
-    monkeypatch.setattr(lab_commands, "lab_exec", lambda *a: seen.append(a))
+    executed: list[tuple[object, ...]] = []
+    monkeypatch.setattr(lab_commands, "lab_exec", lambda *a: executed.append(a))
     main(monkeypatch, "lab", "exec", "n0", "--", "ip", "--json", "link")
-    assert [(name, node, without_dashes(command)) for name, node, command in seen] == [
+    assert [(name, node, without_dashes(command)) for name, node, command in executed] == [
         ("lab", "n0", ["ip", "--json", "link"])
     ]
+
+
+STEERING = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
+SHOWN = r"\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
+
+
+def test_names_with_markup_or_surrogates_and_the_last_words_of_a_program_are_text(tmp_path: Path) -> None:
+    assert last_words(f"first\n{STEERING}boom\n") == f"{SHOWN}boom"
+    rule = "-" * 74
+    assert last_words(f"{rule}\nno {STEERING} there.\n{rule}\n") == f"no {SHOWN} there"
+    plan = make_plan("[bold]o[/bold]")
+    assert "[bold]o[/bold]" in "".join(render_text(session.summarise(plan, make_trials(plan), {})).split())
+    assert recognised("Segmentation fault " * 200_000) == ""
+    assert recognised("x" * 100_000 + "Segmentation fault\nin mca_btl_vader.so")
+    stated = known_study(rounds=1, kernels=1)
+    results = tmp_path / "r"
+    plan = session.make_plan(stated)
+    with Store.create_or_open(results, plan, {"cpu": "\ud800"}) as store:
+        commands._report(store, results / "report.html")
+    assert "\\ud800" in (results / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_error_of_ours_and_the_reason_of_a_trial_that_quote_others_are_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise UsageError(f"docker says {STEERING}", remedy="do\x1b this")
+
+    monkeypatch.setattr(app, "app", fail)
+    with pytest.raises(SystemExit):
+        app.main()
+    assert capsys.readouterr().err == f"tare: docker says {SHOWN}\n  do\\x1b this\n"
+    plan = session.make_plan(known_study(rounds=1))
+    (trial, *_) = make_trials(make_plan("overlay"), 1)
+    Progress(plan).trial_ended(replace(trial, outcome=Failed(reason=STEERING)), 1, 2)
+    assert SHOWN in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_the_report_of_a_run_shows_reasons_and_names_as_they_are(ascii_only: bool) -> None:
+    plan = make_plan("overlay")
+    trials = change(make_trials(plan), "overlay", lambda r: Failed(reason=f"{STEERING}[bold]x[/bold][link=y]z"))
+    text = render_text(session.summarise(plan, trials, {"cpu": STEERING}), width=200, ascii_only=ascii_only)
+    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)
+    assert f"{SHOWN}[bold]x[/bold][link=y]z" in text
+    assert f"{SHOWN}" in text.splitlines()[1]
+
+
+def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    yield path, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands_of(command, (*path, name))
+
+
+EVERY = list(commands_of(typer.main.get_command(app.app)))
+
+
+def words(text: str) -> str:
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split())
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=[" ".join(("tare", *path)) for path, _ in EVERY])
+def test_every_help_text_is_shown_whole(
+    path: tuple[str, ...], command: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
+    shown = words(CliRunner().invoke(app.app, [*path, "--help"]).output)
+    assert words(str(getattr(command, "help", "")).partition("\f")[0]) in shown
+    for parameter in getattr(command, "params", []):
+        told = words(str(getattr(parameter, "help", "") or ""))
+        default = getattr(parameter, "show_default", None)
+        for text in (told, default if isinstance(default, str) else "", str(parameter.metavar or "")):
+            assert text in shown, (parameter.name, shown)

@@ -1,4 +1,4 @@
-"""`tare explain` prints what is known as text or JSON, and measures changed cells where the study ran."""
+"""`tare explain` and `tare claims` print what results show as text or JSON, and refuse what cannot be judged."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
 from tare.cli import commands
-from tare.cli.afterwards import explain_command
+from tare.cli.afterwards import claims_command, explain_command
+from tare.cli.afterwards.claims_command import show_claims
 from tare.cli.afterwards.explain_command import Wanted, explain_results
-from tare.errors import RefusedError
+from tare.errors import RefusedError, ResultsError, UsageError
 from tare.explain import explain
 from tare.explain.ablation import studies_of
 from tare.export.schema import explain_schema, schema_text
@@ -62,12 +63,9 @@ def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any
     return document
 
 
-def test_the_published_schema_is_what_the_code_makes() -> None:
+def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema.Draft202012Validator.check_schema(explain_schema())
     assert SCHEMA.read_text() == schema_text(explain_schema()), "run tools/frames_page.py --write"
-
-
-def test_a_document_names_cause_share_and_remedy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = printed(Wanted(folder=results, as_json=True), capsys)
     (cost,) = document["costs"]
     assert cost["cause"] == "packet filter"
@@ -132,3 +130,74 @@ def test_outside_of_a_job_the_suspects_of_slurms_results_are_not_measured(
 
 
 COLLECTIVE = "OMPI_MCA_coll_tuned_allreduce_algorithm"
+
+
+CLAIMED = """
+environments:
+  plain: {runtime: bare, network: bridge}
+  slow: {runtime: bare, network: bridge, env: {A: 1}}
+workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+CLAIMS = """
+paper: "900"
+title: "A paper | with a bar and \\u001b[2J"
+source: a journal
+claims:
+  900-1: {place: "1", claim: it costs, kind: sign, here: "yes",
+          test: {study: made-up, cost: {of: slow, against: plain, above: 5%}}}
+  900-2: {place: "2", claim: it costs nothing, kind: sign, here: "yes",
+          test: {study: made-up, cost: {of: slow, against: plain, within: 1%}}}
+  900-3: {place: "3", claim: it is fast, kind: sign, here: no hardware, needs: an adapter}
+"""
+
+
+@pytest.fixture
+def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return claimed, beside a folder of claims."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "900.yaml").write_text(CLAIMS)
+    plan = plan_of(tmp_path, CLAIMED)
+    return exports.write(tmp_path / "results", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.2)})))
+
+
+def test_verdicts_are_printed_as_text_markdown_and_json(claimed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,))) == 0
+    out = capsys.readouterr().out
+    assert "900-1  reproduced" in out
+    assert "900-2  contradicted" in out
+    assert "here slow against plain: +20" in " ".join(out.split())
+    assert "lab, 2n x 1r" in " ".join(out.split())
+    assert "3 claims: 1 reproduced, 1 contradicted, 0 undecided, 1 untestable here." in out
+    assert "\x1b[2J" not in out
+    assert claimed.exists()
+    assert show_claims(claims_command.Wanted(papers=(), results=(), as_json=True)) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["verdict"] for each in found] == ["undecided", "undecided", "untestable here"]
+    show_claims(claims_command.Wanted(papers=("claims/900.yaml",), results=(claimed,), as_markdown=True))
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 900-")]
+    assert len(rows) == 3
+    assert all(row.count("|") - row.count("\\|") == 9 for row in rows)
+
+
+def test_a_page_is_written_beside_the_text(claimed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "claims.html"
+    assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=page)) == 0
+    assert f"page: {page}" in capsys.readouterr().out.replace("\n", "")
+    assert page.read_text(encoding="utf-8").count('<svg class="bar claim"') == 2
+    show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=page, as_json=True))
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    with pytest.raises(UsageError, match="the page cannot be written to"):
+        show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=tmp_path / "no" / "page.html"))
+
+
+def test_what_cannot_be_judged_is_refused_with_what_to_do(claimed: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no claims of 'x'") as error:
+        show_claims(claims_command.Wanted(papers=("x",), results=()))
+    assert "900" in str(error.value.remedy)
+    (tmp_path / "other.yaml").write_text(CLAIMS.replace("made-up", "another"))
+    with pytest.raises(ResultsError, match="study made-up, which no claim"):
+        show_claims(claims_command.Wanted(papers=("other.yaml",), results=(claimed,)))
+    with pytest.raises(ResultsError, match="are both results of study made-up"):
+        show_claims(claims_command.Wanted(papers=("900",), results=(claimed, claimed)))

@@ -1,4 +1,4 @@
-"""A lab that stays is remembered between commands, and whatever is wrong with it is a sentence with the remedy."""
+"""A lab or network that stays is remembered between commands; whatever is wrong is a sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 
-from tare.cli import lab_commands, lab_state
+from tare.cli import lab_commands, lab_state, network_commands
+from tare.cli.network_commands import Wanted, described, needs_of, network_list, network_up
 from tare.cluster import lab
-from tare.errors import InfrastructureError, UsageError
+from tare.cluster.lab_site import owner
+from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
 from tare.model.text import without_dashes
+from tare.networks import NETWORKS
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id
 from unit.labs import kept, made
 
 GONE = 2**22 + 1
+Became = list[tuple[tuple[str, ...], dict[str, str]]]
+Ups = list[tuple[str, LabSpec]]
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +41,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def became(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], dict[str, str]]]:
-    seen: list[tuple[tuple[str, ...], dict[str, str]]] = []
+def became(monkeypatch: pytest.MonkeyPatch) -> Became:
+    seen: Became = []
     monkeypatch.setattr(lab_commands, "replace", lambda argv, env=None: seen.append((tuple(argv), dict(env or {}))))
     monkeypatch.setattr(lab_commands.os, "sched_setaffinity", lambda pid, cores: None)
     return seen
@@ -50,19 +55,20 @@ def bring_up(name: str = "lab", **more: Any) -> None:
     lab_commands.lab_up(name, **{**usual, **more})
 
 
-# --- state --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("docker", [False, True])
 def test_a_lab_comes_back_from_its_state_as_it_was(docker: bool) -> None:
     value = made(docker=docker)
     assert lab_state._from_json(json.loads(json.dumps(lab_state.as_json(value)))) == value
 
 
-def test_the_error_for_an_unknown_lab_says_how_to_start_one() -> None:
+def test_an_unknown_lab_says_how_to_start_one_and_a_second_one_is_not_started(run: Path, ups: Ups) -> None:
     for command in (lambda: lab_commands.lab_down("other"), lambda: lab_commands.lab_exec("other", "n0", ["true"])):
         with pytest.raises(UsageError, match=r"there is no lab other\n  start one with `tare lab up`"):
             command()
+    kept(run, made())
+    with pytest.raises(UsageError, match="the lab lab is already up"):
+        bring_up()
+    assert ups == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "lab", "nodes": 3}', "null"])
@@ -73,12 +79,9 @@ def test_the_error_for_a_damaged_state_says_how_to_remove_the_lab(text: str, run
             command()
 
 
-# --- up -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def ups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, LabSpec]]:
-    seen: list[tuple[str, LabSpec]] = []
+def ups(monkeypatch: pytest.MonkeyPatch) -> Ups:
+    seen: Ups = []
 
     def up(name: str, spec: LabSpec, **_: object) -> lab.Lab:
         seen.append((name, spec))
@@ -88,9 +91,7 @@ def ups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, LabSpec]]:
     return seen
 
 
-def test_a_lab_that_is_up_is_kept_and_shown(
-    run: Path, ups: list[tuple[str, LabSpec]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lab_that_is_up_is_kept_and_shown(run: Path, ups: Ups, capsys: pytest.CaptureFixture[str]) -> None:
     bring_up(link_rate="10Gbit", cores=1, segmented=True)
     assert ups == [("lab", LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**10, segmented=True))]
     assert json.loads((run / "lab-stays" / "owner.json").read_text()) == {
@@ -101,15 +102,8 @@ def test_a_lab_that_is_up_is_kept_and_shown(
     assert "n1  cores 1  control 10.213.0.2  data0 10.214.0.2/24" in capsys.readouterr().out
 
 
-def test_a_lab_that_is_already_up_is_not_started_again(run: Path, ups: list[tuple[str, LabSpec]]) -> None:
-    kept(run, made())
-    with pytest.raises(UsageError, match="the lab lab is already up"):
-        bring_up()
-    assert ups == []
-
-
-def test_what_is_left_of_a_lab_that_died_is_removed_before_a_new_one(
-    run: Path, ups: list[tuple[str, LabSpec]], monkeypatch: pytest.MonkeyPatch
+def test_leftovers_of_a_dead_lab_are_removed_before_a_new_one(
+    run: Path, ups: Ups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(run, made(pid=GONE))
     removed: list[str] = []
@@ -118,26 +112,24 @@ def test_what_is_left_of_a_lab_that_died_is_removed_before_a_new_one(
     assert (removed, [name for name, _ in ups]) == (["lab"], ["lab"])
 
 
-@pytest.mark.parametrize("name", ["", "a-b", "a/b", "../x", "eleven-long", "averylongname", "é", "a b"])
-def test_a_name_that_cannot_stand_in_names_of_links_and_folders_is_refused(
-    name: str, run: Path, ups: list[tuple[str, LabSpec]]
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        *(("name", name, "is not a valid name of a lab")
+          for name in ("", "a-b", "a/b", "../x", "eleven-long", "averylongname", "é", "a b")),
+        *(("link_rate", rate, "--link-rate") for rate in ("fast", "10Gbyte", "-1Gbit")),
+    ],
+)  # fmt: skip
+def test_a_name_or_link_rate_that_is_not_valid_is_refused_before_anything_is_made(
+    option: str, value: str, words: str, run: Path, ups: Ups
 ) -> None:
-    with pytest.raises(UsageError, match="is not a valid name of a lab"):
-        bring_up(name)
-    assert (ups, list(run.iterdir())) == ([], [])
-
-
-@pytest.mark.parametrize("rate", ["fast", "10Gbyte", "-1Gbit"])
-def test_a_link_rate_that_is_none_is_refused_before_anything_is_made(
-    rate: str, run: Path, ups: list[tuple[str, LabSpec]]
-) -> None:
-    with pytest.raises(UsageError, match="--link-rate"):
-        bring_up(link_rate=rate)
+    with pytest.raises(UsageError, match=words):
+        bring_up(**{option: value})
     assert (ups, list(run.iterdir())) == ([], [])
 
 
 @pytest.mark.parametrize("error", [InfrastructureError("no veth here"), KeyboardInterrupt()])
-def test_a_lab_that_could_not_be_made_leaves_nothing(
+def test_a_lab_that_is_not_made_leaves_nothing(
     error: BaseException, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> lab.Lab:
@@ -159,7 +151,7 @@ def test_an_ordinary_user_is_refused_a_docker_daemon(monkeypatch: pytest.MonkeyP
 
 
 def test_an_ordinary_user_becomes_root_of_a_user_namespace_before_anything_is_made(
-    run: Path, ups: list[tuple[str, LabSpec]], monkeypatch: pytest.MonkeyPatch
+    run: Path, ups: Ups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Replaced(Exception):
         pass
@@ -174,7 +166,7 @@ def test_an_ordinary_user_becomes_root_of_a_user_namespace_before_anything_is_ma
 
 
 def test_an_ordinary_user_enters_the_head_through_the_user_namespace_of_the_lab(
-    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path, monkeypatch: pytest.MonkeyPatch
+    became: Became, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(run, made())
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 1000)
@@ -182,40 +174,32 @@ def test_an_ordinary_user_enters_the_head_through_the_user_namespace_of_the_lab(
     assert became[0][0][:5] == ("nsenter", "-t", str(os.getpid()), "--user", "--preserve-credentials")
 
 
-# --- exec ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_command_on_a_node_enters_its_namespaces_cgroup_and_cores(
-    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
-) -> None:
+def test_a_command_enters_its_node_or_the_head_with_the_daemon_of_the_node(became: Became, run: Path) -> None:
     kept(run, made())
     lab_commands.lab_exec("lab", "n1", ["--", "ip", "link"])
     ((argv, variables),) = became
     assert argv[:6] == ("nsenter", "-t", str(os.getpid()), "--all", "--", "/bin/sh")
     assert argv[-3:] == (str(Path.cwd()), "ip", "link")
     assert "DOCKER_HOST" not in variables or variables["DOCKER_HOST"] == os.environ.get("DOCKER_HOST")
+    lab_commands.lab_exec("lab", "head", ["mpirun", "x"])
+    assert became[1][0] == ("nsenter", f"--net=/proc/{os.getpid()}/ns/net", "--", "mpirun", "x")
 
 
-def test_a_command_on_a_node_with_docker_speaks_to_its_own_daemon(
-    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
-) -> None:
+def test_a_command_on_a_node_with_docker_speaks_to_its_own_daemon(became: Became, run: Path) -> None:
     kept(run, made(docker=True))
     lab_commands.lab_exec("lab", "n0", ["docker", "ps"])
     assert became[0][1]["DOCKER_HOST"] == "unix:///run/docker.sock"
 
 
-def test_the_head_is_a_place_too(became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path) -> None:
-    kept(run, made())
-    lab_commands.lab_exec("lab", "head", ["mpirun", "x"])
-    assert became[0][0] == ("nsenter", f"--net=/proc/{os.getpid()}/ns/net", "--", "mpirun", "x")
-
-
-def test_an_unknown_node_names_those_that_are_known(
-    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
-) -> None:
+def test_an_unknown_node_names_the_known_ones_and_a_broken_lab_how_to_remove_it(became: Became, run: Path) -> None:
     kept(run, made())
     with pytest.raises(UsageError, match=r"the lab lab has no node n7\n  its nodes: n0, n1, head"):
         lab_commands.lab_exec("lab", "n7", ["true"])
+    assert became == []
+    kept(run, made("gone", pid=GONE))
+    broken = r"is broken: one of its processes has ended\n  remove the rest with `tare lab down --name gone`"
+    with pytest.raises(InfrastructureError, match=broken):
+        lab_commands.lab_exec("gone", "n0", ["true"])
     assert became == []
 
 
@@ -234,32 +218,14 @@ def test_an_option_or_nothing_after_the_node_is_refused_with_the_usage(words: li
     assert caught.value.remedy.endswith("tare lab exec [--name NAME] NODE -- COMMAND")
 
 
-def test_the_options_of_a_command_after_the_node_are_its_own() -> None:
+def test_the_options_of_a_command_are_its_own_and_only_dashes_before_it_are_taken_away() -> None:
     assert lab_commands.command_after_node(["--", "ls", "--all"], "tare lab exec") == ["ls", "--all"]
     assert lab_commands.command_after_node(["ls", "--", "-l"], "tare lab exec") == ["ls", "--", "-l"]
 
 
-def test_the_error_for_a_broken_lab_says_how_to_remove_it(
-    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
-) -> None:
-    kept(run, made(pid=GONE))
-    with pytest.raises(
-        InfrastructureError,
-        match=r"is broken: one of its processes has ended\n  remove the rest with `tare lab down --name lab`",
-    ):
-        lab_commands.lab_exec("lab", "n0", ["true"])
-    assert became == []
-
-
-# --- status and down ----------------------------------------------------------------------------------------------
-
-
-def test_without_a_lab_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_shows_no_lab_or_a_broken_one(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     lab_commands.lab_status()
     assert capsys.readouterr().out == "no lab is up\n"
-
-
-def test_a_lab_that_died_is_shown_as_broken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept(run, made(pid=GONE))
     lab_commands.lab_status()
     assert "broken: one of its processes has ended; remove the rest with `tare lab down`" in capsys.readouterr().out
@@ -277,3 +243,102 @@ def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("words", "rest"), [(["--", "a"], ["a"]), (["a", "--"], ["a", "--"]), ([], [])])
 def test_only_the_dashes_before_a_command_are_taken_away(words: list[str], rest: list[str]) -> None:
     assert without_dashes(words) == rest
+
+
+@pytest.fixture(autouse=True)
+def networks_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(network_commands, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(network_commands, "become_root", lambda: pytest.fail("nothing may be made"))
+    return tmp_path
+
+
+def noted(networks_up: Path, name: str = "net", **more: object) -> None:
+    folder = networks_up / f"{name}-network"
+    folder.mkdir()
+    pods = [{"name": "n0", "runtime": "docker", "pid": 1, "enter": ["enter", "n0"]}]
+    (folder / network_commands.STATE).write_text(json.dumps({**owner(), "pods": pods, **more}))
+
+
+def test_every_network_is_listed_with_what_it_is_and_needs_or_why_it_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network_list()
+    told = capsys.readouterr().out
+    for name, network in NETWORKS.items():
+        assert (f"\n{name}: " in f"\n{told}") == (not name.startswith("fake"))
+        assert (network.product in told) == (not name.startswith("fake"))
+    assert "cni:PATH" in told
+    assert "${cidr}" in told
+    monkeypatch.setattr(type(NETWORKS["bridge"]), "probe", lambda self: "no bridge here")
+    assert described("bridge", NETWORKS["bridge"])[0] == "bridge: unavailable: no bridge here"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("host", "the data NIC of its node, shared; any runtime"),
+        ("bridge", "a data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter"),
+        ("overlay", "a Docker daemon on each node; only with runtime docker; at least two nodes"),
+        ("docker-default", "a Docker daemon on each node; only with runtime docker; one node only"),
+        ("pasta", "no data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter; one node only"),
+    ],
+)
+def test_the_requirements_of_a_network_are_listed_in_words(name: str, words: str) -> None:
+    assert needs_of(name, NETWORKS[name]) == words
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "words"),
+    [
+        (Wanted(network="brdge"), StudyError, "did you mean bridge?"),
+        (Wanted(network="bridge", runtime="dockr"), StudyError, "did you mean docker?"),
+        (Wanted(network="overlay"), RefusedError, "wired by Docker itself"),
+        (Wanted(network="pasta"), RefusedError, "long messages stall"),
+        (Wanted(network="fake", runtime="fake"), RefusedError, "no network to try"),
+        (Wanted(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
+        (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "/nowhere/x.conf not found"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        network_up(wanted)
+
+
+def test_a_second_network_on_one_lab_is_refused(networks_up: Path) -> None:
+    noted(networks_up)
+    with pytest.raises(UsageError, match="already up on the lab net"):
+        network_up(Wanted(network="host"))
+
+
+def test_a_network_on_which_nothing_is_up_says_what_makes_one_and_a_second_is_refused(networks_up: Path) -> None:
+    for command in (
+        lambda: network_commands.network_down("net"),
+        lambda: network_commands.network_exec("net", "n0", ["true"]),
+    ):
+        with pytest.raises(UsageError, match="no network is up on the lab net") as caught:
+            command()
+        assert "tare network up" in caught.value.remedy
+    noted(networks_up, start=1)  # whoever had this number has ended
+    with pytest.raises(UsageError, match="no network is up"):
+        network_commands.network_down("net")
+
+
+def test_a_command_is_run_in_the_pod_on_a_node(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(networks_up)
+    started: list[tuple[str, ...]] = []
+    monkeypatch.setattr(network_commands.process, "replace", lambda argv: started.append(tuple(argv)))
+    network_commands.network_exec("net", "n0", ["--", "ip", "a"])
+    assert started == [("enter", "n0", "ip", "a")]
+    with pytest.raises(UsageError, match="no pod on n7") as caught:
+        network_commands.network_exec("net", "n7", ["ip"])
+    assert caught.value.remedy == "its nodes: n0"
+
+
+def test_a_network_that_is_not_removed_in_time_is_an_error(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(networks_up)
+    killed: list[int] = []
+    monkeypatch.setattr(network_commands.os, "kill", lambda pid, number: killed.append(pid))
+    monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)
+    with pytest.raises(InfrastructureError, match="was not removed within"):
+        network_commands.network_down("net")
+    assert killed == [os.getpid()]

@@ -61,9 +61,6 @@ def test_a_program_of_any_name_makes_a_study(name: str) -> None:
     assert stated.workloads[0].command == (f"/home/u/{name}",)
 
 
-# --- options ------------------------------------------------------------------------------------------------------
-
-
 def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNOWN_HERE", "it: [is]")
     wanted = replace(
@@ -77,9 +74,6 @@ def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pyt
     assert [e.image for e in stated.environments] == ["", *["debian-mpich"] * 3]
     assert [e.binds for e in stated.environments] == [(), *[("/data:/data:ro",)] * 3]
     assert stated.placements[0].containers_per_node == 2
-
-
-def test_an_image_is_for_the_environments_that_have_one() -> None:
     stated = quick_study(replace(ASKED, environments="bare,docker+host", image="debian-openmpi"))
     assert [e.image for e in stated.environments] == ["", "debian-openmpi"]
 
@@ -97,7 +91,7 @@ def test_an_image_is_for_the_environments_that_have_one() -> None:
         ({"env": ("1A=2",)}, StudyError, "is not an assignment"),
     ],
 )
-def test_a_wrong_option_is_a_sentence_without_places_in_a_file(
+def test_a_wrong_option_is_a_sentence_without_lines(
     change: dict[str, object], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -118,9 +112,6 @@ def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
     assert (stated.baseline, stated.environments[1].name) == ("bare", "bare+image")
 
 
-# --- the program --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that is first on PATH and has a program, beside the current one that has another."""
@@ -135,14 +126,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_program_is_found_as_a_shell_finds_it_and_else_in_the_current_folder(folder: Path) -> None:
+def test_a_program_is_found_as_a_shell_finds_it_and_one_of_the_system_keeps_its_name(folder: Path) -> None:
     assert located.command_file("both") == folder / "bin" / "both"
     assert located.command_file("./both") == folder / "here" / "both"
     assert located.command_file("mine") == folder / "here" / "mine"
     assert located.command_file("nowhere-at-all") is None
-
-
-def test_a_program_of_the_system_keeps_its_name_as_every_image_has_its_own(folder: Path) -> None:
     assert quick._program("sh", "") == "sh"
     assert quick._program("mine", "") == str(folder / "here" / "mine")
     assert quick._program("/in/the/image", "./app.sif") == "/in/the/image"
@@ -157,7 +145,9 @@ def test_a_launcher_is_refused_because_tare_starts_the_ranks(name: str) -> None:
     located.check_no_launcher(f"./{Path(name).name}-wrapper")
 
 
-def test_an_image_that_lacks_a_command_is_named_with_it(tmp_path: Path, folder: Path) -> None:
+def test_a_command_that_an_image_lacks_is_named_and_one_that_only_images_have_is_no_reason_to_refuse(
+    tmp_path: Path, folder: Path
+) -> None:
     (tmp_path / "root/opt/conda/bin").mkdir(parents=True)
     (tmp_path / "root/opt/conda/bin/sh").write_text("")
     workload = Workload(name="app", command=("sh", "-c", "true"))
@@ -166,17 +156,12 @@ def test_an_image_that_lacks_a_command_is_named_with_it(tmp_path: Path, folder: 
     mine = Workload(name="app", command=(str(folder / "here/mine"),))
     assert located.not_in_image(mine, tmp_path / "root") is None, "its folder is shown in containers"
 
-
-def test_a_command_that_only_images_have_is_no_reason_to_refuse_a_study(folder: Path) -> None:
     def cell(name: str, image: str) -> Cell:
         work = Workload(name="w", command=(name,))
         made = environment_of("docker" if image else "bare")
         return Cell(key=image, group="g", role=Role.ENVIRONMENT, workload=work, environment=made, placement=Placement())
 
     assert located.commands_of([cell("a", "x"), cell("a", ""), cell("b", "x")]) == {"a": False, "b": True}
-
-
-# --- folders that nodes and containers have of their own ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["/", "/tmp", "/run", "/usr", "/opt/tare"])
@@ -203,7 +188,7 @@ def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeyp
     assert caught.value.remedy == "use a folder below it, such as /tmp/study"
 
 
-def test_nodes_are_given_the_current_folder_only_where_they_would_hide_it(
+def test_nodes_get_the_current_folder_only_where_they_would_hide_it(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     assert folder.is_relative_to("/tmp"), "pytest's own folders are elsewhere, so that this shows nothing"

@@ -1,16 +1,23 @@
-"""`tare submit` writes a script of the study, or says in a sentence why it cannot."""
+"""`tare submit` writes a job's script; `tare compare` and `tare history` print tables, JSON and pages."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import re
+import sys
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+import factory_across as folders
+from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
 from tare.cli.commands import Where
 from tare.cli.submit import START_S, Wanted, estimated_s, seconds, submit_study, system_of
-from tare.errors import InfrastructureError, MissingTool, UsageError
+from tare.errors import InfrastructureError, MissingTool, RefusedError, UsageError
 from tare.model import SlurmSpec
 
 STUDY = """
@@ -29,16 +36,9 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wanted:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(STUDY)
     return Wanted(
-        study=tmp_path / "study.yaml",
-        system="slurm",
-        allocations=3,
-        results=tmp_path / "kept",
-        launcher="",
-        site=SlurmSpec(),
-        wait=False,
-        told_s=300.0,
-        dry_run=False,
-    )
+        study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept", launcher="",
+        site=SlurmSpec(), wait=False, told_s=300.0, dry_run=False,
+    )  # fmt: skip
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -59,12 +59,9 @@ def test_a_batch_system_that_is_not_known_is_answered_with_those_that_are() -> N
 
 
 @pytest.mark.parametrize("text", ["soon", "-5min", "1:30:00", "5 parsecs"])
-def test_a_time_that_is_none_names_its_option(text: str) -> None:
+def test_a_time_is_a_duration_and_another_names_its_option(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--time: "):
         seconds("--time", text)
-
-
-def test_a_time_is_a_duration_and_none_is_left_to_the_estimate() -> None:
     assert seconds("--time", "90min") == 5400.0
     assert seconds("--time", "") == 0.0
 
@@ -80,7 +77,7 @@ def test_without_the_submitting_program_it_is_said_where_it_may_be(
     assert not (tmp_path / "kept.job").exists()
 
 
-def test_a_dry_run_needs_no_batch_system_and_writes_nothing(
+def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds_as_there_are(
     wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = script_of(wanted, capsys)
@@ -88,11 +85,6 @@ def test_a_dry_run_needs_no_batch_system_and_writes_nothing(
     assert "#SBATCH --array=1-3%1" in lines
     assert "#SBATCH --nodes=4" in lines  # the most that a placement needs
     assert not (tmp_path / "kept.job").exists()
-
-
-def test_each_allocation_does_one_of_as_many_rounds_as_there_are_allocations(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     (command,) = [line for line in script_of(wanted, capsys) if "tare.cli.app" in line]
     assert f"run {tmp_path}/study.yaml --cluster slurm --results {tmp_path}/kept --rounds 3 --at-most 1" in command
     assert "--launcher" not in command
@@ -100,9 +92,7 @@ def test_each_allocation_does_one_of_as_many_rounds_as_there_are_allocations(
     assert "--launcher srun" in command
 
 
-def test_what_the_command_line_asks_of_the_site_counts_before_the_study_file(
-    wanted: Wanted, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_the_site_count_before_the_study_file(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> None:
     asking = replace(wanted, site=SlurmSpec(partition="long", qos="high", time_s=7200.0))
     lines = script_of(asking, capsys)
     for option in ("--partition=long", "--account=physics", "--qos=high", "--time=02:00:00", "--signal=B:USR1@120"):
@@ -117,7 +107,7 @@ def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wa
     assert many == pytest.approx(one, rel=0.05)  # an allocation does one round, however many there are
 
 
-def test_a_job_that_was_submitted_is_named_with_its_folders(
+def test_a_submitted_job_is_named_with_folders(
     wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program(tmp_path, "sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
@@ -140,15 +130,163 @@ def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wan
     assert caught.value.exit_code == 2
 
 
-def test_a_submitting_program_that_prints_no_number_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_job_without_a_number_or_results_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
     program(tmp_path, "sbatch", "true")
     with pytest.raises(InfrastructureError, match="sbatch printed no job number"):
         submit_study(wanted)
-
-
-def test_a_job_that_left_no_results_points_to_its_logs(wanted: Wanted, tmp_path: Path) -> None:
     program(tmp_path, "sbatch", "echo 4711")
     program(tmp_path, "squeue", "true")
     with pytest.raises(InfrastructureError, match="the job left no results") as caught:
         submit_study(replace(wanted, wait=True))
     assert f"{tmp_path}/kept.job" in caught.value.remedy
+
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    top = tmp_path_factory.mktemp("pair")
+    facts = folders.changed("identity", "kernel", value="6.2.0")
+    return (
+        folders.write(top / "a", factors={"docker": 1.2}),
+        folders.write(top / "b", factors={"docker": 1.5}, facts=facts, seed=2, began=1.7901e9),
+    )
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    top = tmp_path_factory.mktemp("nights")
+    for number in range(8):
+        machine = 1.4 if number > 4 else 1.0
+        folders.write(top / str(number), machine=machine, began=1.79e9 + 1e5 * number, seed=number, rounds=6)
+    return top
+
+
+@pytest.fixture(autouse=True)
+def _eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+class Checker(HTMLParser):
+    """Collect elements and their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def check_page(path: Path) -> str:
+    """Check that a page has neither scripts nor inline styles nor addresses, and return it."""
+    text = path.read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    names = {tag for tag, _ in checker.elements}
+    assert not names & {"script", "iframe", "object", "img"}
+    attributes = [name for _, attributes in checker.elements for name in attributes]
+    assert not [name for name in attributes if name == "style" or name.startswith("on")]
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "default-src 'none'" in text
+    return text
+
+
+def test_what_differs_must_be_declared_and_a_page_be_written(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"kernel: kernel: A 6\.1\.0-1, B 6\.2\.0"):
+        show_compare(pair, [], Outputs())
+    with pytest.raises(UsageError, match="cannot be written"):
+        show_compare(pair, ["all"], Outputs(html=tmp_path / "no" / "page.html"))
+
+
+def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
+    pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert show_compare(pair, ["kernel"], Outputs()) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] 12\.\d µs +▲ 1\.2\d \[.* \+\d\d %", said)
+    joined = " ".join(said.split())
+    assert "docker in micro / 2n x 1r: latency 8 B, bw 1 MiB: could be kernel: network stack" in joined
+    assert "not other days on the same machines" in joined
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
+    monkeypatch.setattr(sys, "stdout", out)
+    show_compare(pair, ["all"], Outputs())
+    out.flush()
+    assert b"^ 1.2" in out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_comparison_is_json_and_a_page_with_each_ratio_and_difference(
+    pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_compare(pair, ["all"], Outputs(as_json=True, html=tmp_path / "page.html"))
+    data = json.loads(capsys.readouterr().out)
+    assert [result["label"] for result in data["results"]] == ["A", "B"]
+    assert data["differences"][0]["values"] == {"A": "6.1.0-1", "B": "6.2.0"}
+    show_compare(pair, ["all"], Outputs(html=tmp_path / "page.html"))
+    text = check_page(tmp_path / "page.html")
+    for expected in ("latency 8 B", "bw 1 MiB", "6.2.0", "slower", "n = 10 and 10", "could be kernel"):
+        assert expected in text
+    assert text.count('<svg class="bar"') == 2 + 4 + 2
+
+
+@pytest.mark.parametrize("count", [1, 27])
+def test_other_numbers_of_folders_are_refused(pair: tuple[Path, Path], count: int) -> None:
+    with pytest.raises(UsageError, match=f"not {count}"):
+        show_compare([pair[0]] * count, [], Outputs())
+
+
+def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
+    nights: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert show(nights, ["bare / latency"]) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    joined = " ".join(said.split())
+    assert re.search(r"▁▁\|██|▁\|█", joined)
+    assert re.search(
+        r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 5 \(2026-09-27 09:06 UTC\), the last 3", joined
+    )
+    assert "false alarm in this series is 5 %" in joined
+    show(nights, ["bare / latency"], outputs=Outputs(html=tmp_path / "page.html"))
+    text = check_page(tmp_path / "page.html")
+    assert text.count('<svg class="series"') == 1
+    assert text.count('<circle class="point"') == 8
+    assert text.count('<path class="level"') == 2
+    assert text.count('<path class="change slower"') == 1
+
+
+@pytest.mark.parametrize(("fail", "within", "code"), [(False, 10, 0), (True, 10, 1), (True, 3, 1), (True, 2, 0)])
+def test_the_exit_code_says_that_the_newest_results_are_slower(
+    nights: Path, fail: bool, within: int, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(nights, [], fail=fail, within=within) == code
+
+
+def show(
+    folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, outputs: Outputs | None = None
+) -> int:
+    return show_history(folder, cells, outputs or Outputs(), overhead=False, last=100, fail=fail, within=within)
+
+
+def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = folders.changed("identity", "kernel", value=HOSTILE)
+    paths = [
+        folders.write(tmp_path / str(n), text=HOSTILE, facts=facts if n else folders.FACTS, seed=n, machine=1.0 + n)
+        for n in range(2)
+    ]
+    show_compare(paths, ["all"], Outputs(html=tmp_path / "c.html"))
+    show(tmp_path, [], outputs=Outputs(html=tmp_path / "h.html"))
+    said = capsys.readouterr().out
+    assert "\x1b[31m" not in said
+    assert "\u202e" not in said
+    for name in ("c.html", "h.html"):
+        text = check_page(tmp_path / name)
+        assert "&lt;script&gt;alert(1)" in text
+        assert "\x1b" not in text
+    with pytest.raises(RefusedError) as refused:
+        show_compare(paths, [], Outputs())
+    assert "\x1b" not in str(refused.value)

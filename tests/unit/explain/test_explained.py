@@ -1,15 +1,20 @@
-"""Suspects have clues, causes have proof, and what is equal is not explained."""
+"""Causes are proven by ablations, planted one at a time, and documented."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import yaml
 
 from counted_calls import count_calls
 from factory_explained import Behaviour, measured, plan_of, summary_of, trials_of
+from plants import check
+from plants.plants import PLAIN, PLANTED, PLANTS
+from tare import study
 from tare.explain import explain
 from tare.explain.ablation import studies_of
 from tare.explain.causes import CAUSES
@@ -28,7 +33,7 @@ FILTER = "runtime: bare, network: bridge, link: {br_netfilter: true, conntrack: 
 FILTERED = Behaviour(factor=1.3, facts={"conntrack": "track in the pod", "br_netfilter": "on for br0"})
 
 
-def test_a_cause_is_named_only_after_its_ablation(tmp_path: Path) -> None:
+def test_a_cause_is_named_only_after_its_ablation_and_not_if_that_changes_nothing(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, STUDY.format(slow=f"{FILTER}, env: {{A: 1}}"))
     trials = trials_of(plan, {"slow": FILTERED})
     (cost,) = explain(plan, trials, summary_of(plan, trials))
@@ -36,28 +41,17 @@ def test_a_cause_is_named_only_after_its_ablation(tmp_path: Path) -> None:
     assert cost.named is None
     (ablation,) = studies_of(plan.study, [cost])
     again = expand(ablation.study, lambda *_: None)
-    proof = measured(again, trials_of(again, {"slow": FILTERED}, seed=2))
-    (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
-    assert cost.named is not None
-    assert cost.named.name == "packet filter"
-    share = cost.shares["packet filter"].share
-    assert share is not None
-    assert share.low < 1.0 < share.high
-    assert cost.rest is not None
-    assert cost.rest.low < 0 < cost.rest.high
-
-
-def test_a_suspect_whose_ablation_changes_nothing_is_not_named(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=f"{FILTER}, env: {{A: 1}}"))
-    trials = trials_of(plan, {"slow": FILTERED})
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
-    (ablation,) = studies_of(plan.study, [cost])
-    again = expand(ablation.study, lambda *_: None)
     innocent = {each.name: FILTERED for each in again.study.environments if each.name != "plain"}
     proof = measured(again, trials_of(again, innocent, seed=2))
     (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
     assert cost.named is None
     assert not cost.is_proven("packet filter")
+    proof = measured(again, trials_of(again, {"slow": FILTERED}, seed=2))
+    (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
+    assert cost.named.name == "packet filter"
+    share = cost.shares["packet filter"].share
+    assert share.low < 1.0 < share.high
+    assert cost.rest.low < 0 < cost.rest.high
 
 
 def test_what_costs_nothing_is_not_explained(tmp_path: Path) -> None:
@@ -80,7 +74,6 @@ def test_a_factor_that_is_the_only_difference_is_proven_by_the_copy_of_the_basel
     plan = plan_of(tmp_path, STUDY.format(slow=chosen))
     trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, metric="allreduce:8")
     (cost,) = explain(plan, trials, summary_of(plan, trials))
-    assert cost.named is not None
     assert cost.named.name == "collective"
 
 
@@ -138,14 +131,14 @@ def test_another_network_is_tried_without_the_runtime_class_that_chose_the_first
 
     evidence = SimpleNamespace(here=side(*here), base=side(*base))
     change = CAUSES["path length"].change(cast("Evidence", evidence))
-    assert change is not None
-    assert change.environment is not None
     assert (change.words, change.environment.network, change.environment.runtime_class) == (words, *wanted)
 
 
-def test_words_of_causes_are_few() -> None:
+def test_every_cause_has_few_words_and_a_row_in_the_table() -> None:
     assert all(len(cause.words.split()) <= 5 for cause in CAUSES.values())
     assert all(name == cause.name for name, cause in CAUSES.items())
+    table = PAGE.partition("## The causes")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] == list(CAUSES)
 
 
 def test_twice_the_costs_of_twice_the_cells_take_twice_the_calls(tmp_path: Path) -> None:
@@ -183,8 +176,24 @@ def test_of_several_proven_causes_the_one_that_explains_most_is_named(tmp_path: 
         image, container = explain(plan, trials, summary_of(plan, trials))
         assert [each.name for each in container.suspects[:2]] == ["start-up", "image"]
         assert {each.name for each in container.proven} == {"start-up", "image"}
-        assert container.named is not None
         assert container.named.name == named
-        assert image.named is not None
         assert image.named.name == "image"
         assert "the same without an image" in str(image.named.change)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_plant_is_a_study_with_one_difference(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_library_folder", lambda library: f"/usr/lib/{library}")
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(check.study_of(PLANTS[name], 1)))
+    plan = expand(study.load(file), lambda *_: None)
+    assert {cell.environment.name for cell in plan.cells} == {PLAIN, f"{PLAIN} (A/A)", PLANTED}
+    assert PLANTS[name].causes <= set(CAUSES)
+
+
+def test_thirteen_kinds_and_nothing_are_planted() -> None:
+    assert sum(bool(plant.causes) for plant in PLANTS.values()) == 13
+    assert [name for name, plant in PLANTS.items() if not plant.causes] == ["nothing"]
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()

@@ -48,55 +48,44 @@ def costs_with(plan: Plan, behaviour: Behaviour, factors: dict[str, float]) -> t
     return cost, (Place(proof), Place(Measured(plan=plan, comparisons=summary_of(plan, trials).comparisons)))
 
 
-def test_two_proven_causes_are_removed_together(tmp_path: Path) -> None:
+@pytest.fixture
+def proven(tmp_path: Path) -> tuple[Plan, Explained, tuple[Place, ...]]:
     plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
-    cost, places = costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
+    return plan, *costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
+
+
+def test_two_proven_causes_are_removed_together(proven: tuple[Plan, Explained, tuple[Place, ...]]) -> None:
+    plan, cost, places = proven
     assert {suspect.name for suspect in cost.proven} == {"packet filter", "steering"}
     (remedy,) = remedies_of([cost])
-    assert remedy.environment is not None
     assert {suspect.name for suspect in remedy.removed} == {"packet filter", "steering"}
     assert not remedy.environment.link
     assert remedy.environment.env == ("A=1",)
     assert remedy.left == ()
     effect = effect_of(cost, remedy, places)
-    assert effect is not None
     assert outcome_of(effect, 0.02) is Outcome.BACK
     assert studies_of(plan.study, [remedy], places) == (), "--run has measured all changes together"
 
 
-def test_a_cell_that_was_not_measured_gets_a_study_with_it_and_its_baseline(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
-    cost, places = costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
+@pytest.mark.parametrize(("factor", "outcome"), [(2.0, Outcome.SAME), (1.2, Outcome.LESS), (1.0, Outcome.BACK)])
+def test_a_cell_that_was_not_measured_gets_a_study_whose_outcome_is_what_it_measures(
+    proven: tuple[Plan, Explained, tuple[Place, ...]], factor: float, outcome: Outcome
+) -> None:
+    plan, cost, places = proven
     (remedy,) = remedies_of([cost])
     (wanted,) = studies_of(plan.study, [remedy], places[1:], rounds=7)
     assert [each.name for each in wanted.study.environments] == ["plain", "slow", "slow-remedied"]
     assert wanted.folder.startswith("remedied-")
     assert wanted.study.repetition.rounds == 7
     again = expand(wanted.study, lambda *_: None)
-    partly = {"slow": RUNS, "slow-remedied": Behaviour(factor=1.2)}
-    effect = effect_of(cost, remedy, [Place(measured(again, trials_of(again, partly, seed=3)))])
-    assert effect is not None
-    assert effect.before is not None
-    assert effect.without is not None
-    assert effect.before.low < 1.0 < effect.before.high
-    assert effect.without.low < 0.2 < effect.without.high
-    assert outcome_of(effect, 0.02) is Outcome.LESS
-
-
-@pytest.mark.parametrize(("factor", "outcome"), [(2.0, Outcome.SAME), (1.0, Outcome.BACK)])
-def test_an_outcome_is_what_was_measured(tmp_path: Path, factor: float, outcome: Outcome) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
-    cost, places = costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
-    (remedy,) = remedies_of([cost])
-    (wanted,) = studies_of(plan.study, [remedy], places[1:])
-    again = expand(wanted.study, lambda *_: None)
     behaves = {"slow": RUNS, "slow-remedied": Behaviour(factor=factor)}
-    effect = effect_of(cost, remedy, [Place(measured(again, trials_of(again, behaves, seed=4)))])
-    assert effect is not None
+    effect = effect_of(cost, remedy, [Place(measured(again, trials_of(again, behaves, seed=3)))])
+    assert effect.before.low < 1.0 < effect.before.high
+    assert effect.without.low < factor - 1 < effect.without.high
     assert outcome_of(effect, 0.02) is outcome
 
 
-def test_a_cause_that_no_key_removes_is_left(tmp_path: Path) -> None:
+def test_costs_without_a_proven_cause_or_whose_cause_no_key_removes_keep_their_environment(tmp_path: Path) -> None:
     text = """
 environments: {bare: , bare+dockerd: , docker: {runtime: docker, network: host}}
 workloads: {messages: {kernels: [latency]}}
@@ -112,9 +101,6 @@ repetition: {rounds: 8}
     assert remedy.environment is None
     assert [suspect.name for suspect in remedy.left] == ["packet filter"]
     assert studies_of(plan.study, [remedy], ()) == ()
-
-
-def test_costs_without_a_proven_cause_have_no_remedy(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
     trials = trials_of(plan, {"slow": RUNS})
     assert remedies_of(explain(plan, trials, summary_of(plan, trials))) == ()

@@ -1,4 +1,4 @@
-"""JUnit's XML has the elements that CI systems accept, and a case's result follows the verdict and the limit."""
+"""JUnit, Markdown and CSV have the elements that readers accept, whatever a text holds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import exports
-from tare.export import junit
-from tare.export.openmetrics import escape, number
+from tare.errors import ResultsError
+from tare.export import csv, junit, markdown, openmetrics, sample_rows
+from tare.export.markdown import MOST_CHARACTERS, escape
+from tare.export.openmetrics import number
 from tare.frames import Source
+from tare.model import Plan
 from tare.summary import summarise
 
 # Elements of Jenkins' junit-10.xsd: required attributes, optional ones, and children.
@@ -24,11 +27,7 @@ GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "properties": (set(), set(), {"property"}),
     "property": ({"name", "value"}, set(), set()),
-    "testcase": (
-        {"name"},
-        {"time", "classname", "group"},
-        {"skipped", "error", "failure", "system-out", "system-err"},
-    ),
+    "testcase": ({"name"}, {"time", "classname", "group"}, {"skipped", "error", "failure", "system-out", "system-err"}),
     "failure": (set(), {"type", "message"}, set()),
     "error": (set(), {"type", "message"}, set()),
     "skipped": (set(), {"type", "message"}, set()),
@@ -103,14 +102,11 @@ def test_without_a_limit_nothing_fails_and_a_property_says_so(source: Source) ->
     assert "none: no overhead can fail" in {item.get("value") for item in root.iter("property")}
 
 
-def test_characters_that_xml_cannot_hold_are_escaped() -> None:
+def test_text_of_xml_and_openmetrics_is_escaped() -> None:
     text = junit.xml_text("a\x00b\x1bc\ufffed\ud800e\tf\ng")
     assert ET.fromstring(f"<x>{text}</x>").text == "a\\x00b\\x1bc?d\\ud800e\tf\ng"
-
-
-def test_labels_of_openmetrics_are_escaped_and_short() -> None:
-    assert escape('a"b\\c\nd\x1b') == 'a\\"b\\\\c\\nd\\\\x1b'
-    assert len(escape("x" * 10_000)) == 500
+    assert openmetrics.escape('a"b\\c\nd\x1b') == 'a\\"b\\\\c\\nd\\\\x1b'
+    assert len(openmetrics.escape("x" * 10_000)) == 500
     assert [number(value) for value in (1e-6, float("inf"), float("-inf"), float("nan"))] == [
         "1e-06", "+Inf", "-Inf", "NaN",
     ]  # fmt: skip
@@ -120,3 +116,85 @@ def test_the_folder_is_left_as_it_was(source: Source) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in Path(source.results.path).rglob("*"))
     junit.text(source)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in Path(source.results.path).rglob("*"))
+
+
+def large(plan: Plan, groups: int) -> Plan:
+    """Return a plan with so many more groups that cannot run."""
+    more = [
+        replace(cell, key=f"{number} {cell.key}", group=f"{number} {cell.group}")
+        for number in range(groups)
+        for cell in plan.cells
+    ]
+    unavailable = {cell.key: "x" * 300 for cell in more}
+    return replace(plan, cells=(*plan.cells, *more), unavailable={**plan.unavailable, **unavailable})
+
+
+def test_what_fits_is_whole_and_what_does_not_is_counted_while_the_headline_stays(tmp_path: Path) -> None:
+    plan = exports.plan()
+    source = exports.source(exports.write(tmp_path / "r", large(plan, 100), exports.trials(plan)))
+    text = markdown.text(source)
+    assert 0.5 * MOST_CHARACTERS < len(text) <= MOST_CHARACTERS
+    assert escape(source.summary.headline)[:900] in text
+    assert "parts of this report do not fit into 65,000 characters" in text.splitlines()[-1]
+    plan = exports.plan()
+    source = exports.source(exports.write(tmp_path / "r", plan, exports.trials(plan)))
+    text = markdown.text(source)
+    assert "do not fit" not in text
+    assert text.startswith("### tare: example\n")
+    assert text.count("n = 10") > 8
+    assert f"limit {100 * exports.LIMIT:g} %" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("a|b", "a\\|b"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("a\n\n# b", "a \\# b"),
+        ("`x` *y* _z_", "\\`x\\` \\*y\\* \\_z\\_"),
+        ("@user, 2 @ 3", "@<!-- -->user, 2 @ 3"),
+        ("https://x www.y", "https:<!-- -->// www<!-- -->.y".replace("// ", "//x ")),
+        ("[a](b)", "\\[a\\](b)"),
+        ("\x1b[0m", "\\\\x1b\\[0m"),
+    ],
+)
+def test_a_text_is_shown_as_it_is(given: str, written: str) -> None:
+    assert escape(given) == written
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Source:
+    plan = exports.plan()
+    return exports.source(exports.write(tmp_path / "r", plan, exports.trials(plan)))
+
+
+def test_the_other_process_writes_the_same(written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    csv.write(written, tmp_path / "here")
+    monkeypatch.setattr(sample_rows, "MANY", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    csv.write(written, tmp_path / "beside")
+    assert (tmp_path / "here" / "samples.csv").read_bytes() == (tmp_path / "beside" / "samples.csv").read_bytes()
+    assert not [path for path in (tmp_path / "beside").iterdir() if path.name.startswith(".")]
+
+
+def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(
+    written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_rows, "MANY", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "samples.csv").write_text("older")
+    victim = next((written.results.path / "samples").iterdir())
+    victim.unlink()
+    with pytest.raises(ResultsError, match=victim.name):
+        csv.write(written, tmp_path / "out")
+    assert (tmp_path / "out" / "samples.csv").read_text() == "older"
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(".partial")]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [("a", "a"), ("=a", "'=a"), ("-1", "'-1"), ("a,b", '"a,b"'), ('a"b', '"a""b"'), ("@x,", '"\'@x,"'), ("", "")],
+)
+def test_a_field_is_quoted_where_it_must_be(given: str, field: str) -> None:
+    assert sample_rows.quoted(given) == field

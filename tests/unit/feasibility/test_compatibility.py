@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.feasibility.compatibility import (
-    Application,
-    Launcher,
-    Machine,
-    MpiFacts,
-    Outcome,
-    RankHost,
-    controls,
-    fits,
-    starts,
-)
+from tare.feasibility import compatibility
+from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, Outcome, RankHost, controls, starts
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.feasibility.preflight import mpi_here
 from tare.host import wheels
@@ -35,7 +26,7 @@ def judged(
     image: RankHost | None = None,
     machine: Machine | None = None,
 ) -> str | None:
-    return fits(
+    return compatibility.fits(
         application or Application(),
         launcher or Launcher(mpi=OPEN4, daemon=OPEN4),
         image or RankHost(glibc=(2, 36)),
@@ -43,24 +34,21 @@ def judged(
     )
 
 
-# --- application and launcher -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mpi", MPIS_SHOWN.values(), ids=str)
 def test_what_is_of_one_make_fits(mpi: MpiFacts) -> None:
     assert judged(Application(mpi=mpi), Launcher(mpi=mpi, daemon=mpi)) is None
 
 
-def test_pmix_lets_open_mpi_4_and_5_start_each_other() -> None:
+def test_pmix_lets_open_mpi_4_and_5_start_each_other_and_minor_versions_of_a_daemon_may_differ() -> None:
     assert starts(OPEN4, OPEN5) == starts(OPEN5, OPEN4) == (Outcome.WORKS, "")
+    assert controls(OPEN4, MpiFacts(family="openmpi", version=(4, 0, 3))) is None
+    assert controls(OPEN4, MpiFacts(family="openmpi")) is None
 
 
 @pytest.mark.parametrize(("one", "other"), [((1, 2, 5), (4, 2)), ((4, 2), (2, 0, 3))])
 def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    old, new = (
-        MpiFacts(family="openmpi", version=(3, 0), pmix=one),
-        MpiFacts(family="openmpi", version=(4, 1), pmix=other),
-    )
+    old = MpiFacts(family="openmpi", version=(3, 0), pmix=one)
+    new = MpiFacts(family="openmpi", version=(4, 1), pmix=other)
     result, reason = starts(old, new, "app")
     assert result is Outcome.FAILS
     assert "which are compatible from 2.1 on" in reason
@@ -87,35 +75,19 @@ def test_two_families_never_work_and_both_are_named(one: MpiFacts, other: MpiFac
     assert f"build it for {'Open MPI' if turned else 'MPICH'}" in reason
 
 
-def test_an_application_whose_mpi_is_not_known_is_not_judged() -> None:
+def test_what_is_unknown_or_asks_for_nothing_is_not_judged_and_what_lacks_a_daemon_told() -> None:
     assert judged(Application(mpi=None)) is None
-
-
-# --- launcher and daemon ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("launcher", "daemon"), [(OPEN4, OPEN5), (OPEN5, OPEN4), (MPICH5, MPICH4), (OPEN4, MPICH4)])
-def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(
-    launcher: MpiFacts, daemon: MpiFacts
-) -> None:
-    reason = controls(launcher, daemon)
-    assert reason is not None
-    assert reason.startswith(f"the launcher is {launcher}, which cannot work with the daemon of {daemon} in the image")
-    for way in ("ssh", "daemon", "hybrid", "host-mpi"):
-        assert way in reason
-
-
-def test_minor_versions_of_a_daemon_may_differ_and_unknown_ones_are_let_through() -> None:
-    assert controls(OPEN4, MpiFacts(family="openmpi", version=(4, 0, 3))) is None
-    assert controls(OPEN4, MpiFacts(family="openmpi")) is None
-
-
-def test_an_image_without_a_daemon_is_told() -> None:
+    assert judged(Application(glibc=(0, 0)), image=RankHost()) is None
     reason = judged(launcher=Launcher(mpi=OPEN4, daemon=None))
     assert str(reason).startswith("the image has no MPI whose daemon Open MPI 4.1 could start")
 
 
-# --- C library and CPU --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("launcher", "daemon"), [(OPEN4, OPEN5), (OPEN5, OPEN4), (MPICH5, MPICH4), (OPEN4, MPICH4)])
+def test_a_daemon_of_another_version_or_make_is_refused_with_ways_out(launcher: MpiFacts, daemon: MpiFacts) -> None:
+    reason = controls(launcher, daemon)
+    assert reason.startswith(f"the launcher is {launcher}, which cannot work with the daemon of {daemon} in the image")
+    for way in ("ssh", "daemon", "hybrid", "host-mpi"):
+        assert way in reason
 
 
 @pytest.mark.parametrize(
@@ -131,10 +103,6 @@ def test_an_older_c_library_cannot_serve_and_is_named(there: tuple[int, ...], re
     assert judged(Application(name="app", glibc=(2, 34)), image=RankHost(glibc=there)) == reason
 
 
-def test_what_asks_for_no_c_library_needs_none() -> None:
-    assert judged(Application(glibc=(0, 0)), image=RankHost()) is None
-
-
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 def test_the_cpu_must_have_what_program_and_image_need(program: int, image: int, machine: int) -> None:
     reason = judged(Application(cpu=program), image=RankHost(glibc=(2, 36), cpu=image), machine=Machine(cpu=machine))
@@ -143,16 +111,10 @@ def test_the_cpu_must_have_what_program_and_image_need(program: int, image: int,
         assert f"compiled for x86-64-v{max(program, image)}" in reason
 
 
-# --- the page -----------------------------------------------------------------------------------------------------
-
-
-def test_the_page_has_the_tables_that_are_predicted() -> None:
+def test_the_page_has_the_tables_that_are_predicted_and_writing_one_changes_nothing_else() -> None:
     text = (Path(__file__).parents[3] / FILE).read_text()
     assert written(text, predicted()) == text
     assert text.count("| works |") + text.count("| works ") > 8
-
-
-def test_writing_a_table_changes_nothing_but_the_table() -> None:
     text = (Path(__file__).parents[3] / FILE).read_text()
     every = {(a, b): Outcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
     changed = written(text, Seen(starts=every, controls=every))
@@ -166,7 +128,6 @@ def test_what_the_page_says_is_of_the_versions_that_are_here(name: str) -> None:
     lock = (Path(__file__).parents[3] / "lock" / "mpis.txt").read_text()
     if name in wheels.PACKAGES:
         found = re.search(rf"^{wheels.PACKAGES[name]}==(\d+)\.(\d+)", lock, re.MULTILINE)
-        assert found is not None
         assert MPIS_SHOWN[name].version == tuple(map(int, found.groups()))
     here = mpi_here(name)
     assert here.family == MPIS[name].family == MPIS_SHOWN[name].family

@@ -44,14 +44,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
 def cell(command: str = "", *, containers: int = 1, **environment: object) -> Cell:
     stated = Environment(name="e", runtime="docker", network="host", image="debian-openmpi", mpi="openmpi")
-    return Cell(
-        key="k",
-        group="g",
-        role=Role.ENVIRONMENT,
-        workload=Workload(name="w", command=(command,) if command else ()),
-        environment=replace(stated, **environment),  # type: ignore[arg-type]
-        placement=Placement(ranks_per_node=containers, containers_per_node=containers),
-    )
+    workload = Workload(name="w", command=(command,) if command else ())
+    placement = Placement(ranks_per_node=containers, containers_per_node=containers)
+    made = replace(stated, **environment)  # type: ignore[arg-type]
+    return Cell(key="k", group="g", role=Role.ENVIRONMENT, workload=workload, environment=made, placement=placement)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +70,13 @@ def test_launcher_and_daemon_are_those_of_the_way_of_launching(
     assert (found.mpi, found.daemon) == (launcher, daemon)
 
 
-def test_where_ranks_enter_their_containers_the_daemon_is_beside_them(asked: list[Asked]) -> None:
-    preflight.misfit(cell(containers=2), FILES)
-    assert asked[0][1] == Launcher(mpi=HERE, daemon=HERE)
-
-
-def test_a_daemon_of_another_major_version_makes_a_cell_unavailable(asked: list[Asked]) -> None:
+def test_cells_whose_daemon_or_c_library_does_not_fit_are_unavailable(asked: list[Asked]) -> None:
     reason = preflight.misfit(cell(), FILES)
     assert str(reason).startswith("the launcher is Open MPI 5.0, which cannot work with the daemon of Open MPI 4.1")
+    reason = preflight.misfit(cell(launch=Launching.HOST_MPI), FILES)
+    assert str(reason).startswith("this machine's MPI needs glibc 2.34, but the image has 2.31")
+    preflight.misfit(cell(containers=2), FILES)
+    assert asked[-1][1] == Launcher(mpi=HERE, daemon=HERE)
 
 
 def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], tmp_path: Path) -> None:
@@ -96,7 +91,7 @@ def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], t
 
 
 @pytest.mark.parametrize("name", ["app", "/usr/games/only-in-the-image"])
-def test_a_program_that_only_the_image_has_is_not_judged(
+def test_a_program_of_the_image_only_is_not_judged(
     name: str, asked: list[Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "program_missing", lambda *_: None)
@@ -106,30 +101,16 @@ def test_a_program_that_only_the_image_has_is_not_judged(
     assert str(said).startswith("this machine's MPI needs glibc 2.34")
 
 
-def test_this_machines_mpi_in_an_image_needs_its_c_library(asked: list[Asked]) -> None:
-    reason = preflight.misfit(cell(launch=Launching.HOST_MPI), FILES)
-    assert str(reason).startswith("this machine's MPI needs glibc 2.34, but the image has 2.31")
-
-
 def test_an_mpi_that_no_table_knows_is_let_through(asked: list[Asked]) -> None:
     assert preflight.misfit(cell(mpi="fake", runtime="fake"), FILES) is None
     assert asked == []
 
 
-# --- in a plan ----------------------------------------------------------------------------------------------------
-
-
 def plan(*environments: Environment) -> Plan:
     study = Study(
-        name="s",
-        cluster="lab",
-        lab=LabSpec(),
-        baseline=environments[0].name,
-        environments=environments,
-        placements=(Placement(),),
-        workloads=(Workload(name="w"),),
-        self_comparison=False,
-    )
+        name="s", cluster="lab", lab=LabSpec(), baseline=environments[0].name, environments=environments,
+        placements=(Placement(),), workloads=(Workload(name="w"),), self_comparison=False,
+    )  # fmt: skip
     return expand(study, lambda *_: None)
 
 
@@ -137,7 +118,7 @@ BARE = Environment(name="bare", runtime="bare", network="host")
 BORROWED = replace(BARE, name="h", runtime="docker", image="debian-openmpi", launch=Launching.HOST_MPI)
 
 
-def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[Asked]) -> None:
+def test_a_cell_that_does_not_fit_stays_with_its_reason_and_a_study_of_none_is_refused(asked: list[Asked]) -> None:
     before = plan(BARE, BORROWED)
     after = preflight.fitting(before, EVERY)
     assert after.cells == before.cells
@@ -145,27 +126,19 @@ def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[
     (reason,) = after.unavailable.values()
     assert reason.startswith("this machine's MPI needs glibc 2.34")
     assert preflight.fitting(after, EVERY) == after
+    with pytest.raises(RefusedError) as caught:
+        session.check_available(preflight.fitting(plan(BORROWED), EVERY))
+    assert "glibc 2.34" in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize("name", ["lib/ld-linux-aarch64.so.1", "lib/aarch64-linux-gnu/libc.so.6"])
-def test_the_loader_of_an_aarch64_image_is_looked_at(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_an_aarch64_image_s_loader_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.parent.mkdir(parents=True)
     file.touch()
     monkeypatch.setattr(preflight, "mpi_of", lambda _: None)
     monkeypatch.setattr(preflight.elf, "level_needed", lambda paths: len(tuple(paths)))
     assert preflight._image_level.__wrapped__(tmp_path) == 1
-
-
-def test_a_study_of_which_nothing_fits_is_refused_with_the_reason(asked: list[Asked]) -> None:
-    with pytest.raises(RefusedError) as caught:
-        session.check_available(preflight.fitting(plan(BORROWED), EVERY))
-    assert "glibc 2.34" in str(caught.value.remedy)
-
-
-# --- what is read -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,9 +149,7 @@ def test_a_version_is_the_first_number_with_a_dot(text: str, numbers: tuple[int,
     assert preflight.numbers(text) == numbers
 
 
-def test_the_mpi_of_a_program_is_that_of_the_library_which_it_would_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mpi_of_a_program_is_that_of_the_library_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "usr" / "lib" / "libmpi.so.40.30.4"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"\0text\x004.1.4\0")

@@ -93,9 +93,7 @@ def test_a_name_is_unique_and_one_of_seconds_or_bytes_says_so(table: object) -> 
         assert column.unit == "s" if column.name.endswith("_s") else column.unit != "s", column.name
 
 
-def test_the_example_of_the_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     plan = exports.plan()
     exports.write(tmp_path / "results" / "quickstart", plan, exports.trials(plan))
     monkeypatch.chdir(tmp_path)
@@ -109,9 +107,7 @@ def test_the_example_of_the_page_runs(
     assert pyarrow.parquet.read_table(tmp_path / "samples.parquet").num_rows > 0
 
 
-def test_a_missing_library_is_named_with_what_installs_it(
-    results: OpenResults, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_named_with_its_installer(results: OpenResults, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> object:
         raise ImportError(f"No module named {name!r}")
 
@@ -128,7 +124,7 @@ def test_a_missing_library_is_named_with_what_installs_it(
     assert next(iter(results.comparisons))["environment"] == "bare"
 
 
-def test_opening_imports_none_of_the_libraries() -> None:
+def test_opening_imports_none_of_the_libraries_and_importing_tare_nothing_at_all() -> None:
     code = (
         "import sys, tare\n"
         f"results = tare.open({str(GIVEN)!r})\n"
@@ -137,9 +133,6 @@ def test_opening_imports_none_of_the_libraries() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert out.stdout.strip() == "[]"
-
-
-def test_importing_tare_imports_nothing_else() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); before = set(sys.modules); import tare\n"
         "print(sorted(set(sys.modules) - before))"
@@ -148,24 +141,13 @@ def test_importing_tare_imports_nothing_else() -> None:
     assert out.stdout.strip() == "['__future__', 'tare']"
 
 
-def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="it has no plan"):
-        tare.open(tmp_path)
-
-
-# --- samples -----------------------------------------------------------------------------------------------------
-
-
-def test_samples_have_the_values_of_the_files(results: OpenResults) -> None:
+def test_samples_have_the_values_of_the_files_and_can_be_chosen(results: OpenResults) -> None:
     found = {(each.trial, each.metric): each.values for each in results.samples()}
     assert {metric for _, metric in found} == {"latency:8", "bw:65536"}
     costs = {(row["trial"], row["metric"]): row["cost_s"] for row in results.trials if row["metric"]}
     assert set(found) == set(costs)
     for key, values in found.items():
         assert np.allclose(values, costs[key] * (1 + np.arange(exports.ITERATIONS) / 100), rtol=1e-15)
-
-
-def test_samples_can_be_of_a_metric_an_environment_or_a_group(results: OpenResults) -> None:
     group = results.study.workloads[0].name + " 2n x 1r"
     environments = {row["trial"]: row["environment"] for row in results.trials}
     some = list(results.samples("latency:8", environment="overlay", group=group))
@@ -183,7 +165,7 @@ def test_superseded_launches_have_samples_only_if_asked_for() -> None:
     assert counted <= {row["trial"] for row in results.trials if row["counts"]}
 
 
-def test_batches_are_bounded_and_have_all_samples(results: OpenResults) -> None:
+def test_batches_are_bounded_and_hold_one_file_at_a_time(results: OpenResults, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = results.samples()
     batches = list(samples.batches(100))
     assert all(batch.num_rows <= 100 for batch in batches)
@@ -195,9 +177,6 @@ def test_batches_are_bounded_and_have_all_samples(results: OpenResults) -> None:
         range(exports.ITERATIONS)
     )
     assert samples.to_polars().height == len(samples.to_pandas()) == whole.num_rows
-
-
-def test_reading_batches_holds_one_file_at_a_time(results: OpenResults, monkeypatch: pytest.MonkeyPatch) -> None:
     read = 0
     columns = type(results._source.results).columns
 
@@ -212,9 +191,7 @@ def test_reading_batches_holds_one_file_at_a_time(results: OpenResults, monkeypa
     assert read <= 2
 
 
-def test_parquet_has_a_row_group_per_batch(
-    results: OpenResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_has_a_row_group_a_batch(results: OpenResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = results.samples()
     all_batches = Samples.batches
     monkeypatch.setattr(Samples, "batches", lambda self: all_batches(self, 200))
@@ -238,17 +215,15 @@ def test_a_metric_has_its_own_columns(metric: str, stored: str, column: str, whe
     assert belongs(metric, stored, column) is whether
 
 
-def test_readings_have_the_unit_of_their_name() -> None:
-    assert [unit_of(name) for name in ("pods_s", "n0 eth0 rx_bytes", "TcpRetransSegs")] == ["s", "B", ""]
-
-
-def test_damaged_lines_are_listed(tmp_path: Path) -> None:
+def test_damaged_lines_are_listed_and_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     plan = exports.plan()
     folder = exports.write(tmp_path / "r", plan, exports.trials(plan))
     with (folder / "trials.jsonl").open("a") as file:
         file.write('{"type":"Trial"}\n{"type":"Trial"}\n')
     lines = len((folder / "trials.jsonl").read_text().splitlines())
     assert [damage.line for damage in tare.open(folder).damaged] == [lines - 1, lines]
+    with pytest.raises(ResultsError, match="it has no plan"):
+        tare.open(tmp_path)
 
 
 def test_missing_values_are_as_documented(results: OpenResults) -> None:
@@ -261,10 +236,11 @@ def test_missing_values_are_as_documented(results: OpenResults) -> None:
     assert results.trials.to_polars().filter(polars.col("outcome") == "failed")["cost_s"].is_null().all()
 
 
-def test_readings_are_what_launches_recorded(results: OpenResults) -> None:
+def test_readings_are_what_launches_recorded_in_the_unit_of_their_name(results: OpenResults) -> None:
     first = [tuple(row.values())[1:] for row in results.readings if row["trial"] == 1]
     assert ("start-up", "pods_s", 0.5, "s") in first
     assert ("counters", "TcpRetransSegs", 3.0, "") in first
     assert ("noise", "background_s", 0.01, "s") in first
     assert ("traffic", "n0 eth0 tx_bytes", 20.0, "B") in first
     assert ("figure", "lost", 0.5, "%") in first
+    assert [unit_of(name) for name in ("pods_s", "n0 eth0 rx_bytes", "TcpRetransSegs")] == ["s", "B", ""]

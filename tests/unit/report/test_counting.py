@@ -1,4 +1,4 @@
-"""Samples that other processes count and draw give the same report, and whatever becomes of them, it has them."""
+"""Samples become curves whose error is known; other processes that count and draw them give the same report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,26 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import samples_factory as factory
+from factory_options import Options
 from tare.cli import commands
 from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Trial
 from tare.report import render_html
-from tare.report.samples import Histograms, collect, counting, drawing
+from tare.report.samples import (
+    BIN_RATIO,
+    Histograms,
+    LogHistogram,
+    collect,
+    columns_of,
+    counting,
+    drawing,
+    gap_columns,
+    main_column,
+)
 from tare.store.results import TRIALS, Results, read_only
 from tare.store.writer import Store
 from tare.summary import summarise
@@ -59,22 +73,27 @@ def counted(results: Results) -> Histograms:
 
 
 @pytest.mark.usefixtures("many")
-def test_another_process_counts_the_same(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_counts_and_draws_the_same(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = quantiles(collect(results, paired(results)))
-    monkeypatch.setattr(counting, "collect", lambda *_: pytest.fail("counted here"))
+    page = drawn_here(results)
     assert len(expected) == len(PLAN.cells)
+    assert '"ecdf-' in page
+    assert '"order-' in page
+    monkeypatch.setattr(counting, "collect", lambda *_: pytest.fail("counted here"))
     assert quantiles(counted(results)) == expected
+    monkeypatch.setattr(drawing.Wanted, "draw", lambda *_: pytest.fail("drawn here"))
+    assert drawn_elsewhere(results) == page
 
 
-def test_few_samples_are_counted_here(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_other_process_or_many_samples_they_are_counted_here(
+    results: Results, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.setattr(counting.process, "beside", lambda *_, **__: pytest.fail("another process"))
     assert quantiles(counted(results)) == quantiles(collect(results, paired(results)))
     with counting.counting(None) as counts_of:
         assert quantiles(counts_of(results)(paired(results))) == quantiles(collect(results, paired(results)))
-
-
-@pytest.mark.usefixtures("many")
-def test_without_the_other_process_samples_are_counted_here(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    request.getfixturevalue("many")
     monkeypatch.setattr(counting.sys, "executable", "/bin/false")
     assert quantiles(counted(results)) == quantiles(collect(results, paired(results)))
 
@@ -143,15 +162,6 @@ def drawn_elsewhere(results: Results) -> str:
 
 
 @pytest.mark.usefixtures("many")
-def test_another_process_draws_the_same(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = drawn_here(results)
-    assert '"ecdf-' in expected
-    assert '"order-' in expected
-    monkeypatch.setattr(drawing.Wanted, "draw", lambda *_: pytest.fail("drawn here"))
-    assert drawn_elsewhere(results) == expected
-
-
-@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("module", [counting, drawing])
 def test_without_the_other_process_samples_are_drawn_here(
     results: Results, monkeypatch: pytest.MonkeyPatch, module: ModuleType
@@ -173,9 +183,7 @@ def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ended", [(0, 0), (0, 1), (1, 0)])
-def test_groups_that_the_other_process_has_not_begun_with_are_drawn_here(
-    tmp_path: Path, ended: tuple[int, int]
-) -> None:
+def test_groups_that_the_other_process_has_not_begun_are_drawn_here(tmp_path: Path, ended: tuple[int, int]) -> None:
     class Counted(drawing.Work):
         def histograms(self) -> nullcontext[SimpleNamespace]:
             return nullcontext(SimpleNamespace(read=lambda number: {"c": f"samples {number} here"}))
@@ -208,3 +216,56 @@ def test_the_page_of_a_folder_is_the_same_with_several_processes(
     commands.show_report(results.path, page)
     assert page.read_text() == alone
     assert capsys.readouterr().out == printed
+
+
+@given(st.integers(1, 5000), st.floats(1e-6, 10.0), st.integers(0, 2**31))
+def test_every_quantile_is_within_half_a_bin_of_the_exact_one(n: int, scale: float, seed: int) -> None:
+    samples = scale * np.random.default_rng(seed).lognormal(0.0, 1.0, n)
+    histogram = LogHistogram()
+    for part in np.array_split(samples, 3):
+        histogram.add(part)
+    curve = histogram.curve(240)
+    exact = np.quantile(samples, curve.fractions, method="inverted_cdf")
+    half_a_bin = np.expm1(BIN_RATIO / 2)  # bins are equal in the logarithm
+    assert np.all(np.abs(curve.values_s / exact - 1) <= half_a_bin + 1e-12)
+    assert curve.values_s[0] == samples.min()
+    assert curve.values_s[-1] == samples.max()
+    assert curve.n == n
+
+
+def test_curves_and_densities_have_the_points_asked_for_and_count_everything() -> None:
+    histogram = LogHistogram()
+    histogram.add(np.random.default_rng(1).exponential(1e-5, 200_000))
+    curve = histogram.curve(240)
+    assert curve.values_s.size <= 242
+    assert np.all(np.diff(curve.values_s) >= 0)
+    histogram = LogHistogram()
+    histogram.add(np.array([0.0, -1e-6, 1e9, np.nan, 1e-5]))
+    assert histogram.n == 4
+    assert histogram.curve().values_s[0] == -1e-6
+    histogram.add(np.array([]))
+    assert histogram.launches == 1
+    rng = np.random.default_rng(2)
+    first, second = LogHistogram(), LogHistogram()
+    first.add(rng.normal(1e-4, 1e-6, 10_000))
+    second.add(rng.normal(1e-4, 5e-6, 10_000))
+    bars = [histogram.density(5e-5, 2e-4, 60) for histogram in (first, second)]
+    assert np.array_equal(bars[0][0], bars[1][0])
+    assert bars[0][0].size <= 61
+    assert bars[0][1].sum() == pytest.approx(1.0)
+
+
+def test_samples_are_read_once_per_trial_and_only_for_trials_that_are_asked_for() -> None:
+    result = factory.make(Options(rounds=2, samples=50))
+    collect(result.samples, (("row", trial) for trial in result.trials[:5]))
+    assert result.samples.asked == [trial.key for trial in result.trials[:5]]
+
+
+def test_a_metric_finds_its_columns_even_if_two_metrics_share_a_kernel() -> None:
+    keys = [("latency:8", "max_s"), ("latency:8", "mean_s"), ("spacing:8@10", "send_gap_s")]
+    keys.append(("spacing:8@10", "receive_gap_s"))
+    assert columns_of("latency:8", keys) == ("latency:8", ("max_s", "mean_s"))
+    assert columns_of("spacing:8@10.receive", keys) == ("spacing:8@10", ("receive_gap_s",))
+    assert columns_of("wall", keys)[1] == ()
+    assert main_column(["mean_s", "max_s"]) == "max_s"
+    assert gap_columns(["send_gap_s", "max_s", "receive_gap_s"]) == ("receive_gap_s", "send_gap_s")

@@ -1,12 +1,14 @@
-"""Plots state what they show and the number of observations, and never connect environments by a line."""
+"""Plots state what they show and n, join no environments by a line, and are written as SVG and PDF."""
 
 from __future__ import annotations
 
+import builtins
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,23 +16,15 @@ import pytest
 
 import samples_factory as factory
 from factory_options import ENVIRONMENTS, SELF, SWEEP, Options
+from tare.errors import MissingTool
 from tare.model import Estimate
 from tare.report import view
-from tare.report.plots import bars, figures, overhead, styles
+from tare.report.html import figures_of
+from tare.report.plots import bars, overhead, styles
 from tare.report.plots import launches as plots_launches
-from tare.report.plots.charts import (
-    Area,
-    Band,
-    Box,
-    Chart,
-    Dots,
-    Line,
-    Ranges,
-    Rule,
-    linear_axis,
-    log_axis,
-    row_axis,
-)
+from tare.report.plots.charts import Area, Band, Box, Chart, Dots, Line, Ranges, Rule, linear_axis, log_axis, row_axis
+from tare.report.plots.figures import Drawing
+from tare.report.plots.files import write_figures
 from tare.report.plots.svg import svg, svg_file
 from tare.report.runs import launches
 
@@ -42,7 +36,7 @@ def result() -> factory.Result:
     return factory.make(Options(samples=50))
 
 
-def _drawn(result: factory.Result) -> list[figures.Drawing]:
+def _drawn(result: factory.Result) -> list[Drawing]:
     group = view.groups(result.summary)[0]
     runs = launches(result.summary, result.trials)
     style = styles.styles(group.rows, result.summary)
@@ -55,23 +49,17 @@ def _drawn(result: factory.Result) -> list[figures.Drawing]:
     return drawn
 
 
-def _chart(figure: figures.Drawing) -> Chart:
+def _chart(figure: Drawing) -> Chart:
     assert figure.chart is not None
     return figure.chart
 
 
-def test_every_plot_states_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
+def test_every_plot_is_valid_svg_and_states_n_title_and_description(result: factory.Result) -> None:
     for figure in _drawn(result):
         assert "n = " in figure.caption
         assert figure.title.endswith(".")
-
-
-def test_no_line_joins_environments(result: factory.Result) -> None:
     kinds = {type(mark) for figure in _drawn(result) for mark in _chart(figure).marks}
     assert kinds == {Band, Rule, Ranges, Dots, Box}
-
-
-def test_figures_are_valid_svg_also_with_infinite_intervals(result: factory.Result) -> None:
     comparisons = tuple(
         replace(item, overhead=replace(item.overhead, low=-math.inf, high=math.inf)) if item.overhead else item
         for item in result.summary.comparisons
@@ -81,9 +69,6 @@ def test_figures_are_valid_svg_also_with_infinite_intervals(result: factory.Resu
         for text in (figure.drawn().svg, svg_file(figure.drawn().svg)):
             assert not re.search(r"nan|inf[^o]", text.split("</desc>")[1], re.IGNORECASE)
             ElementTree.fromstring(text)
-
-
-def test_every_figure_has_a_title_and_a_description_for_those_who_do_not_see_it(result: factory.Result) -> None:
     for figure in _drawn(result):
         drawn = ElementTree.fromstring(figure.drawn().svg)
         texts = {part.get("id"): part.text for part in drawn if part.tag in {"title", "desc"}}
@@ -104,13 +89,10 @@ def test_text_in_a_figure_is_escaped_and_cut(result: factory.Result) -> None:
     assert sorted(map(len, labels))[-2] == 30
 
 
-def test_the_forest_draws_zero_margin_limit_and_noise_floor(result: factory.Result) -> None:
+def test_the_forest_draws_its_bounds_and_lists_environments_without_a_value(result: factory.Result) -> None:
     marks = _chart(_drawn(result)[0]).marks
     assert len([mark for mark in marks if isinstance(mark, Band)]) == 1
     assert sorted(mark.at for mark in marks if isinstance(mark, Rule)) == [-2.0, 0.0, 2.0, 5.0]
-
-
-def test_the_forest_also_lists_environments_without_a_value(result: factory.Result) -> None:
     chart = _chart(_drawn(result)[0])
     names = dict(chart.y.ticks)
     texts = {names[row]: text for row, text in chart.row_texts}
@@ -129,7 +111,7 @@ def test_every_counting_launch_is_a_point_and_no_other_is(result: factory.Result
     assert not any(run.counts for run in broken)
 
 
-def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_environment() -> None:
+def test_the_baseline_is_grey_colours_stay_with_their_environment_and_two_metrics_of_one_size_are_no_sweep() -> None:
     summary = factory.make(Options(rounds=3)).summary
     names = view.groups(summary)[0].rows
     style = styles.styles(names, summary)
@@ -137,37 +119,28 @@ def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_en
     others = [style[name] for name in names if name not in {summary.baseline, summary.self_name}]
     assert len({look.colour for look in others}) == len(others)
     assert len({look.symbol for look in others}) == len(others)
+    sweeps = {view.sweep(info) for info in summary.metrics if info.key.startswith("spacing")}
+    assert len(sweeps) == 2
 
 
-def _sizes() -> Mapping[str, list[figures.Drawing]]:
+def _sizes() -> tuple[Drawing, Drawing]:
     summary = factory.make(Options(shapes=SWEEP, trouble=False, samples=10)).summary
     group = view.groups(summary)[0]
     style = styles.styles(group.rows, summary)
     columns = [column for column in group.columns if column.info.key.startswith("latency")]
-    return {
-        "absolute": [overhead.by_size(columns, group.rows, style)],
-        "overhead": [overhead.overhead_by_size(columns, group.rows, summary, style)],
-    }
+    absolute = overhead.by_size(columns, group.rows, style)
+    return absolute, overhead.overhead_by_size(columns, group.rows, summary, style)
 
 
-def test_lines_run_along_the_message_size_one_per_environment() -> None:
-    figure = _sizes()["absolute"][0]
+def test_lines_run_along_the_message_size_and_overheads_show_the_noise_floor_and_no_baseline() -> None:
+    figure, overheads = _sizes()
     lines = [mark for mark in _chart(figure).marks if isinstance(mark, Line)]
     assert all(list(line.x) == sorted(line.x) and len(set(line.x)) == 11 for line in lines)
     assert _chart(figure).x.log
     assert len(lines) == len(ENVIRONMENTS) + 1
-
-
-def test_overhead_against_size_shows_the_noise_floor_and_leaves_the_baseline_out() -> None:
-    marks = _chart(_sizes()["overhead"][0]).marks
+    marks = _chart(overheads).marks
     assert [mark.name for mark in marks if isinstance(mark, Area)] == [SELF]
     assert "bare" not in [mark.name for mark in marks if isinstance(mark, Dots)]
-
-
-def test_two_metrics_of_one_size_are_not_a_sweep() -> None:
-    summary = factory.make(Options(rounds=3)).summary
-    sweeps = {view.sweep(info) for info in summary.metrics if info.key.startswith("spacing")}
-    assert len(sweeps) == 2
 
 
 @pytest.mark.parametrize("overhead", [-0.5, -0.02, 0.0, 0.02, 0.6, 26.0])
@@ -232,3 +205,53 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.fixture(scope="module")
+def figures() -> list[tuple[str, Drawing]]:
+    result = factory.make(Options(rounds=6, samples=60))
+    return list(figures_of(result.summary, result.trials, result.samples))
+
+
+def test_every_figure_is_written_as_svg_and_as_pdf(tmp_path: Path, figures: list[tuple[str, Drawing]]) -> None:
+    pytest.importorskip("cairosvg")
+    count = write_figures(figures, tmp_path / "new" / "folder")
+    files = sorted(path.name for path in (tmp_path / "new/folder").iterdir())
+    assert len(files) == 2 * count > 2 * len(figures)
+    assert all(re.fullmatch(r"[a-z0-9-]+[.](svg|pdf)", name) for name in files)
+    assert "ecdf-micro-2n-x-1r-latency-8-tail.svg" in files
+    for path in (tmp_path / "new/folder").iterdir():
+        content = path.read_bytes()
+        assert len(content) > 1000
+        assert b"/Subtype /Image" not in content, "a picture of dots"
+        if path.suffix == ".pdf":
+            assert content.startswith(b"%PDF-")
+        else:
+            drawn = ElementTree.fromstring(content)
+            assert float(drawn.attrib["width"]) > float(drawn.attrib["height"]) > 80
+            assert b"var(" not in content, "a colour of the page's style sheet"
+
+
+def test_figures_of_equal_names_do_not_overwrite_each_other(tmp_path: Path, figures: list[tuple[str, Drawing]]) -> None:
+    pytest.importorskip("cairosvg")
+    (workload, figure), *_ = figures
+    assert write_figures([(workload, figure), (workload, figure), ("../../x", figure)], tmp_path) >= 3
+    assert len(list(tmp_path.iterdir())) % 2 == 0
+    assert all(path.parent == tmp_path for path in tmp_path.rglob("*.svg"))
+
+
+def test_a_missing_library_is_named_before_anything_is_written(
+    tmp_path: Path, figures: list[tuple[str, Drawing]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "cairosvg":
+            raise ImportError("No module named 'cairosvg'")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingTool, match="cairosvg") as caught:
+        write_figures(figures, tmp_path / "folder")
+    assert "tare-hpc[figures]" in caught.value.remedy
+    assert not (tmp_path / "folder").exists()

@@ -53,14 +53,15 @@ def test_the_first_screen_equals_its_golden_file(page: str) -> None:
     assert _first_screen(page) == path.read_text(encoding="utf-8")
 
 
-def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
+def test_the_page_loads_nothing_is_small_enough_to_mail_and_its_tags_are_closed(page: str) -> None:
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)[^"']*["']""", markup)
     assert "default-src 'none'" in page
-
-
-def test_the_file_is_small_enough_to_mail(page: str) -> None:
     assert len(page.encode()) < 1_000_000
+    outline = _Outline()
+    outline.feed(re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", page, flags=re.DOTALL))
+    assert not outline.open
+    assert len(outline.idents) == len(set(outline.idents))
 
 
 def test_reports_of_stored_results_and_of_the_quick_start_are_at_most_1_5_mb() -> None:
@@ -86,13 +87,6 @@ class _Outline(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
-
-
-def test_tags_are_closed_and_identifiers_unique(page: str) -> None:
-    outline = _Outline()
-    outline.feed(re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", page, flags=re.DOTALL))
-    assert not outline.open
-    assert len(outline.idents) == len(set(outline.idents))
 
 
 def test_every_figure_is_in_the_page_and_needs_no_script(result: factory.Result, page: str) -> None:
@@ -159,22 +153,23 @@ def test_text_from_outside_is_escaped(result: factory.Result) -> None:
     assert "<img" not in page
 
 
-def test_a_result_without_samples_or_trials_still_makes_a_report(result: factory.Result) -> None:
+def test_a_result_of_real_code_and_one_without_samples_or_trials_make_a_report(result: factory.Result) -> None:
     page = render_html(replace(result.summary, cells=()), (), NoSamples())
     assert "0 launches" in page
     assert 'id="forest-' in page
     assert 'id="ecdf-' not in page
+    summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
+    page = render_html(summary, result.trials, result.samples)
+    assert all(units.keep_together(clause) in page for clause in view.clauses(summary))
+    assert page.count("<td class=") > 50
 
 
-def test_two_placements_make_two_tables(result: factory.Result) -> None:
+def test_two_placements_make_two_tables_and_a_sweep_shows_every_benchmark_first(result: factory.Result) -> None:
     placements = (Placement(), Placement(ranks_per_node=2))
     both = factory.make(Options(rounds=3, samples=10, placements=placements))
     page = render_html(both.summary, both.trials, both.samples)
     assert len(re.findall(r'<table class="first[ "]', page)) == 2
     assert "2n x 2r" in page
-
-
-def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> None:
     swept = factory.make(Options(shapes=SWEEP, rounds=3, samples=10))
     columns = view.first_screen(view.groups(swept.summary)[0].columns)
     assert [column.info.key for column in columns] == [
@@ -182,7 +177,7 @@ def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> Non
     ]  # fmt: skip
 
 
-def test_a_manifest_of_any_shape_is_formatted() -> None:
+def test_a_manifest_of_any_shape_is_formatted_with_names_of_sysctls_and_acronyms_in_capitals() -> None:
     manifest_sections = sections(
         {"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}}
     )
@@ -190,19 +185,8 @@ def test_a_manifest_of_any_shape_is_formatted() -> None:
         ("study", (("seed", "1"),)),
         ("host", (("memory", "1 GiB"), ("deep: a: b", "none"), ("list", "x, 2"))),
     ]
-
-
-def test_labels_of_the_manifest_keep_names_of_sysctls_and_write_acronyms_in_capitals() -> None:
     (section,) = sections({"host": {"cpu": "Xeon", "net.core.rmem_max": "4", "boot_id": "x"}})
     assert [name for name, _ in section.facts] == ["CPU", "net.core.rmem_max", "boot id"]
-
-
-def test_a_summary_of_real_code_can_be_rendered(result: factory.Result) -> None:
-    summarise = pytest.importorskip("tare.summary").summarise
-    summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
-    page = render_html(summary, result.trials, result.samples)
-    assert all(units.keep_together(clause) in page for clause in view.clauses(summary))
-    assert page.count("<td class=") > 50
 
 
 def test_importing_the_data_model_does_not_import_the_report() -> None:

@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
-from tare.model import (
-    Comparison,
-    Estimate,
-    Finding,
-    Modes,
-    Placement,
-    StateEffect,
-    Summary,
-    Trial,
-    Verdict,
-)
+from tare.model import Comparison, Estimate, Finding, Modes, Placement, StateEffect, Summary, Trial, Verdict
 from tare.report import NoSamples, remarks, render_html, render_text, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
@@ -66,23 +56,18 @@ def estimate(value: float, half: float, n: int = 10) -> Estimate:
     return Estimate(value=value, low=value - half, high=value + half, n=n)
 
 
-# --- the first screen -------------------------------------------------------------------------------------------
-
-
-def test_warnings_come_first_each_a_line_then_the_headline_the_machine_and_the_table(summary: Summary) -> None:
+def test_warnings_come_first_then_each_clause_of_the_headline_the_machine_and_the_table(summary: Summary) -> None:
     warned = replace(summary, warnings=("The baseline differs from itself on barrier", "vCPUs migrated."))
     lines = render_text(warned).splitlines()
     assert lines[:2] == ["! The baseline differs from itself on barrier.", "! vCPUs migrated."]
     assert lines[2].startswith("In this emulated lab")
     text = page(warned)
-    order = [
-        "differs from itself on barrier.",
-        "vCPUs migrated.",
-        summary.headline[:30],
-        "emulated lab</strong>",
-        "<table",
-    ]
+    order = ["itself on barrier.", "vCPUs migrated.", summary.headline[:30], "emulated lab</strong>", "<table"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    long = replace(summary, headline="In this lab a costs +5 % (n = 10); b +3 %; no cost beyond 2 % for c.")
+    lines = render_text(long).splitlines()
+    assert lines[:3] == ["In this lab a costs +5 % (n = 10);", "  b +3 %;", "  no cost beyond 2 % for c."]
+    assert "<li>b +3 %;</li>" in page(long)
 
 
 @pytest.mark.parametrize(
@@ -108,16 +93,31 @@ def test_an_inconclusive_cell_states_an_upper_bound(summary: Summary) -> None:
         assert "+59 % [57, 62]" in text.second
 
 
-def test_a_cell_that_fails_more_states_how_often_and_keeps_its_values(summary: Summary) -> None:
+def test_failures_and_repeats_have_a_table_with_their_test_and_the_overhead_over_all_launches(summary: Summary) -> None:
     terminal, html = both(summary)
     assert "! 4/10 failed" in terminal
     assert "<b>4/10 failed</b>" in html
     assert "docker+bridge: fails more, 4 of 10 launches failed, more often than the baseline's (p = 0.04)" in terminal
     column = view.groups(summary)[0].columns[0]
     assert cell_text(column, column.cells["docker+bridge"], summary).second.startswith("+2.6")
+    terminal, html = both(summary)
+    sentence = (
+        "docker+overlay: 4/14 launches repeated, which differs from the baseline's rate (p = 0.032); "
+        "overhead over all launches +60"
+    )
+    assert sentence in terminal
+    assert sentence in html
+    section = html[html.index('<section id="failures"') :]
+    assert "<td>4 of 14</td><td>0.032</td><td>+60" in section
+    assert "<td>4 of 10</td><td>[12, 74] %</td><td>0.043</td>" in section
+    quiet = (
+        replace(item, repeats=None, failures=item.failures and replace(item.failures, failed=0))
+        for item in summary.comparisons
+    )
+    assert 'id="failures"' not in page(replace(summary, comparisons=tuple(quiet)))
 
 
-def test_every_cell_has_the_typical_launch_first_and_the_mean_below(summary: Summary) -> None:
+def test_every_cell_has_the_typical_launch_first_and_the_mean_and_a_barrier_s_loop_below(summary: Summary) -> None:
     group = view.groups(summary)[0]
     latency, rate = group.columns[0], group.columns[2]
     base = brief_text(latency, latency.cells["bare"], summary)
@@ -131,9 +131,6 @@ def test_every_cell_has_the_typical_launch_first_and_the_mean_below(summary: Sum
         )
     without = replace(latency.cells["docker+overlay"], mean=None)
     assert brief_text(latency, without, summary).second == "+59 % [58, 60]"
-
-
-def test_a_barrier_has_also_the_reading_of_back_to_back_operations(summary: Summary) -> None:
     column = next(c for c in view.groups(summary)[0].columns if c.info.key == "barrier")
     assert brief_text(column, column.cells["bare"], summary).second == "mean 9.5, loop 8.7"
     assert brief_text(column, column.cells["docker+overlay"], summary).second == "+59 %, loop +59 %"
@@ -141,7 +138,7 @@ def test_a_barrier_has_also_the_reading_of_back_to_back_operations(summary: Summ
     assert "loop (back to back)" in page(summary)
 
 
-def test_metrics_without_a_verdict_are_on_their_page_and_not_in_the_first_table(summary: Summary) -> None:
+def test_metrics_without_a_verdict_are_not_in_the_first_table_unless_there_are_no_others(summary: Summary) -> None:
     _, first, rest = re.split(r'<section id="(?:result|workloads)"', page(summary))
     assert "spacing 8 B" not in first
     assert "spacing 8 B receive" in rest
@@ -151,9 +148,6 @@ def test_metrics_without_a_verdict_are_on_their_page_and_not_in_the_first_table(
     assert 'scope="col">verdict' not in table
     assert "HTML report only, no verdict: spacing 8 B send, spacing 8 B receive." in render_text(summary)
     assert "spacing 8 B send" in render_text(summary, all_metrics=True)
-
-
-def test_a_study_with_only_such_metrics_has_a_table(summary: Summary) -> None:
     infos = tuple(replace(info, judged=False) for info in summary.metrics)
     assert "latency 8 B" in render_text(replace(summary, metrics=infos))
 
@@ -162,12 +156,8 @@ def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
     placements = (Placement(), Placement(ranks_per_node=2))
     options = Options(samples=10, trouble=False, placements=placements, shapes=QUICKSTART[:2])
     both_groups = factory.make(options).summary
-    plain = replace(
-        both_groups,
-        comparisons=tuple(
-            replace(item, repeats=None, over_limit=False, added_s=None) for item in both_groups.comparisons
-        ),
-    )
+    comparisons = (replace(item, repeats=None, over_limit=False, added_s=None) for item in both_groups.comparisons)
+    plain = replace(both_groups, comparisons=tuple(comparisons))
     _, legend, below = render_text(plain).rpartition("First line: typical launch")
     assert legend
     assert "micro @" not in below
@@ -176,17 +166,7 @@ def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
     assert below.count("micro @") == 1
 
 
-def test_each_clause_of_the_headline_has_a_line_of_its_own(summary: Summary) -> None:
-    long = replace(summary, headline="In this lab a costs +5 % (n = 10); b +3 %; no cost beyond 2 % for c.")
-    lines = render_text(long).splitlines()
-    assert lines[:3] == ["In this lab a costs +5 % (n = 10);", "  b +3 %;", "  no cost beyond 2 % for c."]
-    assert "<li>b +3 %;</li>" in page(long)
-
-
-# --- what stands below ------------------------------------------------------------------------------------------
-
-
-def test_effects_of_the_machines_state_are_stated_with_the_adjustment(summary: Summary) -> None:
+def test_the_daemons_part_and_the_machines_state_are_stated(summary: Summary) -> None:
     group = summary.metrics[0].group
     effect = StateEffect(
         group=group, metric="latency:8", state="vCPU distance", effect=estimate(0.34, 0.04), per="doubling of it"
@@ -198,6 +178,12 @@ def test_effects_of_the_machines_state_are_stated_with_the_adjustment(summary: S
     assert sentence in html
     assert "adjusted for the machine's state (vCPU distance +34 % [30, 38] per doubling of it)" in html
     assert "adjusted for the machine's state (vCPU distance 0 % [−10, 10] per doubling of it)" in html
+    text = "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd)"
+    finding = Finding(
+        group=summary.metrics[0].group, environment="docker+host", kind="daemon", text=text, launches=6, of=6
+    )
+    for shown in both(replace(summary, findings=(finding,))):
+        assert text in shown
 
 
 def test_modes_are_stated_with_both_centres_and_their_shares(summary: Summary) -> None:
@@ -206,37 +192,11 @@ def test_modes_are_stated_with_both_centres_and_their_shares(summary: Summary) -
         shares=(0.6, 0.4),
     )  # fmt: skip
     for text in both(replace(summary, modes=(modes,))):
-        assert "alltoallv 64 KiB has several modes (dip test over 90 launches, p < 0.001)".replace(
-            "<", ""
-        ) in text.replace("&lt;", "").replace("<", "")
+        assert "alltoallv 64 KiB has several modes (dip test over 90 launches, p < 0.001)" in text.replace("&lt;", "<")
         assert "60% of launches at −20 % and 40% of launches at +25 %" in text
 
 
-def test_repeats_are_stated_with_their_test_and_the_overhead_over_all_launches(summary: Summary) -> None:
-    terminal, html = both(summary)
-    sentence = (
-        "docker+overlay: 4/14 launches repeated, which differs from the baseline's rate (p = 0.032); "
-        "overhead over all launches +60"
-    )
-    assert sentence in terminal
-    assert sentence in html
-    section = html[html.index('<section id="failures"') :]
-    assert "<td>4 of 14</td><td>0.032</td><td>+60" in section
-    assert "<td>4 of 10</td><td>[12, 74] %</td><td>0.043</td>" in section
-
-
-def test_without_a_failure_or_repeat_there_is_no_table_of_them(summary: Summary) -> None:
-    quiet = replace(
-        summary,
-        comparisons=tuple(
-            replace(item, repeats=None, failures=item.failures and replace(item.failures, failed=0))
-            for item in summary.comparisons
-        ),
-    )
-    assert 'id="failures"' not in page(quiet)
-
-
-def test_rare_costs_that_the_rounds_can_miss_are_stated_with_a_verdict_of_no_cost(summary: Summary) -> None:
+def test_rare_costs_that_the_rounds_can_miss_are_stated_and_no_launch_is_called_discarded(summary: Summary) -> None:
     for text in both(summary):
         assert "10 rounds can miss a cost that occurs in up to 26 % of launches" in text
     nothing_free = tuple(
@@ -244,6 +204,10 @@ def test_rare_costs_that_the_rounds_can_miss_are_stated_with_a_verdict_of_no_cos
         for item in summary.comparisons
     )
     assert remarks.missed_text(replace(summary, comparisons=nothing_free)) == ""
+    for text in both(replace(summary, counts={**summary.counts, "reruns": 5, "repeated": 3})):
+        assert "discard" not in text.lower()
+        assert "did not count" not in text
+        assert "2 in blocks that were run again, 3 repeats because" in text
 
 
 @pytest.mark.parametrize(
@@ -276,27 +240,6 @@ def test_means_with_opposite_signs_are_stated_and_named(summary: Summary) -> Non
     assert "added time (arithmetic mean over 10 rounds) and overhead (geometric mean)" in page(summary)
 
 
-def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
-    text = "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd)"
-    finding = Finding(
-        group=summary.metrics[0].group,
-        environment="docker+host",
-        kind="daemon",
-        text=text,
-        launches=6,
-        of=6,
-    )
-    for shown in both(replace(summary, findings=(finding,))):
-        assert text in shown
-
-
-def test_no_launch_is_called_discarded(summary: Summary) -> None:
-    for text in both(replace(summary, counts={**summary.counts, "reruns": 5, "repeated": 3})):
-        assert "discard" not in text.lower()
-        assert "did not count" not in text
-        assert "2 in blocks that were run again, 3 repeats because" in text
-
-
 @given(st.floats(-0.5, 8.0))
 def test_an_upper_bound_is_never_rounded_down(bound: float) -> None:
     bound_shown = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
@@ -322,9 +265,6 @@ def test_foreign_text_cannot_control_the_terminal(summary: Summary, ascii_only: 
     assert "\x07" not in text
 
 
-# --- one rule of which launches count ---------------------------------------------------------------------------
-
-
 def test_plots_show_the_launches_that_the_tables_count(result: factory.Result) -> None:
     """A later attempt that is not whole, and repeats, in one block: both rules would differ here."""
     first = result.trials[0].key
@@ -341,10 +281,7 @@ def test_plots_show_the_launches_that_the_tables_count(result: factory.Result) -
     assert again[0].key not in counted
 
 
-# --- what may run in the page -----------------------------------------------------------------------------------
-
-
-def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run(summary: Summary) -> None:
+def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run_and_it_needs_no_others(summary: Summary) -> None:
     html = render_html(summary, (), NoSamples())
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert "unsafe" not in policy
@@ -355,9 +292,6 @@ def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run(summary: Summ
     assert len(scripts) == 1
     assert {source(text) for text in scripts} == set(rules["script-src"])
     assert {source(text) for text in styles} == set(rules["style-src"])
-
-
-def test_the_page_needs_no_more_than_the_policy_allows(summary: Summary) -> None:
     markup = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", render_html(summary, (), NoSamples()), flags=re.DOTALL)
     assert not re.findall(r"<[^>]*\s(?:style|on[a-z]+)=", markup)
     assert "javascript:" not in markup

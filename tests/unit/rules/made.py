@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html.parser import HTMLParser
 
 from hypothesis import strategies as st
@@ -37,13 +38,14 @@ class Made:
     def __repr__(self) -> str:
         return f"Made({self.story})"
 
-    @property
+    @cached_property
     def summary(self) -> Summary:
         return summarise(self.plan, self.trials, {})
 
     def terminal(self, **options: bool) -> str:
         return render_text(self.summary, width=80, **options)  # type: ignore[arg-type]
 
+    @cached_property
     def page(self) -> str:
         return render_html(self.summary, self.trials, NoSamples()).replace("\u00a0", " ").replace("&#39;", "'")
 
@@ -115,9 +117,6 @@ def outcome_of(
     return Completed(
         metrics=tuple(one.metric(one.base_s * factor * math.exp(draws.gauss(0, spread))) for one in shapes)
     )
-
-
-# --- what is printed, read as a reader sees it ---------------------------------------------------------------------
 
 
 @dataclass(slots=True)

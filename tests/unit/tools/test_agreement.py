@@ -1,4 +1,4 @@
-"""What benchmarks/agreement.py makes of launches: IMB's tables, medians with intervals, differences of overheads."""
+"""Benchmarks: what agreement.py makes of launches, and what pods.py plans of a thousand pods."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+
+from counted_calls import count_calls
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -85,3 +87,13 @@ def test_a_small_kernel_is_held_against_the_small_ones_only(agreement: ModuleTyp
     assert large not in agreement.may_come_before(small)
     assert len(agreement.may_come_before(small)) == 3
     assert len(agreement.may_come_before(large)) == 4
+
+
+def test_a_thousand_pods_are_planned_in_two_thousand_calls_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.delitem(sys.modules, "pods", raising=False)
+    import pods
+
+    counts: list[int] = []
+    assert count_calls(lambda: counts.append(pods.planned()[1])) < 2_000_000
+    assert counts == [1000]

@@ -34,19 +34,18 @@ def named_in(path: Path) -> set[str]:
     return found
 
 
-def test_every_file_that_the_page_names_exists_and_has_what_is_named_beside_it() -> None:
+def test_every_package_and_file_of_the_page_exists_and_has_what_is_named_beside_it() -> None:
     places = re.findall(r"`((?!tools/)[a-z_]+/[a-z_/]+\.py)`((?:(?:,| and)? `[A-Za-z_.]+`)*)", PAGE)
     assert len(places) > 20
     for file, names in places:
         assert (SOURCE / file).is_file(), file
         for name in re.findall(r"`([^`]+)`", names):
             assert name in named_in(SOURCE / file), (file, name)
-
-
-def test_every_package_is_in_the_table_of_the_page() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
     named = set(re.findall(r"`([a-z_]+)`", PAGE.partition("## One launch")[0]))
     assert packages - {"sources"} <= named
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "errors.py"}
+    assert tare.__doc__
 
 
 def test_the_picture_is_that_of_the_imports() -> None:
@@ -71,8 +70,3 @@ def test_no_module_function_or_package_outgrows_its_reader() -> None:
         count = len([path for path in MODULES if path.parent == folder])
         large += [f"{folder}: {count} modules"] if count > MODULES_OF_A_PACKAGE and folder.name not in PLUGINS else []
     assert large == []
-
-
-def test_the_top_level_has_packages_and_the_errors() -> None:
-    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "errors.py"}
-    assert tare.__doc__

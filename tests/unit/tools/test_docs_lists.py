@@ -1,4 +1,4 @@
-"""The lists in README and docs are those of the registries, no name more and no name less."""
+"""The lists in README and docs are those of the registries, and the terms of the glossary those that are used."""
 
 from __future__ import annotations
 
@@ -52,33 +52,21 @@ STATUS = {row[0]: row for row in rows(section(page("README.md"), "## Status"))}
 
 @pytest.mark.parametrize(
     ("row", "registry"),
-    [
-        ("cluster", CLUSTERS),
-        ("runtime", RUNTIMES),
-        ("network", NETWORKS),
-        ("MPI", MPIS),
-        ("images", RECIPES),
-    ],
+    [("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS), ("images", RECIPES)],
 )
 def test_the_status_in_the_readme_names_what_is_registered_and_no_more(row: str, registry: object) -> None:
     assert set(TERM.findall(STATUS[row][1])) == real(registry)
 
 
-def test_the_readme_calls_nothing_missing_that_is_registered() -> None:
+def test_the_readme_counts_environments_and_formats_of_images_and_calls_nothing_missing_that_is_registered() -> None:
     registered = {part for names in (CLUSTERS, RUNTIMES, NETWORKS, MPIS) for name in names for part in name.split("-")}
     for row, (_, _, missing) in ((row, cells) for row, cells in STATUS.items() if row):
         first = {words.split()[0].lower() for words in re.split(r"[,;()]", missing) if words.split()}
         assert not first & (registered - {"host"}), (row, first & registered)
         assert "Intel MPI" not in missing
         assert "CNI" not in missing
-
-
-def test_the_readme_counts_the_usual_environments() -> None:
     assert len(environment_names(Wanted(command=("app",)))) == 12
     assert "the twelve usual environments" in (ROOT / "README.md").read_text()
-
-
-def test_as_many_formats_of_images_as_the_readme_says() -> None:
     number = dict(zip(("five", "six", "seven", "eight", "nine"), range(5, 10), strict=True))
     (told,) = re.findall(r"in (\w+) formats", STATUS["images"][1])
     assert number[told] == len({*FORMATS} - {"sandbox"}), "a sandbox is a directory by another name"
@@ -92,7 +80,7 @@ def test_the_tables_of_environments_have_a_row_for_each(title: str, registry: ob
     assert first == real(registry)
 
 
-def test_the_study_page_lists_runtimes_mpis_and_ways_of_launching() -> None:
+def test_the_study_page_lists_every_key_runtimes_mpis_and_ways_of_launching() -> None:
     text = section(page("docs/study.md"), "## Environments")
     by_first = {row[0].strip("`"): row for row in rows(text)}
     assert set(TERM.findall(by_first["runtime"][1])) == {*real(RUNTIMES), "fake"}
@@ -100,6 +88,10 @@ def test_the_study_page_lists_runtimes_mpis_and_ways_of_launching() -> None:
     assert mpis == real(MPIS)
     (launch,) = re.findall(r"^ *launch: (.*)$", text, re.MULTILINE)
     assert set(re.findall(r"[a-z-]+", launch.partition(": ")[0])) >= {str(way) for way in Launching}
+    text = page("docs/study.md")
+    keys = {name for form in forms(StudyIn) for name in form.model_fields}
+    missing = {key for key in keys if not re.search(rf"\b{key}\b\s*:|`{key}`", text)}
+    assert missing == set()
 
 
 def forms(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -114,13 +106,6 @@ def inside(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from inside(part)
-
-
-def test_every_key_of_a_study_is_in_the_study_page() -> None:
-    text = page("docs/study.md")
-    keys = {name for form in forms(StudyIn) for name in form.model_fields}
-    missing = {key for key in keys if not re.search(rf"\b{key}\b\s*:|`{key}`", text)}
-    assert missing == set()
 
 
 def set_up(table: str) -> set[str]:
@@ -146,3 +131,40 @@ def test_each_target_of_the_makefile_sets_up_a_profile_that_there_is() -> None:
     assert found
     assert named <= set(re.findall(r"\[(\w+)\]", found[1]))
     assert {"run", "test", "live", "all", "kubernetes"} <= named
+
+
+PAGE = ROOT / "docs" / "glossary.md"
+ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
+MEANINGS = {term: meaning for term, meaning in ROWS if term != "term"}
+TERMS = sorted({word for term in MEANINGS for word in term.split(" / ")})
+FAMILIES = ("runtime", "network", "cluster", "MPI", "workload")
+"""The plug-ins by what README and docs/architecture.md call them."""
+OTHERS = "\n".join(
+    page.read_text() for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page != PAGE
+)
+
+
+def used(term: str, text: str) -> bool:
+    """Tell whether a text has a term, in the singular or the plural, also broken over two lines."""
+    words = r"\s+".join(map(re.escape, term.split()))
+    return re.search(rf"\b{words}(?:s|es)?\b", text, re.IGNORECASE) is not None
+
+
+def test_the_glossary_is_in_the_index_and_has_terms_and_none_twice() -> None:
+    assert len(MEANINGS) >= 28
+    assert len(MEANINGS) == len([term for term, _ in ROWS if term != "term"])
+    assert "(glossary.md)" in (ROOT / "docs" / "index.md").read_text()
+    assert not used("frobnication floor", OTHERS)
+    assert not used("turn", "turnover")
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_of_the_glossary_is_used_in_the_documentation(term: str) -> None:
+    assert used(term, OTHERS), f"neither README nor docs/ has {term!r}"
+
+
+def test_every_family_of_plug_ins_is_in_the_glossary_and_a_folder() -> None:
+    assert set(FAMILIES) <= set(MEANINGS)
+    folders = {"runtimes", "networks", "cluster", "mpi", "workloads"}
+    assert {name.lower().rstrip("s") for name in FAMILIES} == {name.rstrip("s") for name in folders}
+    assert all((ROOT / "src" / "tare" / name / "__init__.py").is_file() for name in folders)

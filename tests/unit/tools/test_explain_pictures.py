@@ -16,13 +16,10 @@ PICTURES: Path = TOOL["PICTURES"]
 PAGE = PICTURES.parent / "explaining.md"
 
 
-def test_the_page_shows_every_picture() -> None:
+def test_the_page_shows_every_picture_and_all_are_small_and_load_nothing() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(pictures/([^)]+)\)", PAGE.read_text())
     assert sorted(shown) == sorted(path.name for path in PICTURES.glob("explain-*"))
     assert len(shown) == 4
-
-
-def test_pictures_are_small_and_load_nothing() -> None:
     for path in PICTURES.glob("explain-*"):
         assert path.stat().st_size <= TOOL["MOST_BYTES"], path.name
         if path.suffix == ".svg":

@@ -14,13 +14,10 @@ def locked(name: str) -> dict[str, str]:
     return dict(PIN.findall((ROOT / "lock" / name).read_text()))
 
 
-def test_the_lock_for_running_has_every_dependency_and_the_test_of_modes() -> None:
+def test_the_locks_have_every_dependency_and_developers_the_same_versions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["modality"]]
     assert {re.split(r"[>=<~ ]", text)[0] for text in wanted} <= set(locked("run.txt"))
-
-
-def test_the_lock_for_developers_has_the_one_for_running_at_the_same_versions() -> None:
     assert locked("run.txt").items() <= locked("dev.txt").items()
 
 

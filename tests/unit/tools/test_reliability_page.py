@@ -15,11 +15,8 @@ page = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(page)
 
 
-def test_the_page_has_the_faults_that_are_played() -> None:
+def test_the_page_has_the_faults_that_are_played_and_none_twice() -> None:
     assert page.titles(page.PAGE.read_text()) == [(fault.title, fault.cluster) for fault in FAULTS]
-
-
-def test_no_two_faults_have_one_key() -> None:
     assert len({fault.key for fault in FAULTS}) == len(FAULTS)
 
 

@@ -58,13 +58,17 @@ def test_lines_of_any_other_kind_are_ignored(line: str) -> None:
     assert script.counted([line, '{"type": "map", "data": 3}', '{"type": "map", "data": {"@calls": 7}}']).calls == {}
 
 
-def test_names_are_those_of_the_kernel_and_of_its_headers() -> None:
+def test_names_are_those_of_the_kernel_and_bpftrace_ends_with_its_owner() -> None:
     assert script.reasons_in(FORMAT) == {2: "NOT_SPECIFIED", 3: "NO_SOCKET"}
     assert script.reasons_in("") == {}
     assert script.calls_in("#define __NR_read 0\n#define __NR_epoll_wait 232\n#define OTHER 3\n") == {
         0: "read",
         232: "epoll_wait",
     }
+    command: Sequence[str] = bpftrace.argv("tare-latency")
+    assert command[:3] == ("setpriv", "--pdeathsig", "KILL")
+    assert "--mount" in command
+    assert command[-1] == script.program("tare-latency")
 
 
 @pytest.mark.parametrize("name", ["tare-latency", 'x" { } /* $(rm)', "a" * 40, "größe"])
@@ -164,10 +168,7 @@ def test_processes_are_known_by_their_number_in_their_own_namespace(tmp_path: Pa
 def test_what_cannot_be_traced_is_refused_with_what_to_do() -> None:
     with pytest.raises(RefusedError, match="cluster slurm"):
         check_can_trace("slurm")
-    with (
-        patch("tare.trace.watcher.is_real_root", lambda: False),
-        pytest.raises(RefusedError, match="needs root"),
-    ):
+    with patch("tare.trace.watcher.is_real_root", lambda: False), pytest.raises(RefusedError, match="needs root"):
         check_can_trace("lab")
     with (
         patch("tare.trace.watcher.is_real_root", lambda: True),
@@ -175,10 +176,3 @@ def test_what_cannot_be_traced_is_refused_with_what_to_do() -> None:
         pytest.raises(MissingTool, match="bpftrace is not installed"),
     ):
         check_can_trace("local")
-
-
-def test_bpftrace_is_ended_with_its_owner_and_sees_a_mount_of_its_own() -> None:
-    command: Sequence[str] = bpftrace.argv("tare-latency")
-    assert command[:3] == ("setpriv", "--pdeathsig", "KILL")
-    assert "--mount" in command
-    assert command[-1] == script.program("tare-latency")

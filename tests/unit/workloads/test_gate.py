@@ -1,17 +1,23 @@
-"""Whatever a program prints, its launch fails with a reason at worst; what is accepted can be calculated with."""
+"""Records in parts are put together, hostile values fail the launch, and kernels run in an order of the seed."""
 
 from __future__ import annotations
 
 import base64
 import json
+import zlib
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tare.model import Caches, KernelSpec, Workload
 from tare.workloads import WORKLOADS, Began
-from tare.workloads.output import OutputError, Parsed
+from tare.workloads.kernel_order import in_flight_bytes, in_order, kernel_order
+from tare.workloads.output import OutputError, Parsed, records
+from tare.workloads.parts import has_records, with_whole_records
 
 APP = Workload(name="app", command=("/home/u/app",))
 START = {"type": "start", "protocol": 1, "ranks": 1, "mpi_library": "Open MPI 4.1.4", "init_s": 0.1}
@@ -44,69 +50,47 @@ def latency(**changed: Any) -> Parsed:
     return WORKLOADS["kernels"].parse(LATENCY, text(START, RANK, record, END))
 
 
-def test_a_whole_output_passes() -> None:
+def test_a_whole_output_passes_and_one_too_deep_or_with_too_many_samples_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command().metrics[0].value == 2.5
     assert latency().metrics[0].value == pytest.approx(1.5e-6)
+    deep = "@tare " + "[" * 100_000 + "\n"
+    with pytest.raises(OutputError, match="record 1 is broken"):
+        WORKLOADS["command"].parse(APP, deep)
+    monkeypatch.setattr("tare.workloads.gate.MOST_SAMPLES", 3)
+    with pytest.raises(OutputError, match="4 samples; at most 3 are stored"):
+        latency()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0, -1, 1e300, 1e-300, 10**400, "nan", True, None, [1]])
 def test_a_wall_time_that_is_none_fails_the_launch_with_what_it_is(value: Any) -> None:
-    with pytest.raises(OutputError):
+    told = f"wall time is {value} s, which is impossible" if str(value) in {"nan", "-1"} and value != "nan" else ""
+    with pytest.raises(OutputError, match=told or None):
         command(wall=WALL | {"wall_s": value})
 
 
-def test_the_reason_says_which_figure_and_what_it_is() -> None:
-    with pytest.raises(OutputError, match="wall time is nan s, which is impossible"):
-        command(wall=WALL | {"wall_s": float("nan")})
-    with pytest.raises(OutputError, match="wall time is -1 s, which is impossible"):
-        command(wall=WALL | {"wall_s": -1})
-
-
-@pytest.mark.parametrize("value", [float("nan"), -0.5, 1e300, 10**400])
-def test_the_time_of_mpi_init_must_be_a_time(value: float) -> None:
-    with pytest.raises(OutputError):
-        command(start=START | {"init_s": value})
-
-
-def test_a_record_that_is_nested_too_deeply_fails_the_launch() -> None:
-    deep = "@tare " + "[" * 100_000 + "\n"
-    with pytest.raises(OutputError, match="record 1 is broken"):
-        WORKLOADS["command"].parse(APP, deep)
-
-
 @pytest.mark.parametrize(
-    "changed",
+    ("record", "changed"),
     [
-        {"ranks": 1e400},
-        {"ranks": 10**30},
-        {"mpi_library": "x" * 1_000_000},
+        *(("start", {"init_s": value}) for value in (float("nan"), -0.5, 1e300, 10**400)),
+        *(("start", changed) for changed in ({"ranks": 1e400}, {"ranks": 10**30}, {"mpi_library": "x" * 1_000_000})),
+        ("rank", {"cpus": "0-99999999999"}),
+        ("rank", {"cpus": "0-" + "9" * 5000}),
+        ("rank", {"pid": 1e400}),
+        ("rank", {"pid": 10**400}),
+        ("rank", {"namespaces": {"net": 1e400}}),
+        ("rank", {"namespaces": {"net": 10**400}}),
+        ("rank", {"namespaces": [1]}),
+        ("rank", {"shm_device": {"a": 1}}),
+        ("rank", {"shm_device": 10**400}),
+        ("rank", {"shared_memory_ranks": ["x"]}),
+        ("rank", {"shared_memory_ranks": [10**400]}),
+        ("rank", {"hostname": "n" * 1_000_000}),
     ],
 )
-def test_a_start_record_with_hostile_values_fails_the_launch(changed: dict[str, Any]) -> None:
+def test_a_start_or_rank_record_with_hostile_values_fails_the_launch(record: str, changed: dict[str, Any]) -> None:
+    whole = {"start": START, "rank": RANK}[record]
     with pytest.raises(OutputError):
-        command(start=START | changed)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"cpus": "0-99999999999"},
-        {"cpus": "0-" + "9" * 5000},
-        {"pid": 1e400},
-        {"pid": 10**400},
-        {"namespaces": {"net": 1e400}},
-        {"namespaces": {"net": 10**400}},
-        {"namespaces": [1]},
-        {"shm_device": {"a": 1}},
-        {"shm_device": 10**400},
-        {"shared_memory_ranks": ["x"]},
-        {"shared_memory_ranks": [10**400]},
-        {"hostname": "n" * 1_000_000},
-    ],
-)
-def test_a_rank_record_with_hostile_values_fails_the_launch(changed: dict[str, Any]) -> None:
-    with pytest.raises(OutputError):
-        command(rank=RANK | changed)
+        command(**{record: whole | changed})
 
 
 @pytest.mark.parametrize(
@@ -137,12 +121,6 @@ def test_a_rank_record_with_hostile_values_fails_the_launch(changed: dict[str, A
 def test_a_kernel_record_with_hostile_values_fails_the_launch(changed: dict[str, Any]) -> None:
     with pytest.raises(OutputError):
         latency(**changed)
-
-
-def test_more_samples_than_any_launch_has_fail_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.workloads.gate.MOST_SAMPLES", 3)
-    with pytest.raises(OutputError, match="4 samples; at most 3 are stored"):
-        latency()
 
 
 def test_moments_of_a_start_up_that_cannot_be_fail_the_launch() -> None:
@@ -188,3 +166,138 @@ def test_the_mounts_of_a_rank_are_a_text_of_several_lines() -> None:
     mounts = "rw 254:0 /\nro 0:25 /a\n" * 500
     (place,) = command(rank=RANK | {"rights": {"mounts": mounts}}).ranks
     assert place.rights["mounts"] == mounts
+
+
+RECORDS = [
+    '@tare {"type":"start","protocol":1}',
+    '@tare {"type":"rank","hostname":"knöchel","libraries":"' + "/lib/é" * 90 + '"}',
+    '@tare {"type":"end"}',
+]
+SIZE = 256
+
+
+def pieces(record: str) -> list[bytes]:
+    """Cut a record as kernels/common/parts.c does, at characters."""
+    found, rest = [], record.removeprefix("@tare ").encode()
+    while rest:
+        room = min(SIZE, len(rest))
+        while room < len(rest) and rest[room] & 0xC0 == 0x80:
+            room -= 1
+        found.append(rest[:room])
+        rest = rest[room:]
+    return found
+
+
+def written(found: list[str], copies: int = 2) -> bytes:
+    numbers, output = count(), b""
+    for record in found:
+        cut = pieces(record)
+        for at, text in enumerate(cut):
+            kind = "last" if at + 1 == len(cut) else "more"
+            head = f"@tare-part {next(numbers)} {kind} {len(text)} {zlib.crc32(text):08x} "
+            output += (head.encode() + text + b"\n") * copies
+    return output
+
+
+WRITTEN = written(RECORDS)
+
+
+def test_parts_become_records_and_other_lines_stay() -> None:
+    output = "before\n" + WRITTEN.decode() + "after\n"
+    assert list(with_whole_records(output)) == ["before", *RECORDS, "after"]
+    assert has_records(output)
+    assert not has_records("the program's own text\n")
+
+
+INTRUDERS = [b"rank 1 of 2\n", b"no line end", b"\n\n", b"@tare-part 1 "]
+
+
+@example(at=len("@tare-part 0 "), text=b"@tare-part 1 ")
+@given(at=st.integers(0, len(WRITTEN)), text=st.sampled_from(INTRUDERS))
+def test_text_in_any_place_breaks_one_of_two_copies_at_most(at: int, text: bytes) -> None:
+    output = (WRITTEN[:at] + text + WRITTEN[at:]).decode(errors="replace")
+    assert [line for line in with_whole_records(output) if line in RECORDS] == RECORDS
+    assert [record["type"] for record in records(output)] == ["start", "rank", "end"]
+
+
+@given(cuts=st.lists(st.integers(0, len(WRITTEN) // 700), unique=True))
+def test_text_between_the_chunks_that_a_launcher_reads_is_no_harm(cuts: list[int]) -> None:
+    output = WRITTEN
+    for cut in sorted(cuts, reverse=True):
+        output = output[: cut * 700] + b"rank 7 says something\n" + output[cut * 700 :]
+    assert len(records(output.decode(errors="replace"))) == len(RECORDS)
+
+
+def test_a_second_program_of_the_launch_is_not_taken_for_copies_of_the_first() -> None:
+    second = [RECORDS[0].replace("}", ',"init_s":2}'), *RECORDS[1:]]
+    output = (WRITTEN + written(second)).decode()
+    assert list(with_whole_records(output)) == [*RECORDS, *second]
+    with pytest.raises(OutputError, match="another report begins there"):
+        records((WRITTEN[: WRITTEN.index(b"@tare-part 2")] + written(second)).decode())
+
+
+def test_a_part_that_is_broken_twice_is_named() -> None:
+    once = written(RECORDS, copies=1).decode()
+    with pytest.raises(OutputError, match="part 1 of the records is broken by other text, twice: all ranks write"):
+        records(once.replace("knöchel", "knöXchel"))
+
+
+def test_an_output_that_ends_within_a_record_is_cut_off() -> None:
+    with pytest.raises(OutputError, match="part 2 of the records is missing: the output is cut off"):
+        records(WRITTEN[: WRITTEN.index(b"@tare-part 2")].decode())
+
+
+SMALL = ("latency:bytes=8", "barrier", "alltoallv:bytes=65536", "spacing:bytes=8,rate=10000")
+LARGE = ("bw:bytes=1048576,window=16", "bibw:bytes=65536")
+PROGRAM = "/opt/tare/bin/tare-kernels"
+
+
+def order_option(argv: tuple[str, ...]) -> str:
+    (option,) = [token for token in argv if token.startswith("--order=")]
+    return option
+
+
+@given(st.integers(0, 99), st.integers(0, 30), st.integers(0, 3), st.permutations([*SMALL, *LARGE]))
+def test_each_kernel_runs_once_and_large_ones_last(seed: int, round_: int, block: int, specs: list[str]) -> None:
+    order = kernel_order(seed, round_, block, specs)
+    assert sorted(order) == list(range(len(specs)))
+    assert {specs[index] for index in order[-len(LARGE) :]} == set(LARGE)
+
+
+def test_the_order_differs_between_blocks_repeats_with_the_seed_and_puts_every_small_kernel_first() -> None:
+    orders = {kernel_order(1, round_, block, SMALL) for round_ in range(10) for block in range(2)}
+    assert len(orders) > 10
+    assert kernel_order(1, 3, 1, SMALL) == kernel_order(1, 3, 1, SMALL)
+    assert {kernel_order(seed, 0, 0, SMALL) for seed in range(9)} != {kernel_order(1, 0, 0, SMALL)}
+    assert {kernel_order(1, round_, 0, SMALL)[0] for round_ in range(40)} == set(range(len(SMALL)))
+    assert in_flight_bytes("latency") == 8
+    assert in_flight_bytes("bw:bytes=65536") == 64 * 65536
+    assert in_flight_bytes("bw:bytes=65536,window=2") == 131072
+
+
+def test_the_program_gets_the_order_as_its_first_argument() -> None:
+    argv = ("mpirun", "-n", "2", "sh", "-c", "exec", PROGRAM, *SMALL)
+    made = in_order(argv, 1, 2, 0)
+    at = made.index(PROGRAM) + 1
+    assert made[at] == "--order=" + ",".join(map(str, kernel_order(1, 2, 0, SMALL)))
+    assert made[:at] + made[at + 1 :] == argv
+
+
+def test_both_programs_of_a_launch_with_two_sides_get_the_same_order() -> None:
+    argv = ("mpirun", "-n", "1", "/host/bin/tare-kernels", *SMALL, ":", "-n", "1", PROGRAM, *SMALL)
+    made = in_order(argv, 1, 2, 0)
+    options = [token for token in made if token.startswith("--order=")]
+    assert len(options) == 2
+    assert options[0] == options[1]
+    assert made.index(":") == argv.index(":") + 1
+
+
+def test_one_kernel_and_other_programs_stay_as_they_are() -> None:
+    for argv in (("mpirun", PROGRAM, "barrier"), ("mpirun", "/home/u/app", "barrier", "latency")):
+        assert in_order(argv, 1, 1, 1) == argv
+
+
+def test_cells_of_a_block_have_one_order() -> None:
+    bare = in_order(("mpirun", PROGRAM, *SMALL), 1, 4, 1)
+    docker = in_order(("nsenter", "mpirun", "-x", "A=1", "/other/tare-kernels", *SMALL), 1, 4, 1)
+    assert order_option(bare) == order_option(docker)

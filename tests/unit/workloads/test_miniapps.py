@@ -39,12 +39,13 @@ def parse(**values: Any) -> Parsed:
     return PLUGIN.parse(CG, "\n".join(lines))
 
 
-# --- choosing -----------------------------------------------------------------------------------------------------
-
-
-def test_a_choice_is_written_one_way_whatever_was_stated() -> None:
+def test_a_choice_is_written_one_way_and_larger_classes_need_more() -> None:
     assert choice_of("npb-cg").spec == choice_of("npb-cg:class=S").spec == "npb-cg:class=S"
     assert choice_of("npb-cg:class=A").label == "npb-cg A"
+    for app in (app for app in MINIAPPS.values() if len(app.classes) > 2):
+        chosen = [choice_of(f"{app.name}:class={letter}") for letter in app.classes]
+        assert [app.operations(c, 1) for c in chosen] == sorted(app.operations(c, 1) for c in chosen)
+        assert app.memory_bytes(chosen[-1], 1) >= app.memory_bytes(chosen[0], 1)
 
 
 @pytest.mark.parametrize(
@@ -97,21 +98,11 @@ def test_operations_are_those_of_the_official_programs(spec: str, operations: fl
     assert choice.app.operations(choice, 2) == pytest.approx(operations, rel=2e-3)
 
 
-def test_larger_classes_need_more_memory_and_more_time() -> None:
-    for app in (app for app in MINIAPPS.values() if len(app.classes) > 2):
-        chosen = [choice_of(f"{app.name}:class={letter}") for letter in app.classes]
-        assert [app.operations(c, 1) for c in chosen] == sorted(app.operations(c, 1) for c in chosen)
-        assert app.memory_bytes(chosen[-1], 1) >= app.memory_bytes(chosen[0], 1)
-
-
-def test_the_official_pace_is_written_as_the_percentage_that_it_stands_for() -> None:
+def test_the_official_pace_is_a_percentage_that_every_application_which_calculates_has() -> None:
     choice = choice_of("npb-lu:class=A,pace=official")
     assert choice.spec == "npb-lu:class=A,pace=490"
     assert choice_of(choice.spec) == choice
     assert choice_of("npb-lu:class=A,pace=100").spec == "npb-lu:class=A"
-
-
-def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it() -> None:
     paced = {app.name for app in MINIAPPS.values() if app.official_pace}
     unpaced = {"kmi", "attempts", *(name for name in MINIAPPS if name.startswith(("net-", "io-")))}
     assert set(MINIAPPS) - paced == unpaced
@@ -119,9 +110,6 @@ def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it()
         assert 100 < choice_of(f"{name}:pace=official").values["pace"] < 1000
     with pytest.raises(ValueError, match="kmi has no parameter 'pace'"):
         choice_of("kmi:pace=official")
-
-
-def test_the_documentation_has_the_official_pace_of_every_application() -> None:
     paces = [str(app.official_pace) for app in MINIAPPS.values() if app.official_pace]
     order = ("ep", "is", "cg", "mg", "ft", "lu", "bt", "sp")
     named = [str(MINIAPPS[f"npb-{app}"].official_pace) for app in order]
@@ -135,16 +123,10 @@ def test_a_pace_that_is_not_possible_is_refused_with_what_is_allowed(text: str) 
         choice_of(f"npb-cg:pace={text}")
 
 
-# --- before it runs -----------------------------------------------------------------------------------------------
-
-
-def test_a_number_of_ranks_that_an_application_cannot_have_is_refused_with_what_is_allowed() -> None:
+def test_impossible_ranks_are_refused_and_memory_and_time_shared_out_over_the_others() -> None:
     assert PLUGIN.refuse(CG, Placement(nodes=2, ranks_per_node=2)) is None
     reason = PLUGIN.refuse(CG, Placement(nodes=3))
     assert reason == "npb-cg class A cannot run on 3 ranks; allowed: powers of two"
-
-
-def test_memory_and_time_are_shared_out_over_ranks() -> None:
     one, two = Placement(nodes=1), Placement(nodes=2)
     large = Workload(name="ft", miniapp="npb-ft:class=C")
     assert PLUGIN.memory_bytes(large, one) > 6e9
@@ -154,10 +136,7 @@ def test_memory_and_time_are_shared_out_over_ranks() -> None:
     assert PLUGIN.expected_s(slowed, two) == pytest.approx(2.7 * PLUGIN.expected_s(large, two))
 
 
-# --- what it says -------------------------------------------------------------------------------------------------
-
-
-def test_the_metric_is_the_time_of_the_timed_section_and_a_rate_in_base_units() -> None:
+def test_the_metric_is_the_time_of_the_timed_section_and_more_work_in_it_costs_less() -> None:
     (metric,) = parse().metrics
     assert (metric.key, metric.label, metric.kind) == ("npb-cg:class=A", "npb-cg A", MetricKind.RATE)
     done = choice_of(CG.miniapp).app.operations(choice_of(CG.miniapp), 2)
@@ -169,6 +148,10 @@ def test_the_metric_is_the_time_of_the_timed_section_and_a_rate_in_base_units() 
         metric.key, metric.label, metric.kind, metric.statistic,
     )  # fmt: skip
     assert info.rate_unit == metric.rate_unit
+    (one,) = parse(elapsed_s=5.0, operations=100.0).metrics
+    (two,) = parse(elapsed_s=5.0, operations=200.0).metrics
+    assert one.done_per_sample == two.done_per_sample
+    assert one.value == pytest.approx(2 * two.value)
 
 
 def test_the_time_of_attempts_says_nothing_of_a_container_and_is_not_judged() -> None:
@@ -190,13 +173,6 @@ def test_rates_of_any_unit_are_kept(unit: str, scale: float, shown: str) -> None
     assert metric.done_per_sample / metric.value == pytest.approx(scale * 10.0 / 2.0)
 
 
-def test_launches_that_did_more_in_the_same_time_cost_less() -> None:
-    (one,) = parse(elapsed_s=5.0, operations=100.0).metrics
-    (two,) = parse(elapsed_s=5.0, operations=200.0).metrics
-    assert one.done_per_sample == two.done_per_sample
-    assert one.value == pytest.approx(2 * two.value)
-
-
 def test_a_program_in_turns_costs_what_its_median_turn_does_and_its_mean_is_kept() -> None:
     shares = {"parts": [2, 3, 2, 3, 2], "elapsed_s": [0.2, 0.3, 0.2, 0.33, 0.97]}  # the last in a burst of the host
     (metric,) = parse(elapsed_s=2.0, shares=shares).metrics
@@ -210,16 +186,17 @@ def test_a_program_in_turns_costs_what_its_median_turn_does_and_its_mean_is_kept
     )
 
 
-def test_figures_and_messages_are_told_beside_it() -> None:
+def test_figures_messages_payload_and_times_of_single_passes_are_kept() -> None:
     assert parse().figures == (
         Figure(key="pairs", label="pairs", value=3.0),
         Figure(key="messages sent", label="messages sent", value=4.0),
         Figure(key="mean message", label="mean message", value=8.0, unit="B"),
     )
     assert parse(messages_complete=False, figures=[]).figures == ()
-
-
-def test_times_of_single_passes_are_kept_as_samples_and_other_series_are_not() -> None:
+    payload = parse(payload={"bytes_min": 5, "bytes_max": 9, "messages": 2}).payload
+    assert (payload.low_bytes, payload.high_bytes, payload.messages) == (5, 9, 2)
+    assert payload.known
+    assert payload.more
     series = [
         {"name": "round trip", "unit": "s", "values": [1e-5, 2e-5, None]},
         {"name": "edges", "unit": "edges", "values": [7, 8]},
@@ -228,13 +205,6 @@ def test_times_of_single_passes_are_kept_as_samples_and_other_series_are_not() -
     assert list(samples) == ["npb-cg:class=A/round_trip"]
     assert samples["npb-cg:class=A/round_trip"][:2].tolist() == [1e-5, 2e-5]
     assert parse().samples == {}
-
-
-def test_the_payload_is_that_of_the_timed_section_and_more_may_have_been_sent() -> None:
-    payload = parse(payload={"bytes_min": 5, "bytes_max": 9, "messages": 2}).payload
-    assert (payload.low_bytes, payload.high_bytes, payload.messages) == (5, 9, 2)
-    assert payload.known
-    assert payload.more
 
 
 def test_what_did_not_pass_is_told_with_its_value() -> None:

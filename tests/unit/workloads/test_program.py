@@ -1,17 +1,18 @@
-"""Programs of others are started, found and read as their adapters say, and where they were is known all the same."""
+"""Programs of others and commands on a node are started, found and read as they say."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tare.model import Environment, Placement, Study, Workload
-from tare.workloads import WORKLOADS
+from tare.model import Environment, NodeCommand, Placement, Sides, Study, Workload
+from tare.workloads import WORKLOADS, answers
 from tare.workloads.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
-from tare.workloads.output import OutputError
+from tare.workloads.output import OutputError, Parsed
 from tare.workloads.program import own_output
 from unit.adapters import ExampleAdapter
 from unit.runs import known_study
@@ -39,10 +40,7 @@ def launch(text: str, *, wall: bool = True) -> str:
     return text + "\n" + "".join(f"@tare {json.dumps(record)}\n" for record in found)
 
 
-# --- reading ------------------------------------------------------------------------------------------------------
-
-
-def test_the_figures_are_the_programs_and_the_places_are_those_that_our_library_saw() -> None:
+def test_the_figures_are_the_programs_and_what_it_finds_wrong_is_wrong() -> None:
     parsed = PLUGIN.parse(THEIRS, launch(RESULT))
     (metric,) = parsed.metrics
     assert (metric.value, metric.done_per_sample, metric.rate_unit) == (0.25, 1e6, "op/s")
@@ -50,15 +48,15 @@ def test_the_figures_are_the_programs_and_the_places_are_those_that_our_library_
     assert (parsed.measured_s, parsed.init_s) == (2.5, 0.1)
     assert [figure.key for figure in parsed.figures] == ["n"]
     assert not parsed.payload.known
+    assert PLUGIN.parse(THEIRS, launch("rate: 4 Mop/s\nchecked: no\n")).wrong == ("example (checked: no)",)
 
 
-def test_a_line_that_was_cut_off_does_not_look_whole() -> None:
+def test_records_of_ours_and_cut_off_lines_are_not_handed_to_the_adapter() -> None:
     assert own_output("a\n@tare {}\nrating of=9.5") == "a\nrating of=9.5"
     assert own_output("a@tare {}\nb\n") == "a\nb\n"
-
-
-def test_what_the_program_finds_wrong_is_wrong() -> None:
-    assert PLUGIN.parse(THEIRS, launch("rate: 4 Mop/s\nchecked: no\n")).wrong == ("example (checked: no)",)
+    assert own_output('one\n@tare {"a": 1}\ntwo @tare {}\n\nthree\n') == "one\ntwo \n\nthree\n"
+    assert own_output('@tare {"a": 1}\n') == ""
+    assert own_output("one\n@tare-part 0 last 8 b4d3a1f2 @tare {}\ntwo\n") == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(
@@ -78,37 +76,16 @@ def test_what_is_no_result_is_refused(text: str, told: str) -> None:
     assert told in str(caught.value)
 
 
-def test_our_records_are_not_handed_to_the_adapter() -> None:
-    assert own_output('one\n@tare {"a": 1}\ntwo @tare {}\n\nthree\n') == "one\ntwo \n\nthree\n"
-    assert own_output('@tare {"a": 1}\n') == ""
-    assert own_output("one\n@tare-part 0 last 8 b4d3a1f2 @tare {}\ntwo\n") == "one\ntwo\n"
-
-
-# --- starting -----------------------------------------------------------------------------------------------------
-
-
-def test_a_program_is_named_by_its_file_or_left_to_path() -> None:
+def test_a_program_is_named_by_its_file_left_to_path_or_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PLUGIN.argv(THEIRS, PREFIX) == ("example", "-n", "3")
     named = Workload(name="t", program="example", path="/opt/theirs/example-2")
     assert PLUGIN.argv(named, PREFIX) == ("/opt/theirs/example-2",)
     assert PLUGIN.environment(THEIRS, PREFIX) == {"THREADS": "1", "LD_PRELOAD": "/opt/tare/lib/libtare_wall.so"}
-
-
-def test_a_program_of_ours_is_under_the_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExampleAdapter, "argv", lambda self, arguments, program="": ("tare-pair", "x"))
-    assert PLUGIN.argv(THEIRS, PREFIX) == ("/opt/tare/bin/tare-pair", "x")
-
-
-def test_the_group_of_a_metric_is_the_workloads() -> None:
-    assert [info.group for info in PLUGIN.metrics(THEIRS, Placement())] == ["theirs"]
-
-
-def test_what_the_adapter_refuses_or_expects_is_what_the_plan_is_told() -> None:
     assert "two ranks" in str(PLUGIN.refuse(THEIRS, Placement(nodes=1)))
     assert PLUGIN.expected_s(THEIRS, Placement()) == 7.0
-
-
-# --- finding ------------------------------------------------------------------------------------------------------
+    assert [info.group for info in PLUGIN.metrics(THEIRS, Placement())] == ["theirs"]
+    monkeypatch.setattr(ExampleAdapter, "argv", lambda self, arguments, program="": ("tare-pair", "x"))
+    assert PLUGIN.argv(THEIRS, PREFIX) == ("/opt/tare/bin/tare-pair", "x")
 
 
 def study_of(*workloads: Workload) -> Study:
@@ -122,14 +99,11 @@ def runnable(path: Path) -> Path:
     return path
 
 
-def test_the_study_has_the_files_that_were_found_and_keeps_what_was_not(tmp_path: Path) -> None:
+def test_the_study_has_the_files_that_were_found_and_bare_needs_them_here(tmp_path: Path) -> None:
     program = runnable(tmp_path / "example")
     found = Workload(name="t", program="example", path=str(tmp_path))
     lost = Workload(name="l", program="example", path=str(tmp_path / "none"))
     assert [workload.path for workload in located(study_of(found, lost)).workloads] == [str(program), lost.path]
-
-
-def test_bare_needs_the_program_on_this_machine_and_an_image_inside_or_shown(tmp_path: Path) -> None:
     lost = Workload(name="l", program="example", path=str(tmp_path / "none"))
     bare = Environment(name="bare", runtime="bare", network="host")
     inside = Environment(name="docker", runtime="docker", network="host", image="x")
@@ -151,7 +125,7 @@ def test_what_is_in_the_systems_folders_is_left_to_path_and_bad_arguments_to_the
     assert located(study_of(THEIRS)).workloads == (THEIRS,)
 
 
-def test_a_program_is_shown_to_pods_unless_it_is_where_images_have_their_own(tmp_path: Path) -> None:
+def test_a_program_is_shown_unless_images_have_their_own_with_its_folder_or_prefix(tmp_path: Path) -> None:
     own = Workload(name="t", program="example", path=str(runnable(tmp_path / "example")))
     assert is_shown(own)
     assert not is_shown(Workload(name="t", program="example", path="/usr/bin/env"))
@@ -165,8 +139,6 @@ def test_a_program_is_shown_to_pods_unless_it_is_where_images_have_their_own(tmp
     runnable(rootfs / "usr/bin/example")
     assert not_in_image(THEIRS, rootfs) is None
 
-
-def test_the_folder_to_show_is_that_of_the_program_or_the_prefix_of_its_libraries() -> None:
     def shown(path: str) -> str:
         return shown_folder(Workload(name="t", program="example", path=path))
 
@@ -184,3 +156,140 @@ def test_the_file_that_is_looked_into_is_the_one_that_ranks_will_run(tmp_path: P
     assert program_file(Workload(name="c", command=(str(own),)), None) == own
     assert program_file(Workload(name="c", command=("./missing",)), None) is None
     assert program_file(Workload(name="m", miniapp="npb-cg:class=S"), None) is None
+
+
+RUN = ("docker", "port", "it")
+PORT = NodeCommand(run=RUN, line="9100/tcp -> *")
+WORKLOAD = Workload(name="port", commands=(NodeCommand(run=("docker", "run", "{image}")), PORT))
+
+
+def complaint(command: NodeCommand, status: int = 0, stdout: str = "", stderr: str = "") -> str:
+    return answers.complaint(command, command.run, status, stdout, stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "stdout", "stderr"),
+    [
+        (NodeCommand(run=RUN), 0, "", ""),
+        (NodeCommand(run=RUN, exit=1), 1, "", "no such container"),
+        (PORT, 0, "8080/tcp -> 0.0.0.0:80\n  9100/tcp -> 0.0.0.0:9100 \n", ""),
+        (PORT, 0, "", "9100/tcp -> 0.0.0.0:9100\n"),
+        (PORT, 0, "\x1b[1;91m9100/tcp -> y\x1b[0m\n", ""),
+        (NodeCommand(run=RUN, line="answered", no_line="not answered"), 0, "answered\n", ""),
+        (NodeCommand(run=RUN, no_line="*lost*"), 0, "", ""),
+    ],
+)
+def test_an_expected_answer_draws_no_complaint(command: NodeCommand, status: int, stdout: str, stderr: str) -> None:
+    assert complaint(command, status, stdout, stderr) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "stdout", "stderr", "said"),
+    [
+        (PORT, 0, "", "", "`docker port it` was expected to print a line like '9100/tcp -> *', but printed: nothing"),
+        (PORT, 0, "x 9100/tcp -> y\n", "", "but printed: x 9100/tcp -> y"),
+        (PORT, 1, "", "Error: gone\nsecond", "ended with status 1, not 0, and printed: Error: gone / second"),
+        (NodeCommand(run=RUN, exit=1), 0, "", "", "ended with status 0, not 1, and printed: nothing"),
+        (NodeCommand(run=RUN, no_line="not*"), 0, "yes\nnot yet\n", "", "no line like 'not*', but printed: not yet"),
+    ],
+)
+def test_another_answer_is_told_with_the_command_and_what_came(
+    command: NodeCommand, status: int, stdout: str, stderr: str, said: str
+) -> None:
+    assert said in complaint(command, status, stdout, stderr)
+
+
+def test_a_hostile_output_is_bounded_printable_and_compared_in_part() -> None:
+    said = complaint(PORT, 0, "\x1b[2Jowned\x07\n" * 50_000, "\u202e" * 100_000)
+    assert len(said) < 3 * answers.SHOWN
+    assert said.isprintable()
+    assert "\\x1b[2Jowned" in said
+    late = "x\n" * answers.COMPARED + "9100/tcp -> y\n"
+    assert complaint(PORT, 0, late)
+    assert not complaint(PORT, 0, "9100/tcp -> y\n" + late)
+
+
+def test_words_in_braces_are_replaced_once_and_templates_and_variables_stay() -> None:
+    values = {"image": "tare/debian:1", "name": "{image}"}
+    words = ("run", "--name={name}-web", "{image}", "{{.Replicas}}", "{{name}}", "${name}", "{network}", "{other}")
+    assert answers.replaced(words, values) == (
+        "run", "--name={image}-web", "tare/debian:1", "{{.Replicas}}", "{{name}}", "${name}", "{network}", "{other}",
+    )  # fmt: skip
+    assert answers.words_in(words) == {"name", "image", "network"}
+
+
+def refused(commands: tuple[tuple[str, ...], ...], **environment: Any) -> str | None:
+    usual: dict[str, Any] = {"name": "e", "runtime": "docker", "network": "overlay", "image": "debian-openmpi"}
+    workload = Workload(name="w", commands=tuple(NodeCommand(run=words) for words in commands[:1]), undo=commands[1:])
+    return WORKLOADS["commands"].refuse_environment(workload, Environment(**(usual | environment)))
+
+
+@pytest.mark.parametrize(
+    ("commands", "environment", "reason"),
+    [
+        ((("docker", "info"),), {"runtime": "apptainer"}, "call docker, which apptainer does not set up: use docker"),
+        ((("true",), ("apptainer", "cache", "clean")), {}, "call apptainer, which docker does not set up: use appt"),
+        ((("ls", "{image}"),), {"runtime": "bare", "network": "host", "image": ""}, "uses the host's files"),
+        ((("docker", "run", "--network={network}"),), {"network": "host"}, "host is none: leave {network} out"),
+        ((("true",),), {"sides": Sides.SENDER}, "use sides: both"),
+    ],
+)
+def test_commands_are_refused_where_their_product_is_not_set_up(
+    commands: tuple[tuple[str, ...], ...], environment: dict[str, Any], reason: str
+) -> None:
+    said = refused(commands, **environment)
+    assert said is not None
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("commands", "environment"),
+    [
+        ((("docker", "run", "--network={network}", "{image}"),), {}),
+        ((("docker", "run", "--network={network}", "{image}"),), {"network": "docker-default"}),
+        ((("apptainer", "exec", "{image}", "true"),), {"runtime": "apptainer-sif", "network": "host"}),
+        ((("/usr/bin/true",),), {"runtime": "bare", "network": "host", "image": ""}),
+    ],
+)
+def test_commands_run_where_it_is(commands: tuple[tuple[str, ...], ...], environment: dict[str, Any]) -> None:
+    assert refused(commands, **environment) is None
+
+
+def said(*answered: dict[str, Any], refuted: str = "") -> str:
+    records = [
+        {"type": "start", "protocol": 1, "ranks": 0},
+        {"type": "treatment", "refuted": refuted},
+        *({"type": "answer", "took_s": 0.5, "tries": 1, "complaint": "", **each} for each in answered),
+        {"type": "end"},
+    ]
+    return "".join(f"@tare {json.dumps(record)}\n" for record in records)
+
+
+def parse(text: str) -> Parsed:
+    return WORKLOADS["commands"].parse(WORKLOAD, text)
+
+
+def test_a_launch_has_the_time_of_all_commands_or_a_complaint_or_was_elsewhere() -> None:
+    parsed = parse(said({}, {"took_s": 2.0}))
+    (metric,) = parsed.metrics
+    (info,) = WORKLOADS["commands"].metrics(WORKLOAD, Placement())
+    assert (metric.key, metric.value, metric.judged) == (info.key, 2.5, info.judged) == ("all", 2.5, False)
+    assert parsed.ranks == ()
+    assert parsed.refuted == "", "the launch proves its treatment itself"
+    with pytest.raises(OutputError, match=r"^it printed \\x07nothing$"):
+        parse(said({}, {"complaint": "it printed \x07nothing"}))
+    assert parse(said(refuted="another \x1bnode")).refuted == "another \\x1bnode"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (said({}), "only 1 of 2 commands were run"),
+        (said({}, {"took_s": "1"}), "does not follow the protocol"),
+        (said({}, {"took_s": float("inf")}), "impossible"),
+        (said({}, {}).replace('"treatment"', '"other"'), "nothing says where the commands ran"),
+    ],
+)
+def test_output_that_is_not_whole_is_no_result(text: str, reason: str) -> None:
+    with pytest.raises(OutputError, match=reason):
+        parse(text)

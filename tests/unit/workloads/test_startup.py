@@ -35,16 +35,13 @@ BEGAN = Began(launched_s=100.0, ended_s=102.0, pods_s=0.75)
 def said(ranks: int = 2, **changes: Any) -> str:
     """Return what a start-up says; rank r is 10 ms later than rank r - 1."""
     told: dict[str, Any] = {
-        "type": "startup",
-        "modules": MODULES,
-        "wrong_modules": 0,
-        "verified": True,
+        "type": "startup", "modules": MODULES, "wrong_modules": 0, "verified": True,
         "rank_main_s": [100.5 + rank / 100 for rank in range(ranks)],
         "rank_init_s": [0.25 + rank / 100 for rank in range(ranks)],
         "rank_ready_s": [101.0 + rank / 100 for rank in range(ranks)],
         "rank_modules_s": [0.02 + rank / 100 for rank in range(ranks)],
         **changes,
-    }
+    }  # fmt: skip
     places = [
         {"type": "rank", "rank": rank, "hostname": "n0", "boot_id": "b", "pid": 7 + rank, "namespaces": {}}
         for rank in range(ranks)
@@ -58,32 +55,22 @@ def parse(text: str, began: Began = BEGAN) -> Parsed:
     return WORKLOADS["startup"].parse(WARM, text, began)
 
 
-# --- what a launch says -------------------------------------------------------------------------------------------
-
-
-def test_a_start_up_is_timed_from_the_start_of_the_launcher_to_the_last_rank() -> None:
+def test_a_start_up_is_timed_from_the_launcher_s_start_to_the_last_rank_as_announced() -> None:
     found = {metric.key: metric.value for metric in parse(said()).metrics}
     steps = {"pods": 0.75, "main": 0.51, "mpi_init": 0.26, "ready": 1.01, "start": 1.76, "modules": 0.03}
     assert found == pytest.approx(steps)
-
-
-def test_the_metrics_are_those_that_were_announced() -> None:
     announced = WORKLOADS["startup"].metrics(WARM, Placement())
     assert [(i.key, i.label, i.kind) for i in announced] == [(m.key, m.label, m.kind) for m in parse(said()).metrics]
     assert [info.key for info in announced] == list(LABELS)
     assert {info.kind for info in announced} == {MetricKind.COST}
     assert all(info.added_first for info in announced)
     assert all(metric.added_first for metric in parse(said()).metrics)
-
-
-def test_what_is_apart_from_the_start_up_is_the_reading_of_files_and_no_payload_is_claimed() -> None:
     parsed = parse(said())
     assert (parsed.init_s, parsed.measured_s) == pytest.approx((0.26, 0.03))
     assert not parsed.payload.known
-
-
-def test_files_that_were_not_as_they_should_be_are_wrong_data() -> None:
     assert parse(said(verified=False, wrong_modules=3)).wrong == (f"3 of {MODULES} small files",)
+    with pytest.raises(OutputError, match="timed from its launch"):
+        WORKLOADS["startup"].parse(WARM, said())
 
 
 @pytest.mark.parametrize(
@@ -109,14 +96,6 @@ def test_the_last_rank_counts_whenever_the_launcher_was_started(ranks: int, earl
     assert found["main"].value == pytest.approx(0.5 + earlier_s + (ranks - 1) / 100)
     assert found["main"].value - found["main"].rank_average_s == pytest.approx((ranks - 1) / 200, abs=1e-9)
     assert found["pods"].value == pods_s
-
-
-def test_a_start_up_without_a_launch_is_no_result() -> None:
-    with pytest.raises(OutputError, match="timed from its launch"):
-        WORKLOADS["startup"].parse(WARM, said())
-
-
-# --- pods ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -148,9 +127,6 @@ def test_pods_are_made_once_more_where_a_start_up_wants_to_know_how_long_that_ta
     assert events == [*before, "up", "down"]
 
 
-# --- studies ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note where caches would be dropped, and drop none; leave other runs on this machine alone."""
@@ -175,7 +151,6 @@ def test_a_study_of_start_ups_drops_caches_for_the_cold_ones_only(tmp_path: Path
     assert not any("caches_dropped" in trial.counters for trial in trials if trial not in cold)
     assert len(dropped) == len(cold) + 2 * CELLS  # before the pods of every environment in every round, too
     for trial in trials:
-        assert isinstance(trial.outcome, Completed)
         values = {metric.key: metric.value for metric in trial.outcome.metrics}
         assert values["pods"] == trial.startup_s["pods_s"] > 0
         assert 0 < values["main"] < values["ready"] < trial.elapsed_s
@@ -189,19 +164,14 @@ def test_the_added_time_of_a_step_is_read_first_however_long_bare_takes(tmp_path
     assert any((column.base_s or 0) > view.SMALL_COST_S for column in columns)
 
 
-def test_a_study_of_other_workloads_drops_nothing_and_tells_what_pods_took(tmp_path: Path, dropped: list[str]) -> None:
+def test_caches_are_dropped_for_cold_files_and_not_for_other_workloads(tmp_path: Path, dropped: list[str]) -> None:
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     assert dropped == []
     assert all(
         set(trial.startup_s) == {"pods_s", "mpi_init_s", "launch_s"} for trial in read_only(tmp_path / "r").trials
     )
-
-
-def test_caches_are_dropped_before_each_launch_that_reads_cold_files_of_the_image(
-    tmp_path: Path, dropped: list[str]
-) -> None:
-    commands.run_plan(replace(known_study(rounds=1), workloads=(WARM_FILES, COLD_FILES)), tmp_path / "r")
-    trials = read_only(tmp_path / "r").trials
+    commands.run_plan(replace(known_study(rounds=1), workloads=(WARM_FILES, COLD_FILES)), tmp_path / "s")
+    trials = read_only(tmp_path / "s").trials
     cold = {trial.key.cell for trial in trials if trial.counters.get("caches_dropped")}
     assert {key.split(" / ")[0] for key in cold} == {"cold files"}
     assert len(cold) == len(dropped) == CELLS
@@ -214,27 +184,18 @@ def test_a_cold_launch_is_unavailable_where_caches_cannot_be_dropped(monkeypatch
     assert set(plan.unavailable.values()) == {"no caches can be dropped here"}
 
 
-# --- caches -------------------------------------------------------------------------------------------------------
-
-
-def test_where_the_kernel_has_no_such_file_that_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_that_cannot_be_dropped_are_told_and_a_drop_asks_for_pages_and_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(page_cache, "DROP", tmp_path / "drop_caches")
     assert "has no" in str(page_cache.missing())
     (tmp_path / "drop_caches").touch()
     assert page_cache.missing() is None
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert "cannot be written here" in str(page_cache.missing())
-
-
-def test_dropping_asks_for_pages_and_entries_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "DROP", tmp_path / "drop_caches")
     monkeypatch.setattr("os.sync", lambda: None)
     page_cache.drop()
     assert (tmp_path / "drop_caches").read_text() == "3\n"
-
-
-def test_a_drop_that_the_kernel_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_cache, "DROP", tmp_path)  # a folder cannot be written to
-    monkeypatch.setattr("os.sync", lambda: None)
     with pytest.raises(InfrastructureError, match="cannot be dropped"):
         page_cache.drop()

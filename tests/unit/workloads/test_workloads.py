@@ -69,28 +69,19 @@ def wall(**values: Any) -> str:
     return "".join(f"@tare {json.dumps(record)}\n" for record in found)
 
 
-# --- whole launches -----------------------------------------------------------------------------------------------
-
-
-def test_a_whole_launch_gives_the_metrics_that_were_announced() -> None:
+def test_a_whole_launch_gives_the_announced_metrics_in_seconds_with_every_sample() -> None:
     parsed = parse(said())
     announced = WORKLOADS["kernels"].metrics(MICRO, Placement(ranks_per_node=2))
     assert [metric.key for metric in parsed.metrics] == [info.key for info in announced]
     assert [metric.label for metric in parsed.metrics] == [info.label for info in announced]
     assert [metric.kind for metric in parsed.metrics] == [info.kind for info in announced]
     assert parsed.wrong == ()
-
-
-def test_figures_are_seconds_per_iteration_and_a_rate_keeps_what_turns_it_back() -> None:
     by_key = {metric.key: metric for metric in parse(said()).metrics}
     latency, bw = by_key["latency:8"], by_key["bw:1048576"]
     assert latency.value == pytest.approx(2e-6, rel=0.05)
     assert bw.value == pytest.approx(2e-6 + 2**20 * 1e-9, rel=0.05)
     assert (latency.kind, bw.kind) == (MetricKind.COST, MetricKind.RATE)
     assert (latency.done_per_sample, bw.done_per_sample) == (0, 64 << 20)
-
-
-def test_every_sample_is_kept_and_the_figure_is_their_mean() -> None:
     parsed = parse(said())
     samples = parsed.samples["latency:8/max_s"]
     assert len(samples) == 50
@@ -98,12 +89,15 @@ def test_every_sample_is_kept_and_the_figure_is_their_mean() -> None:
     assert parsed.metrics[0].samples == 50
 
 
-def test_spacing_is_the_distance_of_p99_from_the_median_on_either_side() -> None:
+def test_spacing_is_the_distance_of_p99_from_the_median_on_either_side_without_a_verdict() -> None:
     parsed = parse(said())
     sides = {m.key.rsplit(".", 1)[1]: m for m in parsed.metrics if m.key.startswith("spacing")}
     assert set(sides) == {"send", "receive"}
     assert sides["send"].value == pytest.approx(sides["send"].p99_s - sides["send"].median_s, rel=0.2)
     assert sides["send"].statistic == "p99 minus median gap"
+    infos = WORKLOADS["kernels"].metrics(MICRO, Placement())
+    assert [info.key for info in infos if not info.judged] == ["spacing:64@10000.send", "spacing:64@10000.receive"]
+    assert [metric.judged for metric in parse(said()).metrics] == [info.judged for info in infos]
 
 
 def test_ranks_come_in_order_with_where_they_were() -> None:
@@ -113,50 +107,20 @@ def test_ranks_come_in_order_with_where_they_were() -> None:
     ]  # fmt: skip
 
 
-def test_what_other_programs_print_between_the_records_does_not_matter() -> None:
+def test_the_payload_is_summed_wrong_data_named_and_other_output_ignored() -> None:
     noisy = said().replace("@tare ", "some library says hello: @tare ").replace("\n", "\nwarning: nothing\n")
     assert parse(noisy).metrics == parse(said()).metrics
-
-
-def test_the_payload_is_summed_over_kernels() -> None:
     text = changed("kernel", 0, payload={"bytes_min": 100, "bytes_max": 150, "messages": 7})
     payload = parse(text).payload
     assert (payload.low_bytes, payload.high_bytes, payload.messages, payload.known) == (100, 150, 7, True)
-
-
-def test_wrong_data_is_named_by_its_kernel() -> None:
     assert parse(changed("kernel", 1, verified=False)).wrong == ("bw:bytes=1048576",)
 
 
-def test_a_wall_time_is_the_only_figure_of_a_program_of_the_users() -> None:
-    parsed = WORKLOADS["command"].parse(APP, wall())
-    assert [(metric.key, metric.value, metric.kind) for metric in parsed.metrics] == [("wall", 2.5, MetricKind.COST)]
-    assert (parsed.init_s, parsed.measured_s, parsed.payload.known) == (0.1, 2.5, False)
-    assert parsed.ranks[0].cpus == (0, 1)
-
-
-def test_a_program_without_mpi_finalize_says_so() -> None:
-    text = wall().replace('"type": "wall"', '"type": "other"')
-    with pytest.raises(OutputError, match="without MPI_Finalize"):
-        WORKLOADS["command"].parse(APP, text)
-
-
-# --- what is not whole --------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_output_that_is_cut_off_anywhere_is_never_a_result(data: st.DataObject) -> None:
-    whole = said().rstrip("\n")
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(OutputError):
-        parse(whole[:cut])
-
-
-def test_output_that_is_cut_off_around_the_end_of_any_line_is_never_a_result() -> None:
+def test_output_that_is_cut_off_anywhere_or_around_the_end_of_any_line_is_never_a_result() -> None:
     whole = said().rstrip("\n")
     ends = [i for i, character in enumerate(whole) if character == "\n"]
-    for cut in sorted({max(0, end + shift) for end in [*ends, len(whole)] for shift in (-2, -1, 0, 1, 2, 8)}):
+    around = {max(0, end + shift) for end in [*ends, len(whole)] for shift in (-2, -1, 0, 1, 2, 8)}
+    for cut in sorted(around | {*range(0, len(whole), 37)}):
         if cut < len(whole):
             with pytest.raises(OutputError):
                 parse(whole[:cut])
@@ -185,17 +149,17 @@ def test_a_damaged_output_is_refused_or_read_but_nothing_else_is_raised(data: st
 
 
 @pytest.mark.parametrize(
-    "key", ["columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "span_s", "verified"]
-)
-def test_a_kernel_record_without_one_of_its_parts_is_refused(key: str) -> None:
+    ("kind", "index", "key"),
+    [
+        *(("kernel", 2, key) for key in (
+            "columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "span_s", "verified",
+        )),
+        *(("rank", 1, key) for key in ("rank", "hostname", "boot_id", "pid", "namespaces")),
+    ],
+)  # fmt: skip
+def test_a_record_without_one_of_its_parts_is_refused(kind: str, index: int, key: str) -> None:
     with pytest.raises(OutputError):
-        parse(changed("kernel", 2, **{key: None}))
-
-
-@pytest.mark.parametrize("key", ["rank", "hostname", "boot_id", "pid", "namespaces"])
-def test_a_rank_record_without_one_of_its_parts_is_refused(key: str) -> None:
-    with pytest.raises(OutputError):
-        parse(changed("rank", 1, **{key: None}))
+        parse(changed(kind, index, **{key: None}))
 
 
 @pytest.mark.parametrize(
@@ -213,9 +177,13 @@ def test_samples_that_cannot_be_samples_are_refused(values: dict[str, Any], word
         parse(changed("kernel", 0, **values))
 
 
-def test_a_rank_that_is_told_twice_is_refused() -> None:
+def test_ranks_that_are_told_twice_or_not_at_all_are_refused() -> None:
     with pytest.raises(OutputError, match=r"ranks \[0, 1, 2, 2\]"):
         parse(changed("rank", 3, rank=2))
+    with pytest.raises(OutputError, match="4 of 5 ranks"):
+        parse(changed("start", ranks=5))
+    with pytest.raises(OutputError, match="0 of 2 ranks"):
+        ranks_of([{"type": "start", "ranks": 2}])
 
 
 @pytest.mark.parametrize(
@@ -233,14 +201,6 @@ def test_a_rank_that_is_told_twice_is_refused() -> None:
 def test_the_reason_names_the_record(text: str, words: str) -> None:
     with pytest.raises(OutputError, match=words):
         records(text)
-
-
-def test_an_mpi_that_told_fewer_ranks_than_it_started_is_refused() -> None:
-    with pytest.raises(OutputError, match="4 of 5 ranks"):
-        parse(changed("start", ranks=5))
-
-
-# --- parts --------------------------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.integers(0, 4095)))
@@ -272,7 +232,7 @@ def test_a_column_comes_back_bit_by_bit(values: list[float]) -> None:
     assert column.tobytes() == np.array(values, dtype="<f8").tobytes()
 
 
-def test_the_keys_of_kernels_of_one_launch_differ_by_size_and_rate() -> None:
+def test_keys_differ_by_size_and_rate_and_bidirectional_bandwidth_counts_both_ways() -> None:
     specs = (
         KernelSpec(kernel="latency", message_bytes=8), KernelSpec(kernel="latency", message_bytes=16),
         KernelSpec(kernel="spacing", rate_hz=1e3), KernelSpec(kernel="spacing", rate_hz=1e4),
@@ -282,9 +242,6 @@ def test_the_keys_of_kernels_of_one_launch_differ_by_size_and_rate() -> None:
         "latency:8", "latency:16",
         "spacing:8@1000.send", "spacing:8@1000.receive", "spacing:8@10000.send", "spacing:8@10000.receive",
     ]  # fmt: skip
-
-
-def test_bidirectional_bandwidth_counts_both_ways() -> None:
     bw, bibw = (
         WORKLOADS["kernels"].metrics(
             Workload(name="w", kernels=(KernelSpec(kernel=k, message_bytes=1024),)), Placement()
@@ -294,33 +251,29 @@ def test_bidirectional_bandwidth_counts_both_ways() -> None:
     assert (bw[0].done_per_sample, bibw[0].done_per_sample) == (64 * 1024, 128 * 1024)
 
 
-def test_ranks_of_needs_the_number_that_the_start_record_told() -> None:
-    with pytest.raises(OutputError, match="0 of 2 ranks"):
-        ranks_of([{"type": "start", "ranks": 2}])
-
-
-def test_the_users_program_is_started_as_it_was_given_with_the_library_that_takes_its_time() -> None:
+def test_a_program_of_the_users_is_started_as_given_and_has_a_wall_time_if_it_ends_whole() -> None:
     plugin = WORKLOADS["command"]
     assert plugin.argv(APP, Path("/p")) == ("/home/u/app",)
     assert plugin.environment(APP, Path("/p")) == {"LD_PRELOAD": "/p/lib/libtare_wall.so"}
-
-
-# --- two readings -------------------------------------------------------------------------------------------------
+    parsed = WORKLOADS["command"].parse(APP, wall())
+    assert [(metric.key, metric.value, metric.kind) for metric in parsed.metrics] == [("wall", 2.5, MetricKind.COST)]
+    assert (parsed.init_s, parsed.measured_s, parsed.payload.known) == (0.1, 2.5, False)
+    assert parsed.ranks[0].cpus == (0, 1)
+    text = wall().replace('"type": "wall"', '"type": "other"')
+    with pytest.raises(OutputError, match="without MPI_Finalize"):
+        WORKLOADS["command"].parse(APP, text)
 
 
 def barrier_of(parsed: Parsed) -> Metric:
     return next(metric for metric in parsed.metrics if metric.key == "barrier")
 
 
-def test_a_collective_has_a_loop_reading_beside_that_of_its_windows() -> None:
+def test_a_collective_has_a_loop_reading_and_a_loop_without_synchronisation_the_mean_over_ranks() -> None:
     text = changed("kernel", 3, sync="window", rank_loop_s=[4e-6, 5e-6, 5e-6, 6e-6])
     metric = barrier_of(parse(text))
     assert metric.loop_s == pytest.approx(5e-6)
     assert metric.value == barrier_of(parse(said())).value
     assert barrier_of(parse(said())).loop_s is None
-
-
-def test_a_loop_without_synchronisation_is_the_mean_over_ranks() -> None:
     halo = Workload(name="halo", kernels=(KernelSpec(kernel="halo", message_bytes=8),))
     encoded = [base64.b64encode(np.array(column).tobytes()).decode() for column in ([3e-6, 3e-6], [2e-6, 2e-6])]
     record = json.loads(said().splitlines()[5].removeprefix("@tare "))
@@ -330,9 +283,3 @@ def test_a_loop_without_synchronisation_is_the_mean_over_ranks() -> None:
     (info,) = WORKLOADS["kernels"].metrics(halo, Placement())
     assert metric.value == pytest.approx(2e-6)
     assert metric.statistic == info.statistic == "mean over ranks, back to back"
-
-
-def test_spacing_is_shown_without_a_verdict() -> None:
-    infos = WORKLOADS["kernels"].metrics(MICRO, Placement())
-    assert [info.key for info in infos if not info.judged] == ["spacing:64@10000.send", "spacing:64@10000.receive"]
-    assert [metric.judged for metric in parse(said()).metrics] == [info.judged for info in infos]

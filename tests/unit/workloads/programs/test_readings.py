@@ -20,16 +20,16 @@ def named(file: str) -> Output:
     return next(output for output in OUTPUTS if output.file == file)
 
 
-# --- whole outputs ------------------------------------------------------------------------------------------------
-
-
 @every_output
-def test_an_output_is_read_as_it_says(output: Output) -> None:
+def test_an_output_is_read_as_it_says_in_times_that_are_costs_and_rates(output: Output) -> None:
     reading = output.read()
     values = shown(reading)
     assert len(values) == len(reading.metrics) == output.metrics
     assert {key: values[key] for key in output.values} == pytest.approx(output.values)
     assert reading.wrong == ()
+    for metric in output.read().metrics:
+        assert metric.value > 0
+        assert (metric.kind is MetricKind.RATE) == (metric.done_per_sample > 0)
 
 
 @every_output
@@ -43,13 +43,6 @@ def test_metrics_are_those_that_were_declared_before(output: Output) -> None:
         for metric in (m for m in read if m.key == info.key):
             assert (info.label, info.kind, info.done_per_sample) == (metric.label, metric.kind, metric.done_per_sample)
             assert (info.rate_unit, info.statistic) == (metric.rate_unit, metric.statistic)
-
-
-@every_output
-def test_times_are_costs_and_what_is_done_in_a_second_is_a_rate(output: Output) -> None:
-    for metric in output.read().metrics:
-        assert metric.value > 0
-        assert (metric.kind is MetricKind.RATE) == (metric.done_per_sample > 0)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +62,10 @@ def test_what_is_told_beside_the_metrics_is_kept_with_its_unit(file: str, figure
     assert {key: told[key] for key in figures} == pytest.approx(figures)
 
 
-def test_the_table_with_the_most_ranks_is_the_one_that_counts() -> None:
+def test_the_table_with_the_most_ranks_counts_and_lines_with_a_hash_do_not() -> None:
     assert shown(named("imb_pingpong.txt").read())["Sendrecv:0"] == pytest.approx(3.75e-6)
-
-
-def test_lines_that_begin_with_a_hash_are_passed_over_wherever_they_are() -> None:
     output = named("osu5_latency.txt")
     assert output.read(output.text.replace("\n16 ", "\n# HOST 0 node1\n# POSIX_MEMALIGN ok\n16 ")) == output.read()
-
-
-# --- cut off ------------------------------------------------------------------------------------------------------
 
 
 @every_output
@@ -121,9 +108,6 @@ def test_it_is_said_which_line_is_missing(file: str, keep: str, missing: str) ->
         output.read(output.text[: output.text.index(keep)])
 
 
-# --- wrong, broken, unknown ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("file", "right", "broken", "told"),
     [
@@ -151,9 +135,7 @@ def test_it_is_said_which_line_is_missing(file: str, keep: str, missing: str) ->
         ("hnn.txt", "agg_sum -0.17337", "agg_sum -0.17338", "dipole's sum"),
     ],
 )
-def test_a_result_that_its_program_or_our_check_calls_wrong_is_told(
-    file: str, right: str, broken: str, told: str
-) -> None:
+def test_a_result_that_its_program_or_tare_calls_wrong_is_told(file: str, right: str, broken: str, told: str) -> None:
     output = named(file)
     assert right in output.text
     wrong = output.read(output.text.replace(right, broken)).wrong
@@ -186,9 +168,7 @@ def test_a_result_that_its_program_or_our_check_calls_wrong_is_told(
         ("hnn.txt", "tstop 20", "tstop 30", "not 20 and 10"),
     ],
 )
-def test_what_is_unknown_or_does_not_fit_is_refused_with_what_is_known(
-    file: str, right: str, broken: str, told: str
-) -> None:
+def test_what_is_unknown_or_does_not_fit_is_refused_with_why(file: str, right: str, broken: str, told: str) -> None:
     output = named(file)
     assert right in output.text
     with pytest.raises(OutputError, match=re.escape(told)):
