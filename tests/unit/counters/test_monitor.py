@@ -160,18 +160,6 @@ def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
     )
 
 
-def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:
-    place = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
-    times = []
-    import time
-
-    for _ in range(5):
-        started = time.perf_counter()
-        monitor.read([place, place])
-        times.append(time.perf_counter() - started)
-    assert min(times) < 0.01
-
-
 def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     from dataclasses import replace
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tare.counters.monitor import GroupUsage, HostWatch, Moment, Reader, Reading
 from tare.counters.sources import Sources
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
+from waiting import wait_until
 
 NODE = make_node(pid=os.getpid())
 PLACE = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
@@ -63,6 +63,14 @@ def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted
     finally:
         reader.close()
         shared.close()
+
+
+def test_two_nodes_that_share_a_namespace_take_the_system_calls_of_one(counted: Counter[str]) -> None:
+    monitor.read([PLACE])
+    one = counted.copy()
+    counted.clear()
+    monitor.read([PLACE, PLACE])
+    assert counted == one
 
 
 def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[str]) -> None:
@@ -174,6 +182,10 @@ def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
     assert GroupUsage(Group(path="gone", hierarchies=group.hierarchies)).seconds() == 0.0
 
 
+def switches_of_machine() -> str:
+    return Path("/proc/stat").read_text().partition("ctxt ")[2].partition("\n")[0]
+
+
 def test_queues_are_read_in_turns_only_where_one_could_drop(
     monkeypatch: pytest.MonkeyPatch, counted: Counter[str]
 ) -> None:
@@ -183,7 +195,8 @@ def test_queues_are_read_in_turns_only_where_one_could_drop(
 
     def asked(*, whole: bool) -> int:
         counted.clear()
-        time.sleep(0.002)  # so that the machine counts a context switch
+        switches = switches_of_machine()
+        wait_until(lambda: switches_of_machine() != switches, "what all readings of the machine differ in")
         taken.append(reader.take(whole=whole, moment=len(taken) + 2))
         return counted["answer"]
 

@@ -14,7 +14,7 @@ NODES: Any = [SimpleNamespace(number=number) for number in range(3)]
 
 
 def test_nodes_are_asked_at_the_same_time_and_answer_in_order() -> None:
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3)
 
     def answer(node: Any) -> int:
         meeting.wait()

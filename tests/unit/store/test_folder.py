@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -172,16 +171,19 @@ def test_a_second_run_on_the_same_folder_is_refused_while_the_first_is_open(tmp_
 
 def test_a_forked_child_does_not_keep_the_folder_shut(tmp_path: Path) -> None:
     store = Store.create_or_open(tmp_path, PLAN)
+    until_the_test_ends, held = os.pipe()
     child = os.fork()
     if child == 0:
-        time.sleep(30)
+        os.close(held)
+        os.read(until_the_test_ends, 1)
         os._exit(0)
     try:
         store.close()
         assert _opens_in_a_child(tmp_path) == ""
     finally:
-        os.kill(child, 9)
+        os.close(held)
         os.waitpid(child, 0)
+        os.close(until_the_test_ends)
 
 
 def _opens_in_a_child(path: Path) -> str:

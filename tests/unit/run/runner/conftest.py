@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,10 +31,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         patch.setattr("tare.node_service.clean.run_folder", lambda: folder.parent / "run")
         patch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
         patch.setenv("COLUMNS", "100")
-        started = time.monotonic()
         with printed() as said:
             code = commands.run_plan(known_study(), folder)
-        yield Ran(folder=folder, code=code, elapsed_s=time.monotonic() - started, said=said())
+        yield Ran(folder=folder, code=code, said=said())
 
 
 @contextmanager
