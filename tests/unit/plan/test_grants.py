@@ -67,14 +67,11 @@ def test_programs_without_a_container_run_as_the_user_of_the_cluster(cluster: st
     assert f"/bin/echo: as {account} in " in text
 
 
-def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
+def test_commands_on_a_node_and_words_that_steer_a_terminal_are_listed_as_text() -> None:
     command = Workload(name="app", command=("/bin/echo", "\x1b]0;owned\x07"))
     text = in_words(grants(replace(parsed(OWN), workloads=(command,))))
     assert "\x1b" not in text
     assert "\\x1b]0;owned\\x07" in text
-
-
-def test_commands_on_a_node_are_listed_with_what_undoes_them() -> None:
     commands_ = (NodeCommand(run=("docker", "run", "a b")),)
     workload = Workload(name="w", commands=commands_, undo=(("docker", "rm", "x"),))
     text = in_words(grants(replace(parsed(OWN), workloads=(workload,))))

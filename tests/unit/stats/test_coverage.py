@@ -83,6 +83,7 @@ def test_stopping_by_precision_and_holm_together_keep_false_alarms() -> None:
     assert at_most(rate, FALSE_ALARMS), rate
 
 
+@pytest.mark.long
 def test_whole_reports_rarely_call_equal_things_different_and_find_costs() -> None:
     rates = reports.pipeline(simulation.SEVERAL_BLOCKS, 60, metrics=2)
     assert at_most(rates.self_different, FALSE_ALARMS), rates.self_different
