@@ -75,12 +75,12 @@ def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted
     assert counted == {"answer": 1}
 
 
-def test_two_nodes_that_share_a_namespace_take_the_system_calls_of_one(counted: Counter[str]) -> None:
+def test_two_nodes_that_share_a_namespace_are_read_as_one(counted: Counter[str]) -> None:
     monitor.read([PLACE])
     one = counted.copy()
     counted.clear()
     monitor.read([PLACE, PLACE])
-    assert counted == one
+    assert (counted["open"], counted["answer"]) == (one["open"], one["answer"])
 
 
 def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[str], opened: Opened) -> None:

@@ -90,37 +90,25 @@ def supported() -> list[Case]:
                         break
     image = made("e", "bare", "host", image="debian-openmpi")
     bridge = made("e", "docker", "bridge")
+    host = made("e", "bare", "host")
+    two = Placement(ranks_per_node=2)
+    special = (
+        ("bare+image+host+openmpi", image, TWO_NODES, 1),
+        ("bare+image+bridge+openmpi", replace(image, network="bridge"), TWO_NODES, 1),
+        ("docker+bridge+openmpi, sender only", replace(bridge, sides=Sides.SENDER), TWO_NODES, 1),
+        ("docker+bridge+openmpi, receiver only", replace(bridge, sides=Sides.RECEIVER), TWO_NODES, 1),
+        ("docker+bridge+openmpi, two ranks a node", bridge, two, 2),
+        ("docker+bridge+openmpi, ranks in turn", bridge, replace(two, rank_order=RankOrder.CYCLIC), 2),
+        ("bare+host+openmpi, more cores than ranks", host, TWO_NODES, 2),
+        ("bare+host+openmpi, bound by the MPI", host, replace(two, binding=Binding.MPI_DEFAULT), 2),
+        ("bare+host+openmpi, shared memory", replace(host, transport="shm"), replace(two, nodes=1), 2),
+    )
     return [
         *cases,
-        Case(name="bare+image+host+openmpi", environment=image),
-        Case(name="bare+image+bridge+openmpi", environment=replace(image, network="bridge")),
-        Case(name="docker+bridge+openmpi, sender only", environment=replace(bridge, sides=Sides.SENDER)),
-        Case(name="docker+bridge+openmpi, receiver only", environment=replace(bridge, sides=Sides.RECEIVER)),
         Case(name="docker+bridge+openmpi, command", environment=bridge, workload=APP),
-        Case(
-            name="docker+bridge+openmpi, two ranks a node",
-            environment=bridge,
-            placement=Placement(ranks_per_node=2),
-            cores=2,
-        ),
-        Case(
-            name="docker+bridge+openmpi, ranks in turn",
-            environment=bridge,
-            placement=Placement(ranks_per_node=2, rank_order=RankOrder.CYCLIC),
-            cores=2,
-        ),
-        Case(name="bare+host+openmpi, more cores than ranks", environment=made("e", "bare", "host"), cores=2),
-        Case(
-            name="bare+host+openmpi, bound by the MPI",
-            environment=made("e", "bare", "host"),
-            placement=Placement(ranks_per_node=2, binding=Binding.MPI_DEFAULT),
-            cores=2,
-        ),
-        Case(
-            name="bare+host+openmpi, shared memory",
-            environment=made("e", "bare", "host", transport="shm"),
-            placement=Placement(nodes=1, ranks_per_node=2),
-            cores=2,
+        *(
+            Case(name=name, environment=environment, placement=placement, cores=cores)
+            for name, environment, placement, cores in special
         ),
     ]
 

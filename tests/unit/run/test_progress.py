@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
+from tare.cluster import base
 from tare.cluster.base import Allocated
 from tare.model import Completed, Failed, Invalid, Outcome, Plan, Repetition, Trial, TrialKey
 from tare.plan.cells import available
@@ -173,9 +173,10 @@ BEGAN_S = 5000.0
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the monotonic clock, which stands until its only item is changed."""
+    """Return the clock, which stands until its only item is changed."""
     now = [BEGAN_S]
-    monkeypatch.setattr(ending, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for module in (ending, base):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
     return now
 
 
@@ -185,8 +186,7 @@ def made(**more: object) -> Ending:
 
 
 def allocated(left_s: float | None, label: str = "34") -> Allocated:
-    ends = None if left_s is None else time.time() + left_s
-    return Allocated(label=label, nodes=("c1", "c2"), ends_unix_s=ends)
+    return Allocated(label=label, nodes=("c1", "c2"), ends_unix_s=None if left_s is None else BEGAN_S + left_s)
 
 
 @pytest.mark.parametrize(
