@@ -80,9 +80,6 @@ def test_ranks_behind_a_door_that_closes_files_are_told_a_port(carry: bool) -> N
     assert ("-pmi-port" in launch.argv("/agent")) == carry
 
 
-# --- its image ----------------------------------------------------------------------------------------------------
-
-
 def test_an_environment_that_names_no_image_has_the_one_whose_recipe_has_its_mpi() -> None:
     text = """
     environments: {bare: {mpi: mpich}, bare+image: {mpi: mpich}, docker: {mpi: mpich}, own: {runtime: docker,
@@ -92,9 +89,6 @@ def test_an_environment_that_names_no_image_has_the_one_whose_recipe_has_its_mpi
     found = {each.name: each.image for each in parse(text).environments}
     assert found == {"bare": "", "bare+image": "debian-mpich", "docker": "debian-mpich", "own": "debian-mpich"}
     assert {name: make().mpi for name, make in RECIPES.items()} == dict(MPI_OF)
-
-
-# --- which mpiexec ------------------------------------------------------------------------------------------------
 
 
 def fake_mpiexec(folder: Path, name: str, says: str) -> None:

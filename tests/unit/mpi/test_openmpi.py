@@ -243,9 +243,6 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "is_real_root", lambda: True)
 
 
-# --- golden -------------------------------------------------------------------------------------------------------
-
-
 def stem(name: str) -> str:
     return name.replace(", ", "--").replace(" ", "-")
 

@@ -200,9 +200,6 @@ def test_by_srun_ranks_get_no_setting_and_containers_no_library_path(
     assert contained.host.enter[0].drops == ("LD_LIBRARY_PATH",)
 
 
-# --- what is kept -------------------------------------------------------------------------------------------------
-
-
 def test_settings_and_modules_survive_and_a_container_gets_no_path_of_the_host() -> None:
     outside = kept_names(USER, inside=False)
     assert outside == (
@@ -210,9 +207,6 @@ def test_settings_and_modules_survive_and_a_container_gets_no_path_of_the_host()
     )  # fmt: skip
     assert kept_names(USER, inside=True) == ("FI_PROVIDER", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS")
     assert dropped_names(USER) == ("FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES")
-
-
-# --- studies ------------------------------------------------------------------------------------------------------
 
 
 def test_an_environment_or_workload_leaves_its_transport_to_this_mpi_unless_it_names_one() -> None:

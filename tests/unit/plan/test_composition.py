@@ -328,9 +328,6 @@ def test_the_data_subnet_holds_the_address_and_has_no_host_part(octets: tuple[in
     assert subnet.endswith(f"/{prefix}")
 
 
-# --- what is missing ----------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Probed:
     reason: str | None

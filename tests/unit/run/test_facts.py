@@ -158,9 +158,6 @@ def test_the_commit_is_that_of_a_checkout_and_unknown_elsewhere(tmp_path: Path) 
     assert commit == "unknown" or len(commit.rstrip("+")) == 40
 
 
-# --- images -------------------------------------------------------------------------------------------------------
-
-
 def test_a_rebuild_with_other_packages_does_not_go_on_with_the_same_results(tmp_path: Path) -> None:
     plan = session.make_plan(known_study(rounds=1, kernels=1))
     first = facts.facts(plan, image_of(tmp_path, {"libc6": "2.36-9", "openmpi": "4.1.4"}))
@@ -182,9 +179,6 @@ def test_results_go_on_with_the_same_packages_and_those_from_before_packages_wer
     Store.create_or_open(tmp_path / "r", plan, found).close()
     (image,) = facts.images(image_of(tmp_path, {})).values()
     assert image["contents"] == "sha256:1"
-
-
-# --- nodes --------------------------------------------------------------------------------------------------------
 
 
 def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeypatch: pytest.MonkeyPatch) -> None:

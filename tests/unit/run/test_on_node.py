@@ -71,9 +71,6 @@ def said(result: Result) -> list[str]:
     return [record["complaint"] for record in records(result) if record["type"] == "answer"]
 
 
-# --- the argv -----------------------------------------------------------------------------------------------------
-
-
 def entry_of(argv: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
     at = argv.index("--entry")
     assert argv[at + 2] == "--"
@@ -156,9 +153,6 @@ def test_a_program_that_is_missing_is_told(tmp_path: Path) -> None:
     (complaint,) = said(ran(NodeCommand(run=("no-such-program",))))
     assert "`no-such-program` ended with status 125" in complaint
     assert "No such file" in complaint
-
-
-# --- the treatment ------------------------------------------------------------------------------------------------
 
 
 def test_on_another_node_or_with_another_daemon_nothing_runs_and_nothing_is_undone(tmp_path: Path) -> None:

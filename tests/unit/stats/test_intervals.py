@@ -34,9 +34,6 @@ def alike(first: Estimate | None, second: Estimate | None, factor: float = 1.0) 
     )
 
 
-# --- one launch -------------------------------------------------------------------------------------------------
-
-
 def test_statistics_of_a_launch_are_those_of_its_samples_and_one_late_one_leaves_the_median() -> None:
     quiet = stats.launch_statistics([60e-6] * 1000)
     late = stats.launch_statistics([60e-6] * 999 + [0.2])
@@ -194,9 +191,6 @@ def test_the_noise_floor_is_the_far_end_of_the_interval_not_its_point() -> None:
     assert stats.noise_floor([a_a]) == 0.014
     assert stats.noise_floor([a_a, Estimate(value=0.0, low=-0.03, high=0.03, n=10)]) == 0.03
     assert stats.noise_floor([]) is None
-
-
-# --- the machine's state ------------------------------------------------------------------------------------------
 
 
 def test_the_coefficient_of_a_state_is_that_of_least_squares_with_dummies() -> None:

@@ -23,8 +23,6 @@ from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, findings
 from unit.stored import PLAN, trial
 from unit.summaries import make_plan, make_trials
 
-# --- the codec --------------------------------------------------------------------------------------------------
-
 floats = st.floats(allow_nan=False)
 texts = st.text(max_size=12)
 outcomes = st.one_of(

@@ -289,9 +289,6 @@ def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: Path, monkeypa
         assert_whole(store)
 
 
-# --- what is still to run, and what counts ---------------------------------------------------------------------
-
-
 def trial_of(cell: str, round_: int, block: int, attempt: int, outcome: model.Outcome | None = None) -> Trial:
     return trial(TrialKey(cell=cell, round=round_, block=block, attempt=attempt), outcome)
 

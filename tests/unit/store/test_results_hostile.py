@@ -61,9 +61,6 @@ def setting(*path: str | int, value: Any) -> Callable[[Any], None]:
     return change
 
 
-# --- plan.json ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -25,9 +25,6 @@ def message_of(text: str, file: str = "s.yaml") -> str:
     return str(caught.value)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------
-
-
 BASE = ENVIRONMENTS + WORK
 WRONG: list[tuple[str, str, str]] = [
     (

@@ -24,7 +24,7 @@ from tare.model import (
 )
 from tare.summary import summarise
 from tare.summary.select import select
-from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of
+from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of, summary_of
 
 # --- what does not count ----------------------------------------------------------------------------------------
 
@@ -83,8 +83,7 @@ def test_a_cell_or_a_baseline_that_is_unavailable_is_that_and_not_invalid() -> N
     assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
     assert of(summary, "overlay").reason == "no vxlan in this kernel"
     assert summary.exit_code == 0
-    plan = make_plan("host", unavailable={BARE: "no mpirun"})
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("host", unavailable={BARE: "no mpirun"})
     assert of(summary, "host").verdict is Verdict.UNAVAILABLE
     assert of(summary, "host").reason == "the baseline bare is unavailable: no mpirun"
     assert summary.exit_code == 3
@@ -172,8 +171,7 @@ def test_the_headline_of_few_rounds_states_the_largest_difference_or_asks_for_mo
 
 
 def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
-    plan = make_plan("overlay", cluster="elsewhere")
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("overlay", cluster="elsewhere")
     assert summary.headline.startswith("On this elsewhere cluster overlay adds ")
     assert not summary.emulated
 

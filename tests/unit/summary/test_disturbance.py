@@ -223,9 +223,6 @@ def test_results_from_before_the_key_are_continued(monkeypatch: pytest.MonkeyPat
     assert [item.get("daemon") for item in hashed[0]["environments"]] == [None, "docker"]
 
 
-# --- what of a cost is the daemon's -------------------------------------------------------------------------------
-
-
 def cell(name: str, cost: float, verdict: Verdict = Verdict.COSTS, metric: str = "latency:8") -> Comparison:
     """Return a comparison over six rounds in which the machine's speed differs, and the cost does not."""
     return Comparison(

@@ -12,7 +12,7 @@ import pytest
 from counted_calls import count_calls
 from tare.model import Completed, Failed, Invalid, Placement, Repetition, Role, Verdict, Workload
 from tare.summary import precise_enough, summarise
-from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of
+from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of, summary_of
 
 # --- the table --------------------------------------------------------------------------------------------------
 
@@ -47,8 +47,7 @@ def test_a_cell_with_another_mpi_than_the_baseline_is_reported_as_two_changes() 
 
 
 def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds() -> None:
-    plan = make_plan("overlay")
-    overlay = of(summarise(plan, make_trials(plan), {}), "overlay")
+    overlay = of(summary_of("overlay"), "overlay")
     assert overlay.overhead.low < 0.6 < overlay.overhead.high
     assert overlay.overhead.n == 10
     assert overlay.added_s.value == pytest.approx(0.6 * 9.6e-6 * (1 - 0.02), rel=0.03)
@@ -162,8 +161,7 @@ def test_holm_runs_over_the_whole_table() -> None:
 
 
 def test_more_ranks_than_cores_get_figures_and_no_verdict() -> None:
-    plan = make_plan("overlay", placements=(Placement(oversubscribe=True),), limit=0.1)
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("overlay", placements=(Placement(oversubscribe=True),), limit=0.1)
     overlay = of(summary, "overlay")
     assert overlay.verdict is Verdict.INCONCLUSIVE
     assert "share cores" in overlay.reason
@@ -176,8 +174,7 @@ def test_more_ranks_than_cores_get_figures_and_no_verdict() -> None:
 
 @pytest.mark.parametrize(("limit", "code"), [(None, 0), (0.3, 1), (0.59, 1), (0.9, 0)])
 def test_only_an_overhead_beyond_the_limit_makes_exit_code_one(limit: float | None, code: int) -> None:
-    plan = make_plan("host", "overlay", limit=limit)
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("host", "overlay", limit=limit)
     assert summary.exit_code == code
     assert of(summary, "overlay").over_limit == bool(code)
     assert ("above the limit" in of(summary, "overlay").reason) == bool(code)
@@ -199,8 +196,7 @@ def test_noise_is_inconclusive_and_the_baseline_alone_is_done() -> None:
     assert host.verdict is Verdict.INCONCLUSIVE
     assert host.more_rounds > 0
     assert summary.exit_code == 3
-    plan = make_plan()
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of()
     assert summary.exit_code == 0
     assert "nothing is compared with the baseline" in summary.headline
 

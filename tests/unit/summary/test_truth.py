@@ -26,9 +26,6 @@ def scaled(trials: list[Trial], name: str, factor: Callable[[int], float]) -> li
     ]
 
 
-# --- A1: the baseline against itself ------------------------------------------------------------------------------
-
-
 def test_a_baseline_that_differs_from_itself_gives_no_verdicts_in_its_column() -> None:
     plan = make_plan("host", "overlay")
     summary = summarise(plan, scaled(make_trials(plan), SELF, lambda _: 1.1), {})
@@ -40,9 +37,6 @@ def test_a_baseline_that_differs_from_itself_gives_no_verdicts_in_its_column() -
     summary = summarise(plan, trials, {})
     assert of(summary, "overlay").verdict is Verdict.INCONCLUSIVE
     assert of(summary, "overlay", "other0").verdict is Verdict.NO_COST
-
-
-# --- A2: failures -------------------------------------------------------------------------------------------------
 
 
 def with_limit(limit_s: float) -> Workload:
@@ -83,9 +77,6 @@ def test_failing_more_than_the_baseline_is_a_verdict_and_always_a_warning() -> N
     )
     assert summary.exit_code == 4
     assert of(summary, "overlay").verdict is Verdict.COSTS
-
-
-# --- A3: repeats --------------------------------------------------------------------------------------------------
 
 
 def repeated(plan: Plan, name: str, rounds: set[int], value_of: Callable[[int], float]) -> list[Trial]:
@@ -208,9 +199,6 @@ def test_a_state_that_an_environment_brings_is_not_taken_out_and_moving_vcpus_ar
     assert summary.warnings[0].startswith("The host migrated this machine's vCPUs during 30 of 30 launches")
 
 
-# --- A5: further looks --------------------------------------------------------------------------------------------
-
-
 def test_further_looks_decide_more_strictly_and_between_them_there_are_no_verdicts() -> None:
     plan = make_plan("overlay", repetition=Repetition(rounds=20, max_rounds=20))
     trials = make_trials(plan, 20)
@@ -272,9 +260,6 @@ def test_the_typical_launch_gives_the_verdict_and_the_mean_can_only_take_it_away
     assert summary.exit_code == 1
 
 
-# --- A11: modes ---------------------------------------------------------------------------------------------------
-
-
 def test_two_modes_are_found_over_all_environments_together() -> None:
     pytest.importorskip("diptest")
     plan = make_plan(*(f"e{index}" for index in range(8)))
@@ -288,9 +273,6 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
     assert modes.centres[1] / modes.centres[0] == pytest.approx(1.5, rel=0.05)
     assert sum(modes.shares) == pytest.approx(1.0)
     assert summarise(plan, make_trials(plan), {}).modes == ()
-
-
-# --- figures without verdicts -------------------------------------------------------------------------------------
 
 
 def test_a_metric_that_is_not_judged_has_values_and_no_influence() -> None:

@@ -157,9 +157,6 @@ def test_a_fresh_run_sets_earlier_results_aside(tmp_path: Path) -> None:
     assert len([p for p in tmp_path.iterdir() if p.name.startswith("r.previous")]) == 1
 
 
-# --- mini-applications --------------------------------------------------------------------------------------------
-
-
 def with_miniapp(rounds: int) -> Study:
     return replace(known_study(rounds=rounds), workloads=(Workload(name="cg", miniapp="npb-cg:class=S"),))
 
