@@ -176,7 +176,7 @@ def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     assert monitor.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"
 
 
-def test_values_of_several_nodes_are_merged_and_cpu_times_of_one_machine_count_once() -> None:
+def test_values_of_nodes_are_merged_and_what_a_network_counts_is_asked_of_it() -> None:
     first = CounterValues(interfaces={("", 70, "a"): (1, 1, 1, 1)}, busy_s=5.0, job_s=1.0, throttled_s=0.5)
     second = CounterValues(interfaces={("", 71, "a"): (2, 2, 2, 2)}, busy_s=5.0, job_s=2.0)
     elsewhere = CounterValues(interfaces={("m", 70, "a"): (3, 3, 3, 3)}, machine="m", busy_s=7.0, job_s=4.0)
@@ -184,9 +184,6 @@ def test_values_of_several_nodes_are_merged_and_cpu_times_of_one_machine_count_o
     assert set(values.interfaces) == {("", 70, "a"), ("", 71, "a"), ("m", 70, "a")}
     assert (values.busy_s, values.job_s, values.throttled_s) == (12.0, 7.0, 0.5)
     assert values.ours_s >= 7.0, "the study's own time is at least its jobs'"
-
-
-def test_traffic_that_a_network_counts_itself_is_asked_of_the_network() -> None:
     watch = Watch(pid=70, interface="ipip-data0", role="IP-in-IP", by_network=True)
     values = monitor.read([HostWatch(node=NODE, pid=70, watches=(watch,))], lambda asked: (asked.pid, 1, 2, 3))
     assert values.interfaces == {("", 70, "ipip-data0"): (70, 1, 2, 3)}

@@ -179,10 +179,16 @@ def test_the_launch_is_as_it_was(name: str, asks: bool, loads: Loads, monkeypatc
     assert file.read_text() == text
 
 
-def test_ranks_are_not_bound_by_tare_either() -> None:
+def test_ranks_are_not_bound_and_their_settings_but_no_path_of_the_host_survive() -> None:
     environment = Environment(name="e", runtime="bare", network="host", mpi="site", transport="auto")
     assert run_job.as_bound(environment, Placement()).binding is Binding.MPI_DEFAULT
     assert run_job.as_bound(replace(environment, mpi="openmpi"), Placement()).binding is Binding.DISJOINT
+    outside = kept_names(USER, inside=False)
+    assert outside == (
+        "FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS",
+    )  # fmt: skip
+    assert kept_names(USER, inside=True) == ("FI_PROVIDER", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS")
+    assert dropped_names(USER) == ("FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES")
 
 
 def test_by_srun_ranks_get_no_setting_and_containers_no_library_path(
@@ -198,15 +204,6 @@ def test_by_srun_ranks_get_no_setting_and_containers_no_library_path(
     assert bare.host.agent is None
     assert bare.host.enter[0].drops == ()
     assert contained.host.enter[0].drops == ("LD_LIBRARY_PATH",)
-
-
-def test_settings_and_modules_survive_and_a_container_gets_no_path_of_the_host() -> None:
-    outside = kept_names(USER, inside=False)
-    assert outside == (
-        "FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS",
-    )  # fmt: skip
-    assert kept_names(USER, inside=True) == ("FI_PROVIDER", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS")
-    assert dropped_names(USER) == ("FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES")
 
 
 def test_an_environment_or_workload_leaves_its_transport_to_this_mpi_unless_it_names_one() -> None:

@@ -228,7 +228,7 @@ def test_a_start_up_is_estimated_to_take_pods_and_launches_twice(environment: En
     assert estimate_s(expand(study, everywhere)) == pytest.approx(STARTUPS * once_s)
 
 
-def test_a_mini_application_is_refused_and_estimated_by_what_it_declares() -> None:
+def test_a_mini_application_is_refused_and_estimated_by_what_it_declares_and_a_budget_bounds_it() -> None:
     cg = Workload(name="cg", miniapp="npb-cg:class=A")
     study = replace(STUDY, workloads=(cg,), placements=(Placement(nodes=2), Placement(nodes=3)))
     plan = expand(study, everywhere)
@@ -238,17 +238,12 @@ def test_a_mini_application_is_refused_and_estimated_by_what_it_declares() -> No
     larger = replace(study, workloads=(replace(cg, miniapp="npb-cg:class=C"),))
     assert expand(larger, everywhere).estimated_s > 20 * plan.estimated_s
 
-
-def test_what_cannot_run_here_is_asked_of_workload_environment_and_placement() -> None:
     def cannot(workload: Workload, environment: Environment, placement: Placement) -> str | None:
         wanted = (workload.name, environment.name, placement.ranks_per_node)
         return "not this one" if wanted == ("app", "bare", 2) else None
 
     plan = expand(STUDY, everywhere, cannot)
     assert set(plan.unavailable) == {"app / 2n x 2r / bare", "app / 2n x 2r / bare (A/A)"}
-
-
-def test_a_budget_bounds_the_estimate() -> None:
     plan = expand(STUDY, everywhere)
     short = expand(replace(STUDY, repetition=replace(STUDY.repetition, budget_s=1.0)), everywhere)
     assert short.estimated_s < plan.estimated_s
@@ -303,12 +298,20 @@ workloads: {tcp: {program: iperf3, arguments: ["-t", "30"]}, micro: {kernels: [l
     assert kept == ["micro", "micro", "micro", "tcp"]
 
 
-def test_workloads_are_small_and_keep_what_they_start() -> None:
+def test_thin_workloads_are_small_if_their_ranks_allow_it_and_keep_what_they_start() -> None:
     micro, cg, minife, tcp = thin(study.parse(TEXT)).workloads
     assert [(spec.kernel, spec.message_bytes) for spec in micro.kernels] == [("latency", 8), ("barrier", None)]
     assert cg.miniapp == "npb-cg:class=S"
     assert minife.miniapp == "minife:nx=16,ny=16,nz=16"
     assert tcp.arguments == ("-u", "-t", "1")
+    text = """
+baseline: bare
+environments: [bare]
+placements: [{nodes: 8, ranks_per_node: 18}]
+workloads: {lu: {miniapp: "npb-lu:class=A"}}
+"""
+    stated = study.parse(text)
+    assert thin(stated).workloads == stated.workloads
 
 
 @pytest.mark.parametrize(("window", "expected"), [("", 8), (", window: 2", 2)])
@@ -327,17 +330,6 @@ def test_a_thin_study_has_one_round_no_first_launch_and_results_of_its_own() -> 
     small = thin(stated)
     assert (small.repetition.rounds, small.repetition.max_rounds, small.repetition.turns) == (1, 1, 2)
     assert expand(small, lambda *_: None).digest != expand(stated, lambda *_: None).digest
-
-
-def test_a_small_size_that_the_ranks_of_a_placement_are_too_many_for_is_not_taken() -> None:
-    text = """
-baseline: bare
-environments: [bare]
-placements: [{nodes: 8, ranks_per_node: 18}]
-workloads: {lu: {miniapp: "npb-lu:class=A"}}
-"""
-    stated = study.parse(text)
-    assert thin(stated).workloads == stated.workloads
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

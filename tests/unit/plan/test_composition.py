@@ -308,7 +308,7 @@ def test_hosts_come_in_order_with_their_ranks_and_how_to_enter_them(parts: Recor
     ]  # fmt: skip
 
 
-def test_a_daemon_joins_the_cgroups_and_cores_of_a_pod_unless_the_runtime_does_that() -> None:
+def test_a_daemon_and_ranks_join_the_cgroups_of_their_pod_and_container() -> None:
     group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=1),))
     pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=group)
     at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
@@ -316,6 +316,11 @@ def test_a_daemon_joins_the_cgroups_and_cores_of_a_pod_unless_the_runtime_does_t
     ours, theirs = host_of(side, 1).agent, host_of(replace(side, pod=replace(pod, join_groups=False)), 1).agent
     assert (ours.cgroups, ours.cpus) == (("/cg/tare/lab/n0",), (0,))
     assert (theirs.cgroups, theirs.cpus) == ((), ())
+    pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=node(0).group)
+    at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
+    inside = tuple(Container(name=f"c{i}", enter=(f"c{i}",), joins=(f"/cg/c{i}",)) for i in range(2))
+    entries = host_of(Side(pod=pod, endpoint=at, prefix=Path("/"), containers=inside), 4).enter
+    assert [entry.cgroups for entry in entries] == [("/cg/c0",), ("/cg/c0",), ("/cg/c1",), ("/cg/c1",)]
 
 
 @given(st.tuples(*[st.integers(1, 254)] * 4), st.integers(8, 30))
@@ -412,14 +417,6 @@ def test_limits_are_those_of_containers_of_pods_that_are_one_or_of_all_together(
     put_up_several(parts, TIGHT)
     pod = parts.journal.requests["n0"]
     assert (pod.limits, pod.cores) == (Limits(memory_bytes=128 * 2**20, cpus=1.0), (0, 1, 2, 3))
-
-
-def test_a_rank_joins_the_cgroup_of_its_container_as_its_node_sees_it() -> None:
-    pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=node(0).group)
-    at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
-    inside = tuple(Container(name=f"c{i}", enter=(f"c{i}",), joins=(f"/cg/c{i}",)) for i in range(2))
-    entries = host_of(Side(pod=pod, endpoint=at, prefix=Path("/"), containers=inside), 4).enter
-    assert [entry.cgroups for entry in entries] == [("/cg/c0",), ("/cg/c0",), ("/cg/c1",), ("/cg/c1",)]
 
 
 def test_ranks_are_containers_if_hybrid_together_without_containers_and_unlimited_if_fake() -> None:

@@ -48,11 +48,8 @@ def given() -> Study:
     return replace(stated, environments=(*stated.environments, wired))
 
 
-def test_all_that_a_study_is_given_is_listed_once_and_in_words() -> None:
+def test_all_that_a_study_is_given_is_listed_once_and_tares_own_programs_are_nothing() -> None:
     assert in_words(grants(given())) + "\n" == GOLDEN.read_text()
-
-
-def test_a_study_of_tare_s_own_programs_is_given_nothing() -> None:
     assert grants(parsed(OWN)) == ()
     assert in_words(()).startswith("This study runs only tare's own programs and images")
 

@@ -243,11 +243,15 @@ def seconds(values_ns: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(value * 1e-9 for value in values_ns)
 
 
-def test_what_is_within_the_spread_of_one_place_has_not_moved() -> None:
+def test_places_within_a_spread_have_not_moved_and_cores_beside_a_guest_are_slower() -> None:
     noise = place(seconds(NEAR_NS), seconds(NEAR_NS * 5 + FAR_NS))
     assert noise["cores_elsewhere"] == 0
     assert not migrated_within(noise)
     assert noise["core_hand_over_s"] == pytest.approx(33.5e-9)
+    beside = speed(seconds((1150.0, 1400.0, 1300.0)))
+    assert beside == {"core_counting_s": pytest.approx(1300e-9)}
+    assert not migrated_within(beside)
+    assert speed(()) == {}
 
 
 @pytest.mark.parametrize(
@@ -279,13 +283,6 @@ def test_samples_are_read_on_and_a_torn_line_is_waited_for(tmp_path: Path) -> No
     assert watch.moments_s == [1.0, 2.0], "a torn line waits"
     assert watch.during(2.5, 9.0)["cores_elsewhere"] == 1.0
     assert watch.during(2.5, 9.0)["core_counting_s"] == pytest.approx(1140e-9)
-
-
-def test_cores_beside_another_guest_take_longer_for_the_same_arithmetic() -> None:
-    beside = speed(seconds((1150.0, 1400.0, 1300.0)))
-    assert beside == {"core_counting_s": pytest.approx(1300e-9)}
-    assert not migrated_within(beside)
-    assert speed(()) == {}
 
 
 @pytest.mark.parametrize("tail", ["", "tare-cores: no real-time priority: Operation not permitted\n"])

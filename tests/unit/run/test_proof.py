@@ -180,9 +180,11 @@ def test_ranks_on_hardware_threads_of_one_core_are_found(
     assert core_sharers(placed) == sharers
 
 
-def test_where_the_layout_is_not_known_no_rank_is_on_another_s_core() -> None:
+def test_where_no_layout_is_known_or_memory_is_not_shared_nothing_is_refuted() -> None:
     placed = [(rank, nodes_of(TWO)[0]) for rank in rank_places(TWO)]
     assert not any(core_sharers(placed).values())
+    ranks = [replace(rank, shared_memory_ranks=(rank.rank,)) for rank in rank_places(TWO)]
+    assert check_transport(ranks) is None
 
 
 # --- traffic ------------------------------------------------------------------------------------------------------
@@ -238,13 +240,18 @@ def test_the_bounds_are_the_payload_and_one_and_a_half_of_it(factor: float, prov
     assert (check_traffic(both_ways(int(factor * 10**9)), payload, said_bytes=0) is None) == proven
 
 
-def test_what_tcp_sent_again_is_not_foreign_traffic() -> None:
+def test_what_tcp_sent_again_is_not_foreign_and_an_unknown_payload_finds_only_the_detour() -> None:
     payload = Payload(low_bytes=10**9, high_bytes=10**9, messages=0, known=True)
     lossy = both_ways(int(1.7 * 10**9))
     assert check_traffic(lossy, payload, said_bytes=0) is not None
     assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.2 * 10**9) is None
     assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.1 * 10**9) is not None
     assert check_traffic(both_ways(10**9 - 1), payload, said_bytes=0, resent_bytes=10**9) is not None
+    unknown = Payload()
+    assert check_traffic(both_ways(10**9), unknown, said_bytes=0) is None
+    assert check_traffic(both_ways(0), unknown, said_bytes=0) is None
+    detour = [*both_ways(0), carried("n0", 10**9, 0, SILENT_ROLE, "lo")]
+    assert "lo of n0" in str(check_traffic(detour, unknown, said_bytes=0))
 
 
 @given(st.integers(10**6, 10**12))
@@ -272,14 +279,6 @@ def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said
     assert with_silent(allowed - 1) is None
     reason = with_silent(allowed + 2)
     assert reason.startswith("ctl0 of n1 carried")
-
-
-def test_where_the_payload_is_not_known_only_the_detour_is_found() -> None:
-    unknown = Payload()
-    assert check_traffic(both_ways(10**9), unknown, said_bytes=0) is None
-    assert check_traffic(both_ways(0), unknown, said_bytes=0) is None
-    detour = [*both_ways(0), carried("n0", 10**9, 0, SILENT_ROLE, "lo")]
-    assert "lo of n0" in str(check_traffic(detour, unknown, said_bytes=0))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -349,11 +348,6 @@ def test_shared_memory_with_a_rank_of_another_host_is_found(placement: Placement
     ranks[taken.rank] = replace(taken, shared_memory_ranks=shared)
     reason = check_transport(ranks)
     assert f"rank {taken.rank} shares memory" in reason
-
-
-def test_ranks_of_one_host_that_do_not_share_memory_are_no_proof_against_it() -> None:
-    ranks = [replace(rank, shared_memory_ranks=(rank.rank,)) for rank in rank_places(TWO)]
-    assert check_transport(ranks) is None
 
 
 SENT = 1 << 20

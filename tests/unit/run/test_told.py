@@ -137,8 +137,12 @@ OTHERS = (
 )
 
 
-def test_every_symptom_has_a_message_that_was_seen() -> None:
+def test_every_symptom_has_a_message_and_what_was_seen_first_tells() -> None:
     assert {symptom.name for symptom in SYMPTOMS} == set(SEEN)
+    said = "[31240:0] mm_posix.c:219 UCX ERROR open(file_name=/proc/31241/fd/25 flags=0x0) failed: Permission denied"
+    assert recognised(said).startswith("UCX reaches no shared memory of a rank in another user namespace")
+    assert recognised(UNREACHABLE + NO_PMI) == recognised(NO_PMI)
+    assert recognised(UNREACHABLE) != recognised(NO_PMI)
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -154,13 +158,6 @@ def test_a_message_tells_its_own_symptom_and_the_remedy(name: str) -> None:
 @pytest.mark.parametrize("words", OTHERS)
 def test_other_failures_are_not_taken_for_one(words: str) -> None:
     assert recognised(words) == ""
-
-
-def test_what_was_seen_first_tells_of_its_own_symptom() -> None:
-    said = "[31240:0] mm_posix.c:219 UCX ERROR open(file_name=/proc/31241/fd/25 flags=0x0) failed: Permission denied"
-    assert recognised(said).startswith("UCX reaches no shared memory of a rank in another user namespace")
-    assert recognised(UNREACHABLE + NO_PMI) == recognised(NO_PMI)
-    assert recognised(UNREACHABLE) != recognised(NO_PMI)
 
 
 @pytest.mark.parametrize(("name", "told"), [("request cut by Slurm", True), ("step limit", False)])
@@ -198,15 +195,12 @@ def test_the_lanes_of_ucx_are_read_with_any_launchers_prefix(prefix: str) -> Non
     assert by_rank("chosen by the MPI", said).taken == ("ucx tcp/ctl0", "ucx tcp/data0")
 
 
-def test_a_line_behind_another_ranks_unended_one_is_read_as_its_own() -> None:
+def test_lines_of_ranks_are_read_as_their_own_and_silence_contradicts_nothing() -> None:
     whole = "".join(line.replace("[1]:", f"[{index}]:") + "\n" for index, line in enumerate(HYDRA.splitlines()))
     broken = whole.replace("\n[1] ", "\n[0] ==== data structure summary ====[1] ")
     assert broken != whole
     assert by_rank("chosen by the MPI", broken) == by_rank("chosen by the MPI", whole)
     assert set(by_rank("chosen by the MPI", broken).of_ranks) == {0, 1}
-
-
-def test_a_library_that_tells_nothing_contradicts_nothing() -> None:
     assert by_rank("chosen by the MPI", "hello").words == "chosen by the MPI did not tell"
     assert by_rank("chosen by the MPI", "hello").reason is None
     assert judged("tcp", "UCX", "hello", port=False).reason is not None
@@ -247,16 +241,13 @@ def measured(*ranks: RankPlace, smallest_s: float = 3e-7) -> PingPong:
     return PingPong(half_round_trips_s={1: smallest_s, 65536: 5e-6, 1 << 20: 9e-5}, ranks=ranks)
 
 
-def test_ranks_that_share_memory_are_told_with_their_times_and_slow_memory_is_not_called_proven() -> None:
+def test_neighbours_that_share_memory_are_told_with_times_and_others_with_the_remedy() -> None:
     assert described(measured(rank(0), rank(1))) == (
         "half round trip between ranks 0 and 1 of n0: 1 B 0.30 us, 64 KiB 5.00 us, 1 MiB 90.00 us",
         "all 2 ranks of this host share memory",
     )
     _, said = described(measured(rank(0), rank(1), smallest_s=4e-3))
     assert "something else uses their cores" in said
-
-
-def test_what_keeps_neighbours_apart_is_told_with_its_remedy() -> None:
     _, loss = described(measured(rank(0, beside=(0,)), rank(1, beside=(1,))))
     assert loss.startswith("transport loss: ranks 0 and 1")
     assert "share: pod" in loss

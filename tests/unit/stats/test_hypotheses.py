@@ -21,9 +21,13 @@ from unit.stats_inputs import RELAXED
 # --- tests ------------------------------------------------------------------------------------------------------
 
 
-def test_holm_gives_the_textbook_values() -> None:
+def test_holm_normality_and_ranks_are_those_of_textbooks_and_scipy() -> None:
     assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert stats.holm([]) == ()
+    d = np.random.default_rng(6).exponential(size=12)
+    assert stats.normality_p(d) == pytest.approx(scipy_stats.shapiro(d).pvalue)
+    assert stats.signed_rank_p(d) == pytest.approx(scipy_stats.wilcoxon(d, method="exact").pvalue)
+    assert stats.normality_p([0.0, 1.0]) is None
 
 
 @given(st.lists(st.lists(st.floats(-0.1, 0.2), min_size=6, max_size=10), min_size=1, max_size=8))
@@ -62,13 +66,6 @@ def test_two_modes_are_seen_from_twenty_rounds_on_if_the_package_is_there(monkey
     assert stats.dip_p_value(np.zeros(20)) == 1.0
     monkeypatch.setitem(sys.modules, "diptest", None)
     assert stats.dip_p_value(np.arange(20.0)) is None
-
-
-def test_normality_and_ranks_are_those_of_scipy() -> None:
-    d = np.random.default_rng(6).exponential(size=12)
-    assert stats.normality_p(d) == pytest.approx(scipy_stats.shapiro(d).pvalue)
-    assert stats.signed_rank_p(d) == pytest.approx(scipy_stats.wilcoxon(d, method="exact").pvalue)
-    assert stats.normality_p([0.0, 1.0]) is None
 
 
 # --- failures ---------------------------------------------------------------------------------------------------

@@ -38,9 +38,12 @@ def test_a_cost_in_all_turns_is_found_whatever_the_number_of_launches(launches: 
     assert np.mean([each[0] - each[1] for each in found]) == pytest.approx(0.1, abs=0.004)
 
 
-def test_the_level_is_that_of_the_turns() -> None:
+def test_the_level_and_the_profile_are_those_of_the_turns() -> None:
     assert stats.typical_turns([[1.0, 2.0, 3.0], [1.5, 2.5, 3.5]]).tolist() == [2.0, 2.5]
     assert stats.typical_turns([[1.0, 5.0, 1.0]]).tolist() == [1.0]
+    values = np.full(200, 2.0)
+    values[:20] = 2.2
+    assert stats.profile(values) == pytest.approx([np.log(1.1), *[0.0] * 9])
 
 
 @pytest.mark.parametrize("logs", [[], [1.0, 2.0], [[], []]])
@@ -82,12 +85,6 @@ def test_lag1_of_tied_samples_is_that_of_their_mean_ranks(values: np.ndarray) ->
     power = float(centred @ centred)
     expected = float(centred[1:] @ centred[:-1]) / power + 1 / values.size if power else 0.0
     assert stats.lag1(values) == pytest.approx(expected)
-
-
-def test_the_profile_shows_a_slow_first_tenth_alone() -> None:
-    values = np.full(200, 2.0)
-    values[:20] = 2.2
-    assert stats.profile(values) == pytest.approx([np.log(1.1), *[0.0] * 9])
 
 
 @pytest.mark.parametrize("values", [[1.0] * 9, [0.0] * 20])

@@ -87,11 +87,16 @@ def test_verdicts(d: NDArray[np.float64], expected: Verdict) -> None:
     assert stats.verdict(d, margin=0.02).verdict is expected
 
 
-def test_a_significant_cost_within_the_margin_is_no_cost_and_stated() -> None:
+def test_a_cost_within_the_margin_is_none_and_one_beyond_the_limit_is_so_as_a_whole() -> None:
     judged = stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.02)
     assert judged.verdict is Verdict.NO_COST
     assert judged.reason == "a significant cost, but within the margin"
     assert stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.001).verdict is Verdict.COSTS
+    low_above = ZIGZAG * 0.01 + math.log(1.15)
+    only_point_above = ZIGZAG * 0.15 + math.log(1.15)
+    assert stats.over_limit([low_above, only_point_above], 0.10, 0.95) == (True, False)
+    assert stats.over_limit([low_above[:5]], 0.10, 0.95) == (False,), "too few rounds for a verdict"
+    assert stats.over_limit([], 0.10, 0.95) == ()
 
 
 @pytest.mark.parametrize("n", range(6))
@@ -120,14 +125,6 @@ def test_what_is_significant_alone_but_not_in_the_table_asks_for_rounds_that_dec
 
 
 # --- limit ------------------------------------------------------------------------------------------------------
-
-
-def test_beyond_the_limit_means_that_the_whole_interval_is() -> None:
-    low_above = ZIGZAG * 0.01 + math.log(1.15)
-    only_point_above = ZIGZAG * 0.15 + math.log(1.15)
-    assert stats.over_limit([low_above, only_point_above], 0.10, 0.95) == (True, False)
-    assert stats.over_limit([low_above[:5]], 0.10, 0.95) == (False,), "too few rounds for a verdict"
-    assert stats.over_limit([], 0.10, 0.95) == ()
 
 
 @given(st.lists(st.floats(-0.2, 0.4), min_size=6, max_size=12), st.floats(0.0, 0.2))

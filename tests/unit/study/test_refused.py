@@ -301,13 +301,15 @@ def test_a_study_beyond_all_bounds_is_refused_with_the_bound(text: str, told: st
     assert told in caught.value.message
 
 
-def test_a_study_at_the_bounds_is_taken_and_a_placement_or_file_beyond_them_is_refused_at_once() -> None:
+def test_a_study_at_the_bounds_is_taken_and_commands_placements_or_files_beyond_are_refused() -> None:
     stated = parse("environments: [bare, docker]\nplacements: [{nodes: 128, ranks_per_node: 128}]\n" + ONE)
     assert stated.placements[0].ranks == 16_384
     with pytest.raises(RefusedError, match="the maximum is 16384"):
         place(Placement(nodes=4000, ranks_per_node=4000), Topology(nodes=(NodeCores(cores=(0,)),) * 4000))
     with pytest.raises(StudyError, match="more than 1 MiB, which is too large"):
         load(Path("/dev/zero"))
+    message = message_of(f"{ENVIRONMENTS}workloads: {{w: {{commands: [{', '.join(['[a]'] * 101)}]}}}}")
+    assert "3:17: workloads.w.commands: 101 commands in one launch are too many: use at most 100" in message
 
 
 WHOLE = """
@@ -339,11 +341,6 @@ def test_commands_are_read_with_their_shorthands() -> None:
             undo=(("docker", "rm", "--force", "7"),),
         ),
     )
-
-
-def test_too_many_commands_are_refused() -> None:
-    message = message_of(f"{ENVIRONMENTS}workloads: {{w: {{commands: [{', '.join(['[a]'] * 101)}]}}}}")
-    assert "3:17: workloads.w.commands: 101 commands in one launch are too many: use at most 100" in message
 
 
 @pytest.mark.parametrize("word", ["{{.Names}}", "${image1}", "$imag", "{print}", "{ image }", "{x"])

@@ -136,13 +136,16 @@ def test_a_mini_application_is_one_text_or_a_mapping_and_means_the_same(stated: 
     assert study.workloads[0] == Workload(name="w", miniapp=spec)
 
 
-def test_a_program_of_others_has_arguments_and_a_path(tmp_path: Path) -> None:
+def test_the_file_gives_the_name_and_paths_begin_there(tmp_path: Path) -> None:
     known = replace(KNOWN, programs=("osu_latency",))
     text = f"{ENVIRONMENTS}workloads: {{w: {{program: osu_latency, arguments: [-m, 8:010, no], path: ./osu}}}}"
     study = parse(text, known=known, base=tmp_path)
     assert study.workloads[0] == Workload(
         name="w", program="osu_latency", arguments=("-m", "8:010", "no"), path=str(tmp_path / "osu")
     )
+    path = tmp_path / "my study!.yaml"
+    path.write_text("\ufeff" + ENVIRONMENTS + WORK, encoding="utf-8")
+    assert load(path).name == "my-study"
 
 
 @pytest.mark.parametrize(
@@ -246,12 +249,6 @@ def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) 
     study = parse(f"{ENVIRONMENTS}{work}\nrepetition: {{budget: {text}}}")
     assert study.workloads[0].time_limit_s == seconds
     assert study.repetition.budget_s == seconds
-
-
-def test_the_file_gives_the_name(tmp_path: Path) -> None:
-    path = tmp_path / "my study!.yaml"
-    path.write_text("\ufeff" + ENVIRONMENTS + WORK, encoding="utf-8")
-    assert load(path).name == "my-study"
 
 
 # --- what is published ------------------------------------------------------------------------------------------

@@ -121,15 +121,12 @@ def test_only_the_last_whole_attempt_of_a_block_counts_that_nothing_interrupted(
     assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == [1.0]
 
 
-def test_an_attempt_is_whole_for_each_group_by_itself() -> None:
+def test_an_attempt_is_whole_for_each_group_and_launches_made_again_are_counted() -> None:
     plan = make_plan("host", placements=(Placement(), Placement(ranks_per_node=2)))
     first = select(plan, again(plan, 0, 0, 1.0, cells=4))
     assert len(first.trials[plan.cells[0].key]) == 1
     assert len(first.trials[plan.cells[3].key]) == 0
     assert first.rounds_done == 0
-
-
-def test_launches_made_again_are_counted_per_environment() -> None:
     plan = make_plan("host")
     trials = make_trials(plan, 6) + again(plan, 0, 1, 1e-5) + again(plan, 3, 1, 1e-5, cells=2)
     summary = summarise(plan, trials, {})

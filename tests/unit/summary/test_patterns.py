@@ -117,15 +117,11 @@ def test_a_drift_of_one_environment_is_found_with_its_size() -> None:
     assert text.patterns == (found,)
 
 
-def test_a_drift_of_the_machine_is_found_once_and_belongs_to_no_environment() -> None:
+def test_a_drift_of_the_machine_and_a_longer_tail_are_found() -> None:
     plan = make_plan(*NAMES)
     trials = changed(make(plan, 2, 24, normal), "", 0, lambda r: (1.0 + 0.5 * r / 23, 1.0))
     found = patterns_of(table_of(plan, trials))
     assert [(one.kind, one.environment, one.metric) for one in found] == [(PatternKind.DRIFT, "", "m0")]
-
-
-def test_a_longer_tail_is_found_though_the_median_is_the_same() -> None:
-    plan = make_plan(*NAMES)
     trials = changed(make(plan, 3, 12, normal), "b", 1, lambda r: (1.0, 2.0))
     (found,) = patterns_of(table_of(plan, trials))
     assert (found.kind, found.environment, found.metric) == (PatternKind.TAIL, "b", "m1")

@@ -145,13 +145,10 @@ def test_a_cost_whose_interval_touches_that_of_a_a_is_not_called_one() -> None:
     assert of(summarise(plan, make_trials(plan), {}), "slow").verdict is Verdict.COSTS
 
 
-def test_log_ratios_that_do_not_look_normal_get_a_rank_test_too() -> None:
+def test_holm_runs_over_the_table_and_odd_ratios_get_a_rank_test_too() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(1e-3),)) if r == 4 else None)
     assert "Wilcoxon's signed-rank test: p = " in of(summarise(plan, trials, {}), "host").reason
-
-
-def test_holm_runs_over_the_whole_table() -> None:
     plan = make_plan("host", "overlay")
     alone = of(summarise(plan, make_trials(plan), {}), "host")
     among = of(summarise(plan, make_trials(plan, more=(1e-3,) * 6), {}), "host")
