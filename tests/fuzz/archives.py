@@ -93,7 +93,7 @@ POINTERS = usually(*(pointer(digit) for digit in "abcd"))
 CONFIGS = st.fixed_dictionaries(
     {"architecture": usually(architecture())},
     optional={
-        "config": st.fixed_dictionaries({"Env": usually(["A=1", "PATH=/x"], ["=", "B=\0", "C=\ud800"], [])}) | JUNK,
+        "config": st.fixed_dictionaries({"Env": usually(["A=1", "PATH=/x"], ["=", "B=\0", "C=\ud800"], [])}) | JUNK
     },
 )
 DOCKER = st.lists(

@@ -63,11 +63,7 @@ PLUGINS = st.fixed_dictionaries(
 )
 WHOLE = st.fixed_dictionaries(
     {"name": usually("mine"), "plugins": st.lists(PLUGINS, min_size=1, max_size=3)},
-    optional={
-        "cniVersion": usually("1.0.0"),
-        "type": VALUES,
-        "ipam": IPAM | VALUES,
-    },
+    optional={"cniVersion": usually("1.0.0"), "type": VALUES, "ipam": IPAM | VALUES},
 )
 FILES = st.tuples(
     WHOLE

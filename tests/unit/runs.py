@@ -36,7 +36,7 @@ FAULTS = {
 }
 
 
-def known_study(*, rounds: int = ROUNDS, time_limit_s: float = 20.0, kernels: int = 5) -> Study:
+def known_study(*, rounds: int = ROUNDS, time_limit_s: float = 600.0, kernels: int = 5) -> Study:
     return Study(
         name="known",
         cluster="fake",
@@ -68,7 +68,6 @@ def known_study(*, rounds: int = ROUNDS, time_limit_s: float = 20.0, kernels: in
 class Ran:
     folder: Path
     code: int
-    elapsed_s: float
     said: str
 
     @property

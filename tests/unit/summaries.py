@@ -27,6 +27,7 @@ from tare.model import (
     TrialKey,
     Workload,
 )
+from tare.summary import summarise
 
 BARE, SELF = "bare", "bare (A/A)"
 MICRO = Workload(name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8),))
@@ -137,6 +138,12 @@ def change(trials: Iterable[Trial], name: str, outcome: Callable[[int], Outcome 
         other = outcome(trial.key.round) if trial.key.cell.endswith(f"/{name}") else None
         changed.append(trial if other is None else replace(trial, outcome=other))
     return changed
+
+
+def summary_of(*names: str, **more: object) -> Summary:
+    """Return the summary of a plan of these environments after ten rounds without trouble."""
+    plan = make_plan(*names, **more)  # type: ignore[arg-type]
+    return summarise(plan, make_trials(plan), {})
 
 
 def of(summary: Summary, environment: str, metric: str = "latency:8") -> Comparison:

@@ -62,21 +62,15 @@ def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> N
     assert tcp.parse(NETSTAT) == {"TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
     assert tcp.parse_path(SNMP) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
     assert tcp.parse("") == {}
-
-
-def test_a_line_with_fewer_values_than_names_has_only_those() -> None:
     assert tcp.parse("Tcp: InSegs RetransSegs\nTcp: 4\n") == {"TcpInSegs": 4}
 
 
-def test_connection_tracking_is_summed_over_cores_but_not_its_entries() -> None:
+def test_connection_tracking_and_softnet_are_summed_over_cores() -> None:
     assert conntrack.parse(CONNTRACK) == {
         "conntrack_found": 26, "conntrack_insert": 2, "conntrack_insert_failed": 2, "conntrack_drop": 4,
         "conntrack_entries": 17,
     }  # fmt: skip
     assert conntrack.parse("") == {}
-
-
-def test_softnet_is_summed_over_cores_and_older_kernels_lack_columns() -> None:
     assert softnet.parse(SOFTNET) == {
         "softnet_processed": 0x067D1266, "softnet_dropped": 1, "softnet_time_squeeze": 0x175,
         "softnet_received_rps": 0x9900,
@@ -85,15 +79,12 @@ def test_softnet_is_summed_over_cores_and_older_kernels_lack_columns() -> None:
     assert softnet.parse("") == {}
 
 
-def test_the_machines_cpu_times_and_context_switches_are_read() -> None:
+def test_cpu_times_context_switches_and_softirqs_of_the_machine_are_read() -> None:
     busy_s, steal_s, softirq_s = scheduling.times_in(STAT)
     ticks = scheduling.TICKS_PER_S
     assert (busy_s, steal_s, softirq_s) == (pytest.approx(226 / ticks), 8 / ticks, 70 / ticks)
     assert scheduling.switches_in(STAT) == {"context_switches": 167531533}
     assert scheduling.switches_in("cpu 1 2\n") == {}
-
-
-def test_softirqs_of_the_machine_are_those_of_proc_softirqs() -> None:
     assert scheduling.softirqs_in(STAT + SOFTIRQS) == {"softirq_net_tx": 180820, "softirq_net_rx": 57811470}
     assert scheduling.machine_in(STAT + SOFTIRQS).items() >= scheduling.softirqs_in(STAT + SOFTIRQS).items()
     assert scheduling.softirqs_in(STAT) == {}, "named as lacking by a reading of the node"
@@ -121,7 +112,7 @@ def test_throttling_is_read_in_the_unit_of_each_version_of_cgroups(stat: str, ex
     assert scheduling.throttling_in(stat) == expected
 
 
-def test_page_reclaim_and_swapping_are_read_from_the_machine_and_from_groups_of_both_versions() -> None:
+def test_reclaim_swapping_limits_and_pressure_are_read_from_both_versions() -> None:
     vmstat = "pswpin 1\npswpout 2\npgmajfault 3\npgscan_kswapd 10\npgscan_direct 20\npgscan_anon 30\npgsteal_direct 4\n"
     assert memory.parse(vmstat, memory.OF_MACHINE) == {
         "swap_in_pages": 1, "swap_out_pages": 2, "major_faults": 3, "page_scans": 30, "page_steals": 4,
@@ -130,15 +121,9 @@ def test_page_reclaim_and_swapping_are_read_from_the_machine_and_from_groups_of_
     assert memory.parse(v2, memory.OF_GROUP) == {"page_scans": 7, "page_steals": 5, "major_faults": 1}
     assert memory.parse("cache 1\npgmajfault 9\ntotal_pgmajfault 9\n", memory.OF_GROUP) == {"major_faults": 9}
     assert memory.parse("pswpin max\npswpout 2", memory.OF_GROUP) == {"swap_out_pages": 2}
-
-
-def test_a_memory_limit_that_was_reached_is_counted_in_both_versions() -> None:
     assert memory.limit_hits("31\n") == {"memory_failcnt": 31}
     assert memory.limit_hits("low 1\nhigh 4\nmax 5\noom 1\noom_kill 1\n") == {"memory_failcnt": 9}
     assert memory.limit_hits("") == {}
-
-
-def test_pressure_is_the_time_in_which_some_process_waited() -> None:
     text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
     assert scheduling.pressure_in("cpu", text) == {"cpu_pressure_s": 2.5}
     assert scheduling.pressure_in("cpu", "") == {}

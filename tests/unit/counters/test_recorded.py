@@ -100,10 +100,17 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
             assert own[name] == (number if isinstance(number, int) else pytest.approx(number, rel=1e-12)), name
 
 
-def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_at_once(
+def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_at_once_by_head_or_node(
     recorded: dict[str, Any], sections: list[tuple[Reading, Reading]]
 ) -> None:
     before, after = map(plain, monitor.joined_readings(sections))
+    assert_same(before, recorded["before"])
+    assert_same(after, recorded["after"])
+    parsed = [
+        tuple(replace(each, nodes=tuple(Given(node.values()) for node in each.nodes)) for each in pair)
+        for pair in sections
+    ]
+    before, after = map(plain, monitor.joined_readings(parsed))  # type: ignore[arg-type]
     assert_same(before, recorded["before"])
     assert_same(after, recorded["after"])
 
@@ -116,15 +123,3 @@ def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[Read
     assert 0 < own["n0c0"]["throttled_periods"] < whole["n0c0"]["throttled_periods"]
     for name in ("page_scans", "TcpInSegs"):
         assert own["n0c0"][name] == whole["n0c0"][name], "nobody else uses the pod"
-
-
-def test_nodes_that_parse_their_readings_themselves_are_joined_alike(
-    recorded: dict[str, Any], sections: list[tuple[Reading, Reading]]
-) -> None:
-    parsed = [
-        tuple(replace(each, nodes=tuple(Given(node.values()) for node in each.nodes)) for each in pair)
-        for pair in sections
-    ]
-    before, after = map(plain, monitor.joined_readings(parsed))  # type: ignore[arg-type]
-    assert_same(before, recorded["before"])
-    assert_same(after, recorded["after"])

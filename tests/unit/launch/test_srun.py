@@ -61,25 +61,22 @@ def test_the_argv_and_the_map_of_a_launch_are_as_they_were() -> None:
     check_golden(GOLDEN, texts)
 
 
-def test_every_variable_of_a_jobs_options_that_srun_would_read_is_unset() -> None:
+def test_variables_that_srun_would_read_are_unset_and_those_of_hosts_are_in_the_map() -> None:
     argv = launch_of("openmpi", ()).argv(AGENT)
     assert argv[0] == "env"
     assert argv[1 : 1 + 2 * len(UNSET)] == tuple(word for name in UNSET for word in ("-u", name))
-
-
-@pytest.mark.parametrize("binding", Binding)
-def test_slurm_binds_only_where_the_site_is_to(binding: Binding) -> None:
-    argv = launch_of("openmpi", (), Placement(ranks_per_node=2, binding=binding)).argv(AGENT)
-    assert ("--cpu-bind=none" in argv) == (binding is not Binding.MPI_DEFAULT)
-
-
-def test_variables_of_each_host_are_in_the_map_and_not_on_the_command_line() -> None:
     launch = launch_of("openmpi", CONTAINER)
     stored = launch.as_map()["hosts"]
     assert [stored[name]["ranks"][0]["variables"][BIND] for name in ("n0", "n1")] == ["0 1", "4 5"]
     assert [stored[name]["alias"] for name in ("n0", "n1")] == ["c1", "c2"]
     assert all(host["agent"] is None for host in stored.values())
     assert not any("4 5" in word for word in launch.argv(AGENT))
+
+
+@pytest.mark.parametrize("binding", Binding)
+def test_slurm_binds_only_where_the_site_is_to(binding: Binding) -> None:
+    argv = launch_of("openmpi", (), Placement(ranks_per_node=2, binding=binding)).argv(AGENT)
+    assert ("--cpu-bind=none" in argv) == (binding is not Binding.MPI_DEFAULT)
 
 
 def started(launch: Launch, folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -99,22 +96,16 @@ def test_a_rank_finds_its_host_by_the_name_of_slurms_node(node: str, cores: str,
     assert (done.stdout, done.stderr) == (f"{cores}\n", "")
 
 
-def test_a_rank_on_a_node_that_is_not_in_the_map_says_so(tmp_path: Path) -> None:
+def test_a_rank_that_is_in_no_map_says_so_and_tares_own_host_counts_before_slurms(tmp_path: Path) -> None:
     done = started(launch_of("openmpi", ()), tmp_path, "true", SLURMD_NODENAME="c9", SLURM_LOCALID="0")
     assert done.returncode == 125
     assert "the launch map has no host" in done.stderr
     assert "n0, n1" in done.stderr
-
-
-def test_the_name_of_tares_own_host_counts_before_slurms(tmp_path: Path) -> None:
     done = started(
         launch_of("openmpi", ()), tmp_path, "sh", "-c", f"echo ${BIND}",
         SLURMD_NODENAME="c1", TARE_HOST="n1", SLURM_LOCALID="0",
     )  # fmt: skip
     assert done.stdout == "4 5\n"
-
-
-def test_a_host_without_an_alias_is_not_slurms() -> None:
     os.environ.pop("SLURMD_NODENAME", None)
     assert tare_agent.of_scheduler({"n0": {"alias": ""}, "n1": {}}) == ""
 

@@ -38,25 +38,19 @@ def fitting(draw: st.DrawFn) -> tuple[Placement, Topology]:
 
 
 @given(fitting())
-def test_each_rank_is_placed_exactly_once_and_in_blocks(case: tuple[Placement, Topology]) -> None:
+def test_ranks_are_placed_once_in_blocks_on_cores_of_their_own_and_containers_are_balanced(
+    case: tuple[Placement, Topology],
+) -> None:
     placement, topology = case
     slots = place(placement, topology)
     assert [slot.rank for slot in slots] == list(range(placement.ranks))
     assert all(slot.node == slot.rank // placement.ranks_per_node for slot in slots)
     assert all(slot.local_rank == slot.rank % placement.ranks_per_node for slot in slots)
-
-
-@given(fitting())
-def test_cores_are_disjoint_and_of_the_ranks_own_node(case: tuple[Placement, Topology]) -> None:
     placement, topology = case
     slots = place(placement, topology)
     used = [(slot.node, core) for slot in slots for core in slot.cores]
     assert len(used) == len(set(used)) == placement.ranks * placement.threads_per_rank
     assert all(core in topology.nodes[node].cores for node, core in used)
-
-
-@given(fitting())
-def test_containers_are_balanced_and_hold_neighbouring_ranks(case: tuple[Placement, Topology]) -> None:
     placement, topology = case
     slots = place(placement, topology)
     sizes = Counter((slot.node, slot.container) for slot in slots)
@@ -64,10 +58,6 @@ def test_containers_are_balanced_and_hold_neighbouring_ranks(case: tuple[Placeme
     assert set(sizes.values()) == {placement.ranks_per_node // placement.containers_per_node}
     order = [(slot.node, slot.container) for slot in slots]
     assert order == sorted(order)
-
-
-@given(fitting())
-def test_the_cpusets_of_containers_are_disjoint(case: tuple[Placement, Topology]) -> None:
     placement, topology = case
     slots = place(placement, topology)
     for node in range(placement.nodes):
@@ -83,13 +73,10 @@ def test_oversubscribed_ranks_are_spread_evenly_over_the_cores(case: tuple[Place
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
-def test_more_threads_than_cores_do_not_name_a_core_twice() -> None:
+def test_threads_beyond_the_cores_and_the_mpi_default_have_every_core_of_the_node() -> None:
     placement = Placement(nodes=1, threads_per_rank=3, oversubscribe=True)
     (slot,) = place(placement, Topology(nodes=(NodeCores(cores=(4, 5)),)))
     assert slot.cores == (4, 5)
-
-
-def test_the_mpi_default_leaves_every_core_of_the_node_to_each_rank() -> None:
     placement = Placement(nodes=1, ranks_per_node=2, binding=Binding.MPI_DEFAULT)
     slots = place(placement, Topology(nodes=(NodeCores(cores=(2, 3, 7)),)))
     assert [slot.cores for slot in slots] == [(2, 3, 7), (2, 3, 7)]
@@ -133,7 +120,9 @@ def on(placement: Placement, node: NodeCores) -> tuple[Slot, ...]:
 
 
 @given(mapped())
-def test_on_every_machine_ranks_are_in_order_on_cpus_of_their_own(case: tuple[Placement, NodeCores]) -> None:
+def test_on_every_machine_ranks_are_in_order_on_cpus_of_their_own_in_whole_containers(
+    case: tuple[Placement, NodeCores],
+) -> None:
     placement, node = case
     slots = on(placement, node)
     assert [slot.rank for slot in slots] == list(range(placement.ranks))
@@ -141,6 +130,14 @@ def test_on_every_machine_ranks_are_in_order_on_cpus_of_their_own(case: tuple[Pl
     assert len(used) == len(set(used))
     assert set(used) <= set(node.cores)
     assert all(len(slot.cores) >= placement.threads_per_rank for slot in slots)
+    placement, node = case
+    slots = on(placement, node)
+    assert [slot.container for slot in slots] == sorted(slot.container for slot in slots)
+    for container in range(placement.containers_per_node):
+        inside = [slot for slot in slots if slot.container == container]
+        assert len(inside) == placement.ranks_per_node // placement.containers_per_node
+        container_cores = cores_of_container(slots, node=0, container=container)
+        assert set(container_cores) == {cpu for slot in inside for cpu in slot.cores}
 
 
 @given(st.integers(1, 5), st.integers(1, 6))
@@ -158,18 +155,6 @@ def test_ranks_fill_nodes_or_go_to_them_in_turn(nodes: int, each: int) -> None:
         for slot in slots:
             found = host_and_local_rank(slot.rank, ranks=nodes * each, hosts=nodes, order=order)
             assert found == (slot.node, slot.local_rank)
-
-
-@given(mapped())
-def test_on_every_machine_containers_hold_whole_neighbouring_ranks(case: tuple[Placement, NodeCores]) -> None:
-    placement, node = case
-    slots = on(placement, node)
-    assert [slot.container for slot in slots] == sorted(slot.container for slot in slots)
-    for container in range(placement.containers_per_node):
-        inside = [slot for slot in slots if slot.container == container]
-        assert len(inside) == placement.ranks_per_node // placement.containers_per_node
-        container_cores = cores_of_container(slots, node=0, container=container)
-        assert set(container_cores) == {cpu for slot in inside for cpu in slot.cores}
 
 
 @given(mapped())
@@ -237,12 +222,9 @@ def test_a_core_comes_with_its_hardware_threads_as_long_as_there_are_enough(
     assert [slot.cores for slot in slots] == cores
 
 
-def test_an_error_on_too_few_cores_counts_hardware_threads() -> None:
+def test_siblings_are_neighbours_and_an_error_on_too_few_cores_counts_them() -> None:
     with pytest.raises(RefusedError, match=r"8 ranks need 8 cores on node n0, which has 2 \(4 hardware threads\)"):
         on(Placement(nodes=1, ranks_per_node=8), SMT)
-
-
-def test_cpus_are_ordered_so_that_siblings_are_neighbours() -> None:
     assert order_by_core({0, 1, 2, 3}, SMT.layout) == (0, 2, 1, 3)
     assert order_by_core([5, 4], ()) == (4, 5)
 

@@ -89,37 +89,25 @@ def supported() -> list[Case]:
                         break
     image = made("e", "bare", "host", image="debian-openmpi")
     bridge = made("e", "docker", "bridge")
+    host = made("e", "bare", "host")
+    two = Placement(ranks_per_node=2)
+    special = (
+        ("bare+image+host+openmpi", image, TWO_NODES, 1),
+        ("bare+image+bridge+openmpi", replace(image, network="bridge"), TWO_NODES, 1),
+        ("docker+bridge+openmpi, sender only", replace(bridge, sides=Sides.SENDER), TWO_NODES, 1),
+        ("docker+bridge+openmpi, receiver only", replace(bridge, sides=Sides.RECEIVER), TWO_NODES, 1),
+        ("docker+bridge+openmpi, two ranks a node", bridge, two, 2),
+        ("docker+bridge+openmpi, ranks in turn", bridge, replace(two, rank_order=RankOrder.CYCLIC), 2),
+        ("bare+host+openmpi, more cores than ranks", host, TWO_NODES, 2),
+        ("bare+host+openmpi, bound by the MPI", host, replace(two, binding=Binding.MPI_DEFAULT), 2),
+        ("bare+host+openmpi, shared memory", replace(host, transport="shm"), replace(two, nodes=1), 2),
+    )
     return [
         *cases,
-        Case(name="bare+image+host+openmpi", environment=image),
-        Case(name="bare+image+bridge+openmpi", environment=replace(image, network="bridge")),
-        Case(name="docker+bridge+openmpi, sender only", environment=replace(bridge, sides=Sides.SENDER)),
-        Case(name="docker+bridge+openmpi, receiver only", environment=replace(bridge, sides=Sides.RECEIVER)),
         Case(name="docker+bridge+openmpi, command", environment=bridge, workload=APP),
-        Case(
-            name="docker+bridge+openmpi, two ranks a node",
-            environment=bridge,
-            placement=Placement(ranks_per_node=2),
-            cores=2,
-        ),
-        Case(
-            name="docker+bridge+openmpi, ranks in turn",
-            environment=bridge,
-            placement=Placement(ranks_per_node=2, rank_order=RankOrder.CYCLIC),
-            cores=2,
-        ),
-        Case(name="bare+host+openmpi, more cores than ranks", environment=made("e", "bare", "host"), cores=2),
-        Case(
-            name="bare+host+openmpi, bound by the MPI",
-            environment=made("e", "bare", "host"),
-            placement=Placement(ranks_per_node=2, binding=Binding.MPI_DEFAULT),
-            cores=2,
-        ),
-        Case(
-            name="bare+host+openmpi, shared memory",
-            environment=made("e", "bare", "host", transport="shm"),
-            placement=Placement(nodes=1, ranks_per_node=2),
-            cores=2,
+        *(
+            Case(name=name, environment=environment, placement=placement, cores=cores)
+            for name, environment, placement, cores in special
         ),
     ]
 
@@ -230,7 +218,6 @@ def written(case: Case) -> str:
     launch = launched(case, lines)
     for host in launch.hosts:
         agent = launch.agent(host.name)
-        assert agent is not None
         lines.append(f"# daemon on {host.name}: {host.ranks} rank(s)")
         argv, *settings = (f"{key} {value}" for key, value in agent.as_json().items())
         lines += [f"  {argv}", f"  {', '.join(settings)}"]
@@ -296,45 +283,22 @@ def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_diffe
         assert differing <= {"btl_tcp_if_include"}
 
 
+# --- what the argv above do not show ---------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
-def test_ranks_that_may_share_cores_yield_and_others_do_not(mpi: str) -> None:
+def test_ranks_that_may_share_cores_yield_and_fill_hosts_or_go_to_them_in_turn(mpi: str) -> None:
     alone = make_job()
     crowded = replace(alone, placement=replace(alone.placement, oversubscribe=True))
     named, usual = (dict(settings(launch_argv(mpi, job), "--mca")) for job in (crowded, alone))
     assert named == {**usual, "mpi_yield_when_idle": "1"}
     variables, usual_variables = (dict(MPIS[mpi].for_srun(job)[0].environment) for job in (crowded, alone))
     assert variables == {**usual_variables, "OMPI_MCA_mpi_yield_when_idle": "1"}
-
-
-@pytest.mark.parametrize("mpi", ["openmpi", "openmpi5"])
-def test_ranks_fill_hosts_or_go_to_them_in_turn(mpi: str) -> None:
     job = make_job(ranks=2)
     in_turn = replace(job, placement=replace(job.placement, rank_order=RankOrder.CYCLIC))
     assert values(launch_argv(mpi, job), "--map-by") == ["slot"]
     assert values(launch_argv(mpi, in_turn), "--map-by") == ["node"]
     assert values(launch_argv(mpi, in_turn), "--host") == ["n0:2,n1:2"]
-
-
-@every_openmpi
-def test_every_host_is_named_with_its_ranks_and_the_numbers_add_up(case: Case) -> None:
-    argv = launched(case).argv("/agent")
-    hosts = [part for value in values(argv, "--host") for part in value.split(",")]
-    assert hosts == [f"n{i}:{case.placement.ranks_per_node}" for i in range(case.placement.nodes)]
-    assert sum(map(int, values(argv, "-n"))) == case.placement.ranks
-
-
-@every_openmpi
-def test_the_padding_is_carried_into_the_ranks_of_every_context(case: Case) -> None:
-    argv = launched(case).argv("/agent")
-    assert values(argv, "-x").count("TARE_PADDING") == 1 + argv.count(":")
-
-
-@every_openmpi
-def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(case: Case) -> None:
-    argv = launched(case).argv("/agent")
-    by_us = case.placement.binding is not Binding.MPI_DEFAULT
-    assert values(argv, "--bind-to") == ["none"] * by_us
-    assert ("tare-bind" in argv) == (by_us and case.cores > 1)
 
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
@@ -391,30 +355,18 @@ def test_the_version_is_read_from_what_mpirun_says(only: Path, said: str) -> Non
     assert OpenMpi().probe() is None
 
 
-def test_another_mpi_under_the_same_name_is_not_taken_for_open_mpi(only: Path) -> None:
+def test_only_open_mpi_4_is_taken_and_by_debians_own_name_first(only: Path) -> None:
     fake_mpirun(only, "mpirun", "HYDRA build details:")
     reason = OpenMpi().probe()
-    assert reason is not None
     assert "is not Open MPI but 'HYDRA build details:'" in reason
     assert "apt-get install openmpi-bin" in reason
-
-
-def test_open_mpi_5_is_not_taken_for_4(only: Path) -> None:
     fake_mpirun(only, "mpirun", "mpirun (Open MPI) 5.0.3")
     reason = OpenMpi().probe()
-    assert reason is not None
     assert "is Open MPI 5.0.3, whose options differ: use mpi: openmpi5" in reason
-
-
-def test_debians_own_name_goes_before_the_one_that_alternatives_point_anywhere(only: Path) -> None:
-    fake_mpirun(only, "mpirun", "HYDRA build details:")
-    fake_mpirun(only, "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
-    assert OpenMpi().probe() is None
-
-
-def test_an_mpirun_that_says_nothing_is_told_and_no_crash(only: Path) -> None:
     fake_mpirun(only, "mpirun", "")
     assert "is not Open MPI" in str(OpenMpi().probe())
+    fake_mpirun(only, "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
+    assert OpenMpi().probe() is None
 
 
 def test_without_any_mpirun_the_package_is_named(only: Path) -> None:

@@ -89,7 +89,6 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
 def test_the_mpi_on_path_is_recognised_by_what_its_programs_print(name: str, loads: Loads) -> None:
     loads(name)
     found = recognise(os.environ)
-    assert found is not None
     assert (found.kind, found.title) == TITLES[name]
     assert MPIS["site"].version() == TITLES[name][1]
     assert MPIS["site"].family == ("openmpi" if name.startswith("openmpi") else "mpich")
@@ -102,7 +101,6 @@ def test_the_launcher_is_the_file_behind_a_link_because_its_daemons_are_there(lo
     (tmp_path / "view/mpirun").symlink_to(folder / "mpiexec")
     os.environ["PATH"] = str(tmp_path / "view")  # the fixture restores it
     found = recognise(os.environ)
-    assert found is not None
     assert found.launcher == str(folder / "mpiexec")
 
 
@@ -138,6 +136,8 @@ def test_without_an_mpi_or_with_an_unknown_one_the_probe_says_what_to_do(loads: 
     assert MPIS["site"].probe() == (
         f"{folder}/mpirun is of no MPI that tare knows: load the module of another MPI, or name one with `mpi`"
     )
+    folder = loads("unknown", mpirun="hello\\n")
+    assert mpi_programs.launcher_at(str(folder / "mpirun")).family == ""
 
 
 def test_a_compiler_of_another_mpi_is_told_and_a_missing_one_too(loads: Loads) -> None:
@@ -179,25 +179,16 @@ def test_the_launch_is_as_it_was(name: str, asks: bool, loads: Loads, monkeypatc
     assert file.read_text() == text
 
 
-FORCES = (
-    "btl", "pml", "mtl", "coll", "bind-to", "map-by", "rank-by", "UCX_TLS", "UCX_NET_DEVICES", "FI_PROVIDER",
-    "I_MPI_FABRICS", "I_MPI_PIN", "I_MPI_ROOT", "MPIR_CVAR_CH4_NETMOD",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SAID)
-def test_no_component_transport_or_binding_is_named(name: str, loads: Loads) -> None:
-    loads(name)
-    argv = MPIS["site"].launch(make_job("auto", ranks=2, binding=Binding.DISJOINT)).argv("/agent")
-    named = {token.lstrip("-").partition("=")[0] for token in argv}
-    assert not named & set(FORCES), argv
-    assert "TARE_PADDING" in argv
-
-
-def test_ranks_are_not_bound_by_tare_either() -> None:
+def test_ranks_are_not_bound_and_their_settings_but_no_path_of_the_host_survive() -> None:
     environment = Environment(name="e", runtime="bare", network="host", mpi="site", transport="auto")
     assert run_job.as_bound(environment, Placement()).binding is Binding.MPI_DEFAULT
     assert run_job.as_bound(replace(environment, mpi="openmpi"), Placement()).binding is Binding.DISJOINT
+    outside = kept_names(USER, inside=False)
+    assert outside == (
+        "FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS",
+    )  # fmt: skip
+    assert kept_names(USER, inside=True) == ("FI_PROVIDER", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS")
+    assert dropped_names(USER) == ("FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES")
 
 
 def test_by_srun_ranks_get_no_setting_and_containers_no_library_path(
@@ -215,22 +206,7 @@ def test_by_srun_ranks_get_no_setting_and_containers_no_library_path(
     assert contained.host.enter[0].drops == ("LD_LIBRARY_PATH",)
 
 
-# --- what is kept -------------------------------------------------------------------------------------------------
-
-
-def test_settings_and_modules_survive_and_a_container_gets_no_path_of_the_host() -> None:
-    outside = kept_names(USER, inside=False)
-    assert outside == (
-        "FI_PROVIDER", "FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS",
-    )  # fmt: skip
-    assert kept_names(USER, inside=True) == ("FI_PROVIDER", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS")
-    assert dropped_names(USER) == ("FI_PROVIDER_PATH", "LD_LIBRARY_PATH", "LOADEDMODULES")
-
-
-# --- studies ------------------------------------------------------------------------------------------------------
-
-
-def test_an_environment_leaves_its_transport_to_this_mpi_unless_it_names_one() -> None:
+def test_an_environment_or_workload_leaves_its_transport_to_this_mpi_unless_it_names_one() -> None:
     text = """
     environments: {bare: {mpi: site}, other: {runtime: bare}, named: {runtime: bare, mpi: site, transport: tcp}}
     workloads: {micro: {kernels: [barrier]}}
@@ -246,15 +222,7 @@ def test_an_environment_leaves_its_transport_to_this_mpi_unless_it_names_one() -
     assert "has no transport 'auto' here" in str(
         composition.refuse(replace(study.environments[1], transport="auto"), Placement())
     )
-
-
-def test_a_workload_with_its_own_mpi_gets_that_mpis_transport() -> None:
     named = Environment(name="e", runtime="bare", network="host")
     assert composition.under(named, "site").transport == "auto"
     assert composition.under(composition.under(named, "site"), "mpich").transport == "tcp"
     assert with_transport(replace(named, transport="ucx")).transport == "ucx"
-
-
-def test_programs_that_say_nothing_known_are_of_no_family(loads: Loads) -> None:
-    folder = loads(mpirun="hello\\n")
-    assert mpi_programs.launcher_at(str(folder / "mpirun")).family == ""

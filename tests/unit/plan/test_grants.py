@@ -48,11 +48,8 @@ def given() -> Study:
     return replace(stated, environments=(*stated.environments, wired))
 
 
-def test_all_that_a_study_is_given_is_listed_once_and_in_words() -> None:
+def test_all_that_a_study_is_given_is_listed_once_and_tares_own_programs_are_nothing() -> None:
     assert in_words(grants(given())) + "\n" == GOLDEN.read_text()
-
-
-def test_a_study_of_tare_s_own_programs_is_given_nothing() -> None:
     assert grants(parsed(OWN)) == ()
     assert in_words(()).startswith("This study runs only tare's own programs and images")
 
@@ -67,14 +64,11 @@ def test_programs_without_a_container_run_as_the_user_of_the_cluster(cluster: st
     assert f"/bin/echo: as {account} in " in text
 
 
-def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
+def test_commands_on_a_node_and_words_that_steer_a_terminal_are_listed_as_text() -> None:
     command = Workload(name="app", command=("/bin/echo", "\x1b]0;owned\x07"))
     text = in_words(grants(replace(parsed(OWN), workloads=(command,))))
     assert "\x1b" not in text
     assert "\\x1b]0;owned\\x07" in text
-
-
-def test_commands_on_a_node_are_listed_with_what_undoes_them() -> None:
     commands_ = (NodeCommand(run=("docker", "run", "a b")),)
     workload = Workload(name="w", commands=commands_, undo=(("docker", "rm", "x"),))
     text = in_words(grants(replace(parsed(OWN), workloads=(workload,))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import large_cluster
+from counted_calls import count_calls
+from large_cluster import RANKS_PER_NODE
 from nodes import make_node
 from tare.cli import session
 from tare.deploy.study_files import StudyFiles, make_files
@@ -20,8 +23,11 @@ from tare.model import Workload
 from tare.node_service import LocalNode
 from tare.node_service.order import Files
 from tare.run import facts
+from tare.run.core_watch import CoreWatch, is_virtual, place, speed
 from tare.store.writer import Store
+from tare.summary.disturbance import migrated_within
 from unit.runs import known_study
+from waiting import wait_until
 
 CPUINFO = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -64,17 +70,18 @@ def test_the_manifest_names_what_the_figures_depend_on() -> None:
 
 
 def test_programs_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(program: str) -> str:
-        time.sleep(0.2)
+    asked: list[str] = []
+
+    def answered_when_others_are_asked(program: str) -> str:
+        asked.append(program)
+        wait_until(lambda: len(asked) > 1)
         return "1.0"
 
-    monkeypatch.setattr(facts, "version_of", slow)
+    monkeypatch.setattr(facts, "version_of", answered_when_others_are_asked)
     monkeypatch.setattr(facts, "commit", lambda: "c")
     plan = session.make_plan(known_study())
-    files = make_files(plan)
-    began = time.monotonic()
-    facts.facts(plan, files)
-    assert time.monotonic() - began < 0.2 * len(facts.programs()) / 2
+    versions = facts.facts(plan, make_files(plan))["versions"]
+    assert versions == dict.fromkeys(facts.programs(), "1.0")
 
 
 def test_a_program_that_was_compiled_again_is_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,13 +141,10 @@ def test_a_version_is_what_the_program_tells(
     assert facts.version_of("x") == version
 
 
-def test_a_program_that_is_not_here_is_not_installed() -> None:
-    assert facts.version_of("no-such-program-of-anybody") == "not installed"
-
-
 def test_a_program_that_hangs_is_unknown_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "hangs"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    os.mkfifo(tmp_path / "never")
+    program.write_text(f"#!/bin/sh\nread line < {tmp_path}/never\n")
     program.chmod(0o755)
     monkeypatch.setattr(facts, "find", lambda name: str(program))
     monkeypatch.setattr(facts, "LIMIT_S", 0.2)
@@ -148,12 +152,10 @@ def test_a_program_that_hangs_is_unknown_after_its_time(tmp_path: Path, monkeypa
 
 
 def test_the_commit_is_that_of_a_checkout_and_unknown_elsewhere(tmp_path: Path) -> None:
+    assert facts.version_of("no-such-program-of-anybody") == "not installed"
     assert facts.commit(tmp_path) == "unknown"
     commit = facts.commit(Path(__file__).parents[3])
     assert commit == "unknown" or len(commit.rstrip("+")) == 40
-
-
-# --- images -------------------------------------------------------------------------------------------------------
 
 
 def test_a_rebuild_with_other_packages_does_not_go_on_with_the_same_results(tmp_path: Path) -> None:
@@ -169,20 +171,14 @@ def test_a_rebuild_with_other_packages_does_not_go_on_with_the_same_results(tmp_
     assert (image["packages"], image["tar_digest"]) == (2, "sha256:1")
 
 
-def test_results_from_before_contents_were_recorded_go_on(tmp_path: Path) -> None:
+def test_results_go_on_with_the_same_packages_and_those_from_before_packages_were_recorded(tmp_path: Path) -> None:
     plan = session.make_plan(known_study(rounds=1, kernels=1))
     found = facts.facts(plan, image_of(tmp_path, {"libc6": "2.36-9"}))
     older: dict[str, Any] = {"identity": {k: v for k, v in found["identity"].items() if k != "image contents"}}
     Store.create_or_open(tmp_path / "r", plan, older).close()
     Store.create_or_open(tmp_path / "r", plan, found).close()
-
-
-def test_an_image_without_packages_is_known_by_its_archive(tmp_path: Path) -> None:
     (image,) = facts.images(image_of(tmp_path, {})).values()
     assert image["contents"] == "sha256:1"
-
-
-# --- nodes --------------------------------------------------------------------------------------------------------
 
 
 def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,3 +228,87 @@ def test_the_gpus_of_other_machines_are_asked_of_each_once(monkeypatch: pytest.M
     plan = session.make_plan(known_study())
     expected = "1 x NVIDIA H100, not given to containers"
     assert facts.gpus_of_machines(plan, services) == {"gpu0": expected, "gpu1": expected}
+
+
+NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
+
+
+def written(folder: Path, *samples: tuple[float, float], tail: str = "") -> CoreWatch:
+    file = folder / "cores.log"
+    file.write_text("".join(f"{moment:.3f} {hand_over:.1f} 880\n" for moment, hand_over in samples) + tail)
+    return CoreWatch(file=file)
+
+
+def seconds(values_ns: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(value * 1e-9 for value in values_ns)
+
+
+def test_places_within_a_spread_have_not_moved_and_cores_beside_a_guest_are_slower() -> None:
+    noise = place(seconds(NEAR_NS), seconds(NEAR_NS * 5 + FAR_NS))
+    assert noise["cores_elsewhere"] == 0
+    assert not migrated_within(noise)
+    assert noise["core_hand_over_s"] == pytest.approx(33.5e-9)
+    beside = speed(seconds((1150.0, 1400.0, 1300.0)))
+    assert beside == {"core_counting_s": pytest.approx(1300e-9)}
+    assert not migrated_within(beside)
+    assert speed(()) == {}
+
+
+@pytest.mark.parametrize(
+    ("within", "elsewhere", "migrated"),
+    [(FAR_NS, 1.0, False), (NEAR_NS + FAR_NS[:1], 0.2, True), (NEAR_NS[:1] + FAR_NS, 0.8, True), ((11.0,), 1.0, False)],
+    ids=["across", "in part", "mostly", "nearer"],
+)
+def test_what_is_elsewhere_has_moved_and_in_part_it_migrated_within_the_launch(
+    within: tuple[float, ...], elsewhere: float, migrated: bool
+) -> None:
+    noise = place(seconds(within), seconds(NEAR_NS * 9))
+    assert noise["cores_elsewhere"] == pytest.approx(elsewhere)
+    assert migrated_within(noise) == migrated
+
+
+def test_cores_that_stay_where_they_went_are_usual_there_after_half_a_minute(tmp_path: Path) -> None:
+    near = [(float(moment), 33.0) for moment in range(100)]
+    far = [(float(moment), 152.0) for moment in range(100, 140)]
+    watch = written(tmp_path, *near, *far)
+    assert watch.during(100.0, 102.0)["cores_elsewhere"] == 1.0
+    assert watch.during(135.0, 139.0)["cores_elsewhere"] == 0.0
+
+
+def test_samples_are_read_on_and_a_torn_line_is_waited_for(tmp_path: Path) -> None:
+    watch = written(tmp_path, (1.0, 33.0), (2.0, 34.0), tail="3.000 15")
+    assert watch.during(0.0, 9.0)["core_hand_over_s"] == pytest.approx(33.5e-9)
+    with watch.file.open("a") as file:
+        file.write("2.0 880\n4.000 150.0 1400\n")
+    assert watch.moments_s == [1.0, 2.0], "a torn line waits"
+    assert watch.during(2.5, 9.0)["cores_elsewhere"] == 1.0
+    assert watch.during(2.5, 9.0)["core_counting_s"] == pytest.approx(1140e-9)
+
+
+@pytest.mark.parametrize("tail", ["", "tare-cores: no real-time priority: Operation not permitted\n"])
+def test_where_nothing_is_known_nothing_has_moved(tail: str, tmp_path: Path) -> None:
+    assert written(tmp_path, tail=tail).during(0.0, 9.0) == {}
+    assert CoreWatch().during(0.0, 9.0) == {}
+    assert CoreWatch(file=tmp_path / "none").during(0.0, 9.0) == {}
+    assert not migrated_within({})
+
+
+def test_a_virtual_machine_is_known_by_its_cpus(tmp_path: Path) -> None:
+    cpus = tmp_path / "cpuinfo"
+    cpus.write_text("processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n")
+    assert is_virtual(cpus)
+    cpus.write_text("processor\t: 0\nflags\t\t: fpu vme lahf_lm\n")
+    assert not is_virtual(cpus)
+    assert not is_virtual(tmp_path / "none")
+
+
+FEW, MANY = 60, 240
+
+
+def test_four_times_the_nodes_take_four_times_the_calls(tmp_path: Path) -> None:
+    large_cluster.took(2, tmp_path)  # imports and caches
+    calls = {nodes: count_calls(lambda nodes=nodes: large_cluster.took(nodes, tmp_path)) for nodes in (FEW, MANY)}
+    assert calls[MANY] < 4.4 * calls[FEW], calls
+    launch_map = json.loads((tmp_path / "map.json").read_text())
+    assert len(launch_map["hosts"]) == MANY
+    assert sum(len(host["ranks"]) for host in launch_map["hosts"].values()) == MANY * RANKS_PER_NODE

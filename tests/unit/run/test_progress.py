@@ -1,15 +1,21 @@
-"""A run tells what runs now, how much is done and how much time is left, with and without a terminal."""
+"""A run tells how much is done and how much time is left, and ends by its budgets or its allocation."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
-from tare.model import Completed, Failed, Invalid, Outcome, Plan, Trial, TrialKey
+from tare.cluster import base
+from tare.cluster.base import Allocated
+from tare.model import Completed, Failed, Invalid, Outcome, Plan, Repetition, Trial, TrialKey
 from tare.plan.cells import available
+from tare.run import ending
+from tare.run.ending import MARGIN_S, SLACK, Ending
 from tare.run.progress import INTERVAL_S, Pace, Progress, duration
+from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
 from unit.stored import PLAN
 
 CELLS = [cell.key for cell in available(PLAN)]
@@ -43,7 +49,9 @@ def run(progress: Progress, clock: Clock, done: int, took_s: float, outcome: Out
     progress.trial_ended(trial_of(key, outcome), done + 1, TOTAL)
 
 
-def test_without_a_terminal_there_is_a_line_a_launch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_a_line_a_launch_and_what_went_wrong_is_told_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = Clock()
     with Progress(PLAN, clock) as progress:
         progress.round_started(0, 0)
@@ -55,6 +63,11 @@ def test_without_a_terminal_there_is_a_line_a_launch(capsys: pytest.CaptureFixtu
     assert lines[1].startswith(f"round 1 of 3: {CELLS[0]}; 0 of {TOTAL} launches done, about ")
     assert [line.split("; ")[1].split(" launches")[0] for line in lines[1:-1]] == [f"{n} of {TOTAL}" for n in range(4)]
     assert lines[-1] == f"4 of {TOTAL} launches done"
+    clock = Clock()
+    progress = Progress(PLAN, clock)
+    run(progress, clock, 0, 0.1)
+    run(progress, clock, 1, 0.1, Failed(reason="it hung"))
+    assert capsys.readouterr().err.splitlines()[-1] == f"Failed: {CELLS[1]}, round 1: it hung"
 
 
 def test_without_a_terminal_there_is_at_most_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,14 +80,6 @@ def test_without_a_terminal_there_is_at_most_a_line_every_five_seconds(capsys: p
         said_s += [clock.now_s] * len(capsys.readouterr().err.splitlines())
     assert len(said_s) == 1 + int(TOTAL * 0.7 / INTERVAL_S)
     assert all(later - earlier >= INTERVAL_S for earlier, later in pairwise(said_s))
-
-
-def test_what_went_wrong_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
-    progress = Progress(PLAN, clock)
-    run(progress, clock, 0, 0.1)
-    run(progress, clock, 1, 0.1, Failed(reason="it hung"))
-    assert capsys.readouterr().err.splitlines()[-1] == f"Failed: {CELLS[1]}, round 1: it hung"
 
 
 def left_s(said: str) -> int:
@@ -102,7 +107,9 @@ def test_the_remaining_time_is_steady_although_cells_differ(capsys: pytest.Captu
     assert all(estimate == pytest.approx(left, abs=1) for estimate, left in told if left <= 70), told
 
 
-def test_a_resumed_run_expects_only_what_is_still_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_run_expects_what_is_still_to_run_and_repeats_add_a_quarter_at_most(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = Clock()
     progress = Progress(PLAN, clock)
     done = TOTAL - len(CELLS)
@@ -111,9 +118,6 @@ def test_a_resumed_run_expects_only_what_is_still_to_run(capsys: pytest.CaptureF
     capsys.readouterr()
     run(progress, clock, done + 1, 6.0)
     assert left_s(capsys.readouterr().err) == 6 * (len(CELLS) - 1)
-
-
-def test_repeats_raise_the_remaining_time_by_a_quarter_at_most() -> None:
     pace = Pace(plan=PLAN)
     for done in range(len(CELLS)):
         pace.ended(key_of(done), 4.0, done + 1)
@@ -121,6 +125,8 @@ def test_repeats_raise_the_remaining_time_by_a_quarter_at_most() -> None:
     for done in range(len(CELLS)):
         pace.ended(key_of(done, repeat=1), 4.0, len(CELLS))
     assert without_s < pace.left_s(len(CELLS), TOTAL, 0) <= 1.25 * without_s
+    plan: Plan = PLAN
+    assert Pace(plan=plan).left_s(0, TOTAL, 3) > 0
 
 
 def test_the_first_launch_of_a_program_tells_how_long_the_others_take(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,6 +167,138 @@ def test_durations_are_told_in_the_unit_that_is_read_easily(seconds: float, text
     assert duration(seconds) == text
 
 
-def test_a_plan_of_which_nothing_is_known_is_estimated_as_the_plan_says() -> None:
-    plan: Plan = PLAN
-    assert Pace(plan=plan).left_s(0, TOTAL, 3) > 0
+HOUR_S = 3600.0
+BEGAN_S = 5000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the clock, which stands until its only item is changed."""
+    now = [BEGAN_S]
+    for module in (ending, base):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    return now
+
+
+def made(**more: object) -> Ending:
+    stated = {"repetition": Repetition(rounds=10), "nodes": 2, "facts": {}, "began_s": BEGAN_S}
+    return Ending(**{**stated, **more})  # type: ignore[arg-type]
+
+
+def allocated(left_s: float | None, label: str = "34") -> Allocated:
+    return Allocated(label=label, nodes=("c1", "c2"), ends_unix_s=None if left_s is None else BEGAN_S + left_s)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"most_rounds": 0},
+        {"allocation": allocated(1.0)},
+        {"repetition": Repetition(budget_s=0.0)},
+        {"repetition": Repetition(budget_node_hours=0.0)},
+    ],
+)
+def test_the_first_round_always_begins_and_no_second_one_beyond_a_limit(
+    limits: dict[str, object], clock: list[float]
+) -> None:
+    own = made(**limits)
+    assert not own.reached()
+    own.ended_round(0, 60.0)
+    clock[0] += 60.0
+    assert own.reached()
+    assert own.reason
+
+
+def test_a_run_goes_on_without_limits_and_a_share_of_rounds_counts_in_this_run_alone(clock: list[float]) -> None:
+    own = made()
+    for number in range(50):
+        own.ended_round(number, 60.0)
+        clock[0] += 60.0
+        assert not own.reached()
+    own = made(most_rounds=2)
+    own.ended_round(7, 1.0)
+    assert not own.reached()
+    own.ended_round(8, 1.0)
+    assert own.reached()
+    assert own.reason == "this allocation's share of 2 round(s) is done"
+    assert not own.time_is_up
+
+
+def test_budgets_of_time_and_of_node_hours_end_the_run(clock: list[float]) -> None:
+    own = made(repetition=Repetition(budget_s=100.0))
+    own.ended_round(0, 60.0)
+    clock[0] += 100.0
+    assert not own.reached()
+    clock[0] += 0.1
+    assert own.reached()
+    assert own.reason == "its budget of time is used up"
+    clock[0] = BEGAN_S
+    facts = {KEY: {"33": {"rounds": [0], "node hours": 2.0}}}
+    own = made(repetition=Repetition(budget_node_hours=5.0), facts=facts)
+    own.ended_round(1, 0.5 * HOUR_S)  # the next one needs 2 nodes x 0.5 h
+    clock[0] += HOUR_S
+    assert not own.reached()  # 2 + 2 + 1 node-hours
+    clock[0] += 1.0
+    assert own.reached()
+    assert own.reason == "its budget of 5 node-hours does not suffice for another round"
+
+
+def test_no_round_begins_that_an_allocation_with_a_time_limit_would_not_let_end(clock: list[float]) -> None:
+    own = made(allocation=allocated(SLACK * 80.0 + MARGIN_S + 20.0))
+    own.ended_round(0, 80.0)
+    assert not own.reached()
+    own.ended_round(1, 120.0)  # the longest round counts
+    own.ended_round(2, 10.0)
+    assert own.reached()
+    assert own.time_is_up
+    assert own.reason == "the allocation ends before another round could"
+    own = made(allocation=allocated(None))
+    own.ended_round(0, 1e9)
+    assert not own.reached()
+
+
+def test_each_allocation_is_recorded_with_its_nodes_rounds_and_node_hours(clock: list[float]) -> None:
+    earlier = {"33": {"nodes": "c3, c4", "rounds": [0], "node hours": 1.5}}
+    own = made(allocation=allocated(None), facts={KEY: earlier})
+    clock[0] += HOUR_S / 2
+    own.ended_round(2, 10.0)
+    clock[0] += HOUR_S / 2
+    recorded = own.ended_round(1, 10.0)[KEY]
+    assert recorded == {**earlier, "34": {"nodes": "c1, c2", "rounds": [1, 2], "node hours": 2.0}}
+    assert node_hours({KEY: recorded}) == 3.5
+    assert rounds_of({KEY: recorded}) == {"33": [0], "34": [1, 2]}
+    clock[0] = BEGAN_S
+    facts = {KEY: {"34": {"nodes": "c1, c2", "rounds": [0, 1], "node hours": 1.0}}}
+    own = made(allocation=allocated(None), facts=facts)
+    clock[0] += HOUR_S
+    recorded = own.ended_round(2, 10.0)[KEY]
+    assert recorded == {"34": {"nodes": "c1, c2", "rounds": [0, 1, 2], "node hours": 3.0}}
+    assert made().ended_round(0, 10.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "part"),
+    [
+        ({"1": [0, 1, 2]}, "One allocation: differences between allocations are not in the intervals"),
+        ({"1": [0, 1, 2], "2": [3]}, "2 allocations with up to 3 rounds each: rounds of one allocation are alike"),
+        ({"1": [0], "1.1": [1, 2], "2": []}, "2 allocations with up to 2 rounds each"),
+    ],
+)
+def test_rounds_that_share_an_allocation_are_a_caveat(rounds: dict[str, list[int]], part: str) -> None:
+    (said,) = allocation_caveats({KEY: {name: {"rounds": own} for name, own in rounds.items()}})
+    assert said.startswith(part)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {KEY: {}},
+        {KEY: "damaged"},
+        {KEY: {"1": "damaged", "2": {"rounds": []}}},
+        {KEY: {str(number): {"rounds": [number]} for number in range(6)}},
+    ],
+)
+def test_rounds_of_one_allocation_each_are_none_and_neither_is_what_is_not_recorded(facts: dict[str, object]) -> None:
+    assert list(allocation_caveats(facts)) == []
+    assert node_hours(facts) == 0

@@ -1,8 +1,10 @@
-"""The treatment is proven or the cell is invalid: places, cores, interfaces, shared memory."""
+"""The treatment is proven or the cell is invalid: places, cores, interfaces, memory; what is not read is stated."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import assume, given
@@ -10,9 +12,22 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare.counters.monitor import Unread
-from tare.model import InterfaceTraffic, Placement, RankOrder, RankPlace
+from tare.model import (
+    Cell,
+    Completed,
+    Environment,
+    InterfaceTraffic,
+    Invalid,
+    Outcome,
+    Placement,
+    RankOrder,
+    RankPlace,
+    Role,
+)
 from tare.model.topology import HardwareThread
 from tare.node import SILENT_ROLE, Node
+from tare.run import outcome
+from tare.run.outcome import Ready, judge, proof_gaps
 from tare.run.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,
@@ -27,7 +42,9 @@ from tare.run.proof import (
     state_partly_proven,
     state_unproven,
 )
+from tare.workloads import Parsed
 from tare.workloads.output import Payload
+from unit.summaries import MICRO, latency
 
 BOOT_IDS = ("b0", "b1", "b10")
 
@@ -79,7 +96,6 @@ def test_a_rank_on_another_node_is_found_and_named(placement: Placement, data: s
     other = data.draw(st.sampled_from([r for r in ranks if r.host != moved.host]))
     ranks[moved.rank] = replace(moved, host=other.host, hostname=other.hostname)
     reason = check_places(ranks, placement, nodes=nodes_of(placement))
-    assert reason is not None
     assert f"rank {moved.rank} ran on {other.hostname}" in reason
 
 
@@ -92,20 +108,14 @@ def test_ranks_that_go_to_the_nodes_in_turn_are_proven_by_that_order_alone() -> 
     assert "rank 1 ran on n0" in str(check_places(rank_places(filled), in_turn, nodes=nodes_of(in_turn)))
 
 
-def test_a_boot_id_that_only_begins_alike_is_another_node() -> None:
+def test_ranks_are_counted_and_a_number_beyond_the_job_or_a_boot_id_that_only_begins_alike_refutes() -> None:
     placement = Placement(nodes=2, ranks_per_node=1)
     ranks = rank_places(placement)
     ranks[1] = replace(ranks[1], host="b10/n2", hostname="n2")
     assert check_places(ranks, placement, nodes=nodes_of(placement)) is not None
-
-
-def test_too_few_or_too_many_ranks_are_counted() -> None:
     ranks = rank_places(TWO)
     assert check_places(ranks[:-1], TWO, nodes=nodes_of(TWO)) == "3 ranks ran where the placement has 4"
     assert check_places([*ranks, ranks[0]], TWO, nodes=nodes_of(TWO)) == "5 ranks ran where the placement has 4"
-
-
-def test_a_rank_number_beyond_the_job_is_told_and_no_crash() -> None:
     ranks = rank_places(TWO)
     ranks[3] = replace(ranks[3], rank=77)
     assert "rank 77" in str(check_places(ranks, TWO, nodes=nodes_of(TWO)))
@@ -124,10 +134,17 @@ def test_two_ranks_share_a_core_exactly_when_their_masks_meet(cores: list[set[in
     assert (shared_cores(ranks) is not None) == meet
 
 
-def test_the_shared_core_and_both_ranks_are_named() -> None:
+def test_shared_cores_and_cores_of_another_node_are_named_and_allowed_only_if_the_placement_asks() -> None:
     ranks = rank_places(TWO)
     ranks[1] = replace(ranks[1], cpus=(1, 0))
     assert check_places(ranks, TWO, nodes=nodes_of(TWO)) == "ranks 0 and 1 share core 0: their CPU masks overlap"
+    ranks = rank_places(TWO)
+    ranks[2] = replace(ranks[2], cpus=(2, 7))
+    reason = check_places(ranks, TWO, nodes=nodes_of(TWO))
+    assert reason == "rank 2 may run on core 7, which is none of those of its node n1"
+    ranks = [replace(rank, cpus=(0, 1)) for rank in rank_places(TWO)]
+    assert check_places(ranks, TWO, nodes=nodes_of(TWO)) is not None
+    assert check_places(ranks, replace(TWO, oversubscribe=True), nodes=nodes_of(TWO)) is None
 
 
 @pytest.mark.parametrize(("machine", "shared"), [("", True), ("{}", False)])
@@ -136,13 +153,6 @@ def test_one_number_on_two_machines_is_two_cores_and_on_two_nodes_of_one_it_is_o
     nodes = [replace(node, cores=(0, 1)) for node in nodes_of(TWO, machine)]
     reason = check_places(ranks, TWO, nodes=nodes)
     assert reason == ("ranks 0 and 2 share core 0: their CPU masks overlap" if shared else None)
-
-
-def test_a_rank_that_may_run_on_a_core_of_another_node_is_found() -> None:
-    ranks = rank_places(TWO)
-    ranks[2] = replace(ranks[2], cpus=(2, 7))
-    reason = check_places(ranks, TWO, nodes=nodes_of(TWO))
-    assert reason == "rank 2 may run on core 7, which is none of those of its node n1"
 
 
 SIBLINGS = tuple(HardwareThread(cpu=cpu, core=cpu % 2) for cpu in range(4))
@@ -170,15 +180,11 @@ def test_ranks_on_hardware_threads_of_one_core_are_found(
     assert core_sharers(placed) == sharers
 
 
-def test_where_the_layout_is_not_known_no_rank_is_on_another_s_core() -> None:
+def test_where_no_layout_is_known_or_memory_is_not_shared_nothing_is_refuted() -> None:
     placed = [(rank, nodes_of(TWO)[0]) for rank in rank_places(TWO)]
     assert not any(core_sharers(placed).values())
-
-
-def test_shared_cores_are_allowed_only_where_the_placement_asks_for_them() -> None:
-    ranks = [replace(rank, cpus=(0, 1)) for rank in rank_places(TWO)]
-    assert check_places(ranks, TWO, nodes=nodes_of(TWO)) is not None
-    assert check_places(ranks, replace(TWO, oversubscribe=True), nodes=nodes_of(TWO)) is None
+    ranks = [replace(rank, shared_memory_ranks=(rank.rank,)) for rank in rank_places(TWO)]
+    assert check_transport(ranks) is None
 
 
 # --- traffic ------------------------------------------------------------------------------------------------------
@@ -201,17 +207,13 @@ payloads = st.builds(
 )  # fmt: skip
 
 
-def test_messages_that_nobody_counted_leave_only_a_lower_bound() -> None:
+def test_messages_that_nobody_counted_and_shared_nics_leave_only_a_lower_bound() -> None:
     carried_by_both = both_ways(200 << 20)
     counted = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
     assert "where the job's messages need" in str(check_traffic(carried_by_both, counted, said_bytes=0))
     assert check_traffic(carried_by_both, replace(counted, more=True), said_bytes=0) is None
     lost = replace(counted, low_bytes=1 << 30, more=True)
     assert f"need {2 << 30}: the traffic did not take" in str(check_traffic(carried_by_both, lost, said_bytes=0))
-
-
-def test_other_programs_on_a_machine_s_own_nic_leave_only_a_lower_bound() -> None:
-    counted = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
     assert check_traffic(both_ways(200 << 20), counted, said_bytes=0, shared=True) is None
     assert "the traffic did not take" in str(check_traffic(both_ways(1 << 10), counted, said_bytes=0, shared=True))
 
@@ -227,7 +229,6 @@ def test_traffic_within_the_bounds_is_proven(payload: Payload, at: float) -> Non
 def test_traffic_below_the_payload_or_far_above_it_is_not(payload: Payload) -> None:
     upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + CHATTER_BYTES
     reason = check_traffic(both_ways(int(upper) + 1), payload, said_bytes=0)
-    assert reason is not None
     assert "data NIC" in reason
     if payload.low_bytes > 0:
         assert check_traffic(both_ways(payload.low_bytes - 1), payload, said_bytes=0) is not None
@@ -239,27 +240,27 @@ def test_the_bounds_are_the_payload_and_one_and_a_half_of_it(factor: float, prov
     assert (check_traffic(both_ways(int(factor * 10**9)), payload, said_bytes=0) is None) == proven
 
 
-def test_what_tcp_sent_again_is_not_foreign_traffic() -> None:
+def test_what_tcp_sent_again_is_not_foreign_and_an_unknown_payload_finds_only_the_detour() -> None:
     payload = Payload(low_bytes=10**9, high_bytes=10**9, messages=0, known=True)
     lossy = both_ways(int(1.7 * 10**9))
     assert check_traffic(lossy, payload, said_bytes=0) is not None
     assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.2 * 10**9) is None
     assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.1 * 10**9) is not None
     assert check_traffic(both_ways(10**9 - 1), payload, said_bytes=0, resent_bytes=10**9) is not None
+    unknown = Payload()
+    assert check_traffic(both_ways(10**9), unknown, said_bytes=0) is None
+    assert check_traffic(both_ways(0), unknown, said_bytes=0) is None
+    detour = [*both_ways(0), carried("n0", 10**9, 0, SILENT_ROLE, "lo")]
+    assert "lo of n0" in str(check_traffic(detour, unknown, said_bytes=0))
 
 
 @given(st.integers(10**6, 10**12))
-def test_every_role_has_to_carry_the_payload(sent: int) -> None:
+def test_every_role_has_to_carry_the_payload_and_one_of_one_side_carries_each_byte_once(sent: int) -> None:
     payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
     both = [*both_ways(sent), *both_ways(sent, "overlay")]
     assert check_traffic(both, payload, said_bytes=0) is None
     missing = [*both_ways(sent), *both_ways(0, "overlay")]
     assert "the overlay carried 0 bytes" in str(check_traffic(missing, payload, said_bytes=0))
-
-
-@given(st.integers(10**6, 10**12))
-def test_a_role_of_one_side_only_carries_each_byte_once(sent: int) -> None:
-    payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
     one_side = [*both_ways(sent), carried("n1", 0, sent, "veth of the pod", "eth0")]
     assert check_traffic(one_side, payload, said_bytes=0) is None
     elsewhere = [*both_ways(sent), carried("n1", 0, sent // 2, "veth of the pod", "eth0")]
@@ -277,16 +278,7 @@ def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said
 
     assert with_silent(allowed - 1) is None
     reason = with_silent(allowed + 2)
-    assert reason is not None
     assert reason.startswith("ctl0 of n1 carried")
-
-
-def test_where_the_payload_is_not_known_only_the_detour_is_found() -> None:
-    unknown = Payload()
-    assert check_traffic(both_ways(10**9), unknown, said_bytes=0) is None
-    assert check_traffic(both_ways(0), unknown, said_bytes=0) is None
-    detour = [*both_ways(0), carried("n0", 10**9, 0, SILENT_ROLE, "lo")]
-    assert "lo of n0" in str(check_traffic(detour, unknown, said_bytes=0))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -315,30 +307,21 @@ def test_counters_that_may_not_be_read_prove_nothing_and_refute_nothing(payload:
     )
 
 
-def test_one_node_without_counters_does_not_make_the_other_s_traffic_too_low_or_hide_too_much() -> None:
+def test_a_closed_counter_hides_no_other_and_is_stated() -> None:
     def with_one(bytes_: int) -> str | None:
         return check_traffic([carried("n0", bytes_, 0)], MEBIBYTE, said_bytes=0, unread=[closed("n1")])
 
     assert with_one(1 << 20) is None
     assert "the traffic did not take" in str(with_one(200 << 20))
-
-
-def test_a_closed_counter_hides_neither_a_detour_nor_another_role_that_carried_too_little() -> None:
     detour = [carried("n0", 1 << 30, 0, SILENT_ROLE, "lo")]
     both = [closed("n0"), closed("n1")]
     assert "lo of n0" in str(check_traffic(detour, MEBIBYTE, said_bytes=0, unread=both))
     idle = both_ways(10, "overlay")
     assert "the overlay carried 20 bytes" in str(check_traffic(idle, MEBIBYTE, said_bytes=0, unread=both))
-
-
-def test_a_silent_interface_that_may_not_be_read_is_stated_and_the_others_are_checked() -> None:
     lo = closed("n0", "lo", SILENT_ROLE)
     assert check_traffic(both_ways(1 << 20), MEBIBYTE, said_bytes=0, unread=[lo]) is None
     assert check_traffic(both_ways(1 << 10), MEBIBYTE, said_bytes=0, unread=[lo]) is not None
     assert "lo of n0 cannot be read" in state_unproven([lo])
-
-
-def test_a_statement_names_few_of_many_interfaces() -> None:
     text = state_unproven([closed(f"n{number}") for number in range(1000)])
     assert "data0 of n0, data0 of n1, data0 of n2 and 997 more cannot be read" in text
 
@@ -364,10 +347,88 @@ def test_shared_memory_with_a_rank_of_another_host_is_found(placement: Placement
     shared = (*(taken.shared_memory_ranks if kept else ()), other)
     ranks[taken.rank] = replace(taken, shared_memory_ranks=shared)
     reason = check_transport(ranks)
-    assert reason is not None
     assert f"rank {taken.rank} shares memory" in reason
 
 
-def test_ranks_of_one_host_that_do_not_share_memory_are_no_proof_against_it() -> None:
-    ranks = [replace(rank, shared_memory_ranks=(rank.rank,)) for rank in rank_places(TWO)]
-    assert check_transport(ranks) is None
+SENT = 1 << 20
+NODES = tuple(make_node(i, cores=(i,), boot_id=f"b{i}") for i in range(2))
+RANKS = tuple(
+    RankPlace(rank=i, host=f"b{i}/n{i}", hostname=f"n{i}", pid=9 + i, cpus=(i,), shared_memory_ranks=(i,))
+    for i in range(2)
+)
+PARSED = Parsed(
+    metrics=(latency(1e-6),),
+    ranks=RANKS,
+    payload=Payload(low_bytes=SENT, high_bytes=SENT, messages=1, known=True),
+    mpi_library="Open MPI 4.1.4",
+    init_s=0.1,
+    measured_s=0.2,
+)
+CELL = Cell(
+    key="micro/overlay",
+    group="micro",
+    role=Role.ENVIRONMENT,
+    workload=MICRO,
+    environment=Environment(name="overlay", runtime="docker", network="overlay"),
+    placement=Placement(nodes=2, ranks_per_node=1),
+)
+CLOSED = tuple(Unread(node=f"n{i}", interface="data0", role="data NIC", why="permission denied") for i in range(2))
+
+
+def unproven_carried(volume: int) -> tuple[InterfaceTraffic, ...]:
+    return tuple(
+        InterfaceTraffic(
+            node=f"n{i}", interface="data0", role="data NIC", rx_bytes=volume, tx_bytes=0, rx_packets=1, tx_packets=0
+        )
+        for i in range(2)
+    )
+
+
+@pytest.fixture(autouse=True)
+def parsed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = SimpleNamespace(parse=lambda *_: PARSED)
+    monkeypatch.setattr(outcome, "plugin_of", lambda _: plugin)
+
+
+def judged(
+    traffic: tuple[InterfaceTraffic, ...], closed: tuple[Unread, ...] = (), *, shared: bool = False
+) -> tuple[Outcome, tuple[str, str]]:
+    sides = tuple(SimpleNamespace(pod=SimpleNamespace(node=node)) for node in NODES)
+    ready = Ready(
+        cell=CELL,
+        deployed=cast("Any", SimpleNamespace(sides=sides, shares_nics=shared)),
+        command=cast("Any", None),
+        pods_s=0.0,
+    )
+    result = SimpleNamespace(
+        stdout="", stderr="", stderr_tail="", status=0, timed_out=False, flooded=False, began_s=1.0, elapsed_s=1.0
+    )
+    made, parsed = judge(ready, cast("Any", result), traffic, closed)
+    return made, proof_gaps(ready, made, parsed, traffic, closed)
+
+
+def test_counters_that_may_not_be_read_complete_with_the_statement_and_missing_ones_are_invalid() -> None:
+    made, (unproven, partly_proven) = judged((), CLOSED)
+    assert isinstance(made, Completed)
+    assert unproven.startswith("treatment not proven: the counters of data0 of n0, data0 of n1 cannot be read")
+    assert partly_proven == ""
+    made, gaps = judged(())
+    assert isinstance(made, Invalid)
+    assert gaps == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("volume", "shared", "completes"),
+    [
+        (SENT, False, True),
+        (SENT // 2, False, False),
+        (SENT * 200, False, False),
+        (SENT, True, True),
+        (SENT // 2, True, False),
+        (SENT * 200, True, True),
+    ],
+)
+def test_traffic_that_is_read_still_refutes_the_cell(volume: int, shared: bool, completes: bool) -> None:
+    made, gaps = judged(unproven_carried(volume), shared=shared)
+    assert isinstance(made, Completed if completes else Invalid)
+    assert gaps == ("", LOWER_BOUND_ONLY if shared and completes else "")

@@ -41,7 +41,7 @@ def test_false_alarms_with_heavy_tails_are_as_stated(n: int, stated: float) -> N
     assert alarms(noise(n, 8, tails=4), 0.05) == pytest.approx(stated, abs=0.03)
 
 
-def test_errors_of_the_results_prevent_alarms_and_cause_none() -> None:
+def test_errors_of_the_results_prevent_alarms_and_a_single_bad_result_is_none() -> None:
     series = noise(8, 9)[:300]
     plain = [bool(change_points(each)) for each in series]
     wide = [bool(change_points(each, np.full(8, 10.0))) for each in series]
@@ -49,6 +49,7 @@ def test_errors_of_the_results_prevent_alarms_and_cause_none() -> None:
     assert not any(wide)
     assert narrow == plain
     assert any(plain)
+    assert places([0.0] * 6 + [1000.0], sd=0.001).count(()) == 100
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,7 @@ def test_changes_are_found_where_they_are(pattern: list[float], at: tuple[int, .
     assert places(pattern).count(at) >= least
 
 
-def test_a_single_bad_result_is_not_a_change() -> None:
-    assert places([0.0] * 6 + [1000.0], sd=0.001).count(()) == 100
-
-
-def test_the_shift_and_the_levels_are_those_of_the_series() -> None:
+def test_a_shift_has_its_size_and_levels_and_one_below_the_least_is_not_reported() -> None:
     values = [1.0, 1.1, 0.9, 1.0, 2.0, 2.1, 1.9, 2.0]
     (change,) = change_points(values)
     assert change.at == 4
@@ -77,16 +74,10 @@ def test_the_shift_and_the_levels_are_those_of_the_series() -> None:
     assert change.shift.low < 1.0 < change.shift.high
     assert change.p_value < 1e-4
     assert levels(values, (change,)) == ((0, 4, pytest.approx(1.0)), (4, 8, pytest.approx(2.0)))
-
-
-def test_shifts_below_the_least_one_are_not_reported() -> None:
     values = [0.0, 0.001, -0.001, 0.0, 0.011, 0.01, 0.009, 0.01]
     assert change_points(values)
     assert change_points(values, least=0.0095)
     assert not change_points(values, least=0.02)
-
-
-def test_equal_values_have_no_change_and_a_step_without_spread_has_one() -> None:
     assert change_points([3.0] * 20) == ()
     assert [change.at for change in change_points([3.0] * 5 + [4.0] * 5)] == [5]
 
@@ -112,11 +103,8 @@ def test_a_series_backwards_has_its_changes_backwards(values: list[float]) -> No
     assert [len(values) - change.at for change in change_points(series[::-1])] == there[::-1]
 
 
-def test_too_many_results_are_refused() -> None:
+def test_too_many_results_and_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 200"):
         change_points(np.zeros(MOST_RESULTS + 1))
-
-
-def test_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(ValueError, match="not finite"):
         change_points([1.0, math.inf, 2.0, 3.0])

@@ -83,6 +83,7 @@ def test_stopping_by_precision_and_holm_together_keep_false_alarms() -> None:
     assert at_most(rate, FALSE_ALARMS), rate
 
 
+@pytest.mark.long
 def test_whole_reports_rarely_call_equal_things_different_and_find_costs() -> None:
     rates = reports.pipeline(simulation.SEVERAL_BLOCKS, 60, metrics=2)
     assert at_most(rates.self_different, FALSE_ALARMS), rates.self_different
@@ -92,16 +93,10 @@ def test_whole_reports_rarely_call_equal_things_different_and_find_costs() -> No
     assert rates.power.value > 0.95, rates.power
 
 
-def test_blocks_taken_for_independent_would_cover_far_too_little() -> None:
+def test_pooled_blocks_pooled_iterations_and_stopping_on_p_would_be_wrong() -> None:
     rate = intervals.pooled_blocks_coverage(simulation.SEVERAL_BLOCKS, 1000)
     assert rate.bounds(0.99)[1] < 0.85, rate
-
-
-def test_iterations_pooled_over_launches_would_call_most_things_different_from_themselves() -> None:
     rate = intervals.pooled_iterations_called_different(300)
     assert rate.bounds(0.99)[0] > 0.5, rate
-
-
-def test_stopping_on_a_small_p_would_raise_false_alarms() -> None:
     rate = intervals.stop_on_p_called_different(200)
     assert rate.bounds(0.99)[0] > 0.10, rate

@@ -1,30 +1,42 @@
-"""A folder of results belongs to one study, one host and one run at a time, and can be resumed; others are refused."""
+"""A folder of results belongs to one study, host and run at a time; nothing is lost whenever that is killed."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
+import signal
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tare.errors import ResultsError
-from tare.model import Repetition, TrialKey
-from tare.plan.cells import expand
+from counted_calls import count_calls
+from tare import model
+from tare.errors import InfrastructureError, ResultsError
+from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
+from tare.plan.cells import block_order, expand
 from tare.store.writer import Store, read_only, remaining_blocks
-from unit.store_blocks import assert_whole, finish, run_block
-from unit.stored import PLAN, STUDY, trial
+from unit.store_blocks import assert_whole, counted, finish, run_block
+from unit.stored import PLAN, SAMPLES, STUDY, trial
 
 
-def test_results_of_another_study_are_refused_and_say_in_what_they_differ(tmp_path: Path) -> None:
+def test_results_of_another_study_host_or_of_something_else_are_refused(tmp_path: Path) -> None:
     Store.create_or_open(tmp_path, PLAN).close()
     other = expand(replace(STUDY, seed=9), lambda _e, _p: None)
     with pytest.raises(ResultsError, match=r"they differ in seed\n.*--fresh"):
         Store.create_or_open(tmp_path, other)
+    folder = tmp_path / "hosts"
+    Store.create_or_open(folder, PLAN, {"identity": {"kernel": "6.1"}}).close()
+    Store.create_or_open(folder, PLAN, {"identity": {"kernel": "6.1", "new": 1}}).close()
+    with pytest.raises(ResultsError, match=r"kernel was '6\.1' and is '6\.9'"):
+        Store.create_or_open(folder, PLAN, {"identity": {"kernel": "6.9"}})
 
 
 def test_fresh_moves_earlier_results_aside(tmp_path: Path) -> None:
@@ -50,19 +62,19 @@ def test_more_rounds_go_on_with_the_same_results_and_the_earlier_statement_is_ke
     assert results.revisions[0]["study"]["repetition"]["rounds"] == 3
 
 
-def test_a_cell_that_has_trials_and_cannot_run_any_more_stops_the_run(tmp_path: Path) -> None:
+def test_cells_that_cannot_run_any_more_stop_the_run_and_those_that_can_only_now_run_blocks_again(
+    tmp_path: Path,
+) -> None:
     with Store.create_or_open(tmp_path, PLAN) as store:
         run_block(store, 0, 0, 0)
     lost = expand(STUDY, lambda e, _p: "dockerd is gone" if e.runtime == "docker" else None)
     with pytest.raises(ResultsError, match="dockerd is gone"):
         Store.create_or_open(tmp_path, lost)
-
-
-def test_a_cell_that_can_run_only_now_makes_the_earlier_blocks_run_again(tmp_path: Path) -> None:
+    folder = tmp_path / "now"
     without = expand(STUDY, lambda e, _p: "no Docker yet" if e.runtime == "docker" else None)
-    with Store.create_or_open(tmp_path, without) as store:
+    with Store.create_or_open(folder, without) as store:
         run_block(store, 0, 0, 0)
-    with Store.create_or_open(tmp_path, PLAN) as store:
+    with Store.create_or_open(folder, PLAN) as store:
         assert store.interrupted == 0
         assert next(remaining_blocks(PLAN, store.trials)) == (0, 0, 1)
         finish(store)
@@ -83,13 +95,14 @@ def test_the_rounds_after_which_verdicts_were_shown_are_kept_each_once(tmp_path:
     with Store.create_or_open(tmp_path / "r", PLAN, {"cpu": "x"}) as store:
         for rounds in (6, 0, 10, 6):
             store.note_look(rounds)
+        store.note_facts(nodes={"n0": 3})
     assert read_only(tmp_path / "r").looks == (6, 10)
     more = replace(PLAN, study=replace(STUDY, repetition=replace(STUDY.repetition, rounds=9, max_rounds=9)))
     with Store.create_or_open(tmp_path / "r", more) as store:
         assert store.looks == (6, 10)
         store.note_look(8)
     results = read_only(tmp_path / "r")
-    assert (results.looks, results.facts, len(results.revisions)) == ((6, 8, 10), {"cpu": "x"}, 1)
+    assert (results.looks, results.facts, len(results.revisions)) == ((6, 8, 10), {"cpu": "x", "nodes": {"n0": 3}}, 1)
 
 
 def test_looks_of_older_results_are_the_rounds_that_were_asked_for_before(tmp_path: Path) -> None:
@@ -103,12 +116,6 @@ def test_looks_of_older_results_are_the_rounds_that_were_asked_for_before(tmp_pa
     assert read_only(tmp_path / "r").looks == (3, 9)
 
 
-def test_facts_may_be_added_while_a_study_runs(tmp_path: Path) -> None:
-    with Store.create_or_open(tmp_path / "r", PLAN, {"cpu": "x"}) as store:
-        store.note_facts(nodes={"n0": {"rules": 3}})
-    assert read_only(tmp_path / "r").facts == {"cpu": "x", "nodes": {"n0": {"rules": 3}}}
-
-
 def test_results_whose_study_has_since_got_keys_with_defaults_go_on(tmp_path: Path) -> None:
     Store.create_or_open(tmp_path / "r", replace(PLAN, digest="made before the key")).close()
     with Store.create_or_open(tmp_path / "r", PLAN) as store:
@@ -118,14 +125,7 @@ def test_results_whose_study_has_since_got_keys_with_defaults_go_on(tmp_path: Pa
         Store.create_or_open(tmp_path / "r", other)
 
 
-def test_runs_from_unlike_hosts_are_not_merged(tmp_path: Path) -> None:
-    Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.1"}}).close()
-    Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.1", "new": 1}}).close()
-    with pytest.raises(ResultsError, match=r"kernel was '6\.1' and is '6\.9'"):
-        Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.9"}})
-
-
-def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_or_without_a_plan_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ResultsError, match=r"is not empty, and not a results folder \(it contains thesis\.tex\)"):
         Store.create_or_open(tmp_path, PLAN)
@@ -136,12 +136,11 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) ->
         read_only(tmp_path)
     with pytest.raises(ResultsError, match=r"results folder .* not found"):
         read_only(tmp_path / "none")
-
-
-def test_trials_without_a_plan_are_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / "trials.jsonl").write_text("{}\n")
+    folder = tmp_path / "unplanned"
+    folder.mkdir()
+    (folder / "trials.jsonl").write_text("{}\n")
     with pytest.raises(ResultsError, match=r"trials but no plan\.json"):
-        Store.create_or_open(tmp_path, PLAN)
+        Store.create_or_open(folder, PLAN)
 
 
 @pytest.mark.parametrize(
@@ -172,16 +171,19 @@ def test_a_second_run_on_the_same_folder_is_refused_while_the_first_is_open(tmp_
 
 def test_a_forked_child_does_not_keep_the_folder_shut(tmp_path: Path) -> None:
     store = Store.create_or_open(tmp_path, PLAN)
+    until_the_test_ends, held = os.pipe()
     child = os.fork()
     if child == 0:
-        time.sleep(30)
+        os.close(held)
+        os.read(until_the_test_ends, 1)
         os._exit(0)
     try:
         store.close()
         assert _opens_in_a_child(tmp_path) == ""
     finally:
-        os.kill(child, 9)
+        os.close(held)
         os.waitpid(child, 0)
+        os.close(until_the_test_ends)
 
 
 def _opens_in_a_child(path: Path) -> str:
@@ -198,3 +200,201 @@ def _opens_in_a_child(path: Path) -> str:
     os.waitpid(child, 0)
     with os.fdopen(reader) as said:
         return said.read()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), min_size=1, max_size=3))
+def test_killed_at_any_byte_it_finishes_with_each_block_complete_once(kills: list[tuple[bool, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, mock.patch("os.fdatasync"), mock.patch("os.fsync"):
+        path = Path(folder) / "r"
+        with Store.create_or_open(path, PLAN) as store:
+            finish(store)
+        for near_end, where in kills:
+            size = (path / "trials.jsonl").stat().st_size
+            os.truncate(path / "trials.jsonl", size - where % 900 if near_end else size * where // 10**6)
+            with Store.create_or_open(path, PLAN) as store:
+                finish(store)
+                assert_whole(store)
+        results = read_only(path)
+        assert_whole(results)
+        used = {Path(t.samples_file).name for t in results.trials if t.samples_file}
+        assert {p.name for p in (path / "samples").iterdir()} == used
+
+
+def test_a_broken_block_is_marked_and_run_again_whole(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+        run_block(store, 0, 1, 0, cells=1)
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        assert store.interrupted == 1
+        marked = [t for t in store.trials if isinstance(t.outcome, Interrupted)]
+        assert {(t.key.round, t.key.block, t.key.attempt) for t in marked} == {(0, 1, 0)}
+        assert len(marked) == len(PLAN.cells) - 1
+        assert next(remaining_blocks(PLAN, store.trials)) == (0, 1, 1)
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        assert store.interrupted == 0
+        assert len(store.trials) == 2 * len(PLAN.cells)
+        finish(store)
+        assert_whole(store)
+
+
+def test_a_truncated_last_line_is_kept_aside_and_counted(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+    file = tmp_path / "trials.jsonl"
+    whole = file.read_bytes()
+    for tail in (b'{"type":"Tri', b'{"type":"Tri\n', b"\0\0\0"):
+        file.write_bytes(whole + tail)
+        assert len(read_only(tmp_path).trials) == len(PLAN.cells)
+        assert file.read_bytes() == whole + tail
+        Store.create_or_open(tmp_path, PLAN).close()
+        assert file.read_bytes() == whole
+    assert read_only(tmp_path).truncated == 3
+    notes = [json.loads(line) for line in (tmp_path / "trials.jsonl.truncated").read_text().splitlines()]
+    assert notes[0]["text"] == '{"type":"Tri'
+
+
+def test_orphan_samples_are_removed_and_a_folder_whose_making_was_broken_off_is_begun_again(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path, PLAN).close()
+    for name in ("r0000-b00-a00-c0000.npz", "r0000-b00-a00-c0001.npz.partial", "mine.txt"):
+        (tmp_path / "samples" / name).write_text("x")
+    Store.create_or_open(tmp_path, PLAN).close()
+    assert [p.name for p in (tmp_path / "samples").iterdir()] == ["mine.txt"]
+    folder = tmp_path / "broken off"
+    folder.mkdir()
+    (folder / "samples").mkdir()
+    (folder / "lock").touch()
+    (folder / "trials.jsonl").touch()
+    (folder / "plan.json.partial").write_text("{")
+    with Store.create_or_open(folder, PLAN) as store:
+        finish(store)
+        assert_whole(store)
+
+
+def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+        before = (tmp_path / "trials.jsonl").read_bytes()
+
+        def full(number: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fdatasync", full)
+        key = TrialKey(cell=PLAN.cells[0].key, round=0, block=1, attempt=0)
+        with pytest.raises(InfrastructureError, match="No space left on device"):
+            store.append(trial(key))
+        monkeypatch.undo()
+        assert (tmp_path / "trials.jsonl").read_bytes() == before
+        finish(store)
+        assert_whole(store)
+
+
+def trial_of(cell: str, round_: int, block: int, attempt: int, outcome: model.Outcome | None = None) -> Trial:
+    return trial(TrialKey(cell=cell, round=round_, block=block, attempt=attempt), outcome)
+
+
+def test_blocks_without_a_complete_attempt_remain_and_the_last_complete_one_counts() -> None:
+    done = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0)]
+    broken = [trial_of(c, 0, 1, 0) for c in block_order(PLAN, 0, 1)[:2]]
+    assert list(remaining_blocks(PLAN, [])) == [(r, b, 0) for r in range(3) for b in range(2)]
+    assert list(remaining_blocks(PLAN, done + broken)) == [(0, 1, 1), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    assert list(remaining_blocks(PLAN, done, rounds=1)) == [(0, 1, 0)]
+    plan = expand(replace(STUDY, repetition=Repetition(rounds=1, max_rounds=1)), lambda _e, _p: None)
+    first, *rest = block_order(plan, 0, 0)
+    others = [trial_of(cell, 0, 0, 0) for cell in rest]
+    assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Failed(reason="crashed")), *others])) == []
+    assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Interrupted()), *others])) == [(0, 0, 1)]
+    first = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0, 0)]
+    again = [trial_of(c, 0, 0, 1) for c in block_order(PLAN, 0, 0, 1)]
+    broken = [trial_of(c, 0, 0, 2) for c in block_order(PLAN, 0, 0, 2)[:2]]
+    assert {t.key.attempt for t in counted(PLAN, first + again + broken)} == {1}
+    assert len(counted(PLAN, first + again + broken)) == len(PLAN.cells)
+    nothing = expand(STUDY, lambda _e, _p: "nothing works")
+    assert list(remaining_blocks(nothing, [])) == []
+
+
+def disturbed(block: Iterable[Trial], background_s: float = 1.0) -> list[Trial]:
+    """Return the trials as if others had used this much CPU time during each, on one core that took a second."""
+    noise = {"cores": 1.0, "background_s": background_s, "job_s": 0.9, "steal_s": 0.0}
+    return [replace(trial, elapsed_s=1.0, noise=noise) for trial in block]
+
+
+def test_no_state_of_the_machine_makes_a_block_run_again() -> None:
+    first = disturbed(trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0))
+    repeats = [replace(each, key=replace(each.key, repeat=1)) for each in first]
+    assert next(remaining_blocks(PLAN, first)) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, [*first, *repeats])) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, first[:1])) == (0, 0, 1)
+    assert {t.key.repeat for t in counted(PLAN, [*first, *repeats])} == {1}
+
+
+# --- samples and speed ------------------------------------------------------------------------------------------
+
+
+def test_samples_come_back_as_they_were_and_missing_or_damaged_ones_are_named(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        stored = store.append(trial(TrialKey(cell=PLAN.cells[1].key, round=2, block=1, attempt=0)), SAMPLES)
+        bare = store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=2, block=1, attempt=0)))
+        assert stored.samples_file == "samples/r0002-b01-a00-c0001.npz"
+        assert store.columns(bare) == {}
+        back = store.columns(stored)
+    assert list(back) == ["barrier", "file"]
+    assert all(np.array_equal(back[name], SAMPLES[name]) for name in SAMPLES)
+    assert back["file"].dtype == SAMPLES["file"].dtype
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        stored = store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=0, block=0, attempt=0)), SAMPLES)
+        file = tmp_path / stored.samples_file
+        file.write_bytes(file.read_bytes()[:100])
+        with pytest.raises(ResultsError, match="is damaged"):
+            store.columns(stored)
+        file.unlink()
+        with pytest.raises(ResultsError, match="is missing"):
+            store.columns(stored)
+
+
+def test_a_closed_store_takes_no_trial(tmp_path: Path) -> None:
+    store = Store.create_or_open(tmp_path, PLAN)
+    store.close()
+    store.close()
+    with pytest.raises(ResultsError, match="is closed"):
+        store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=0, block=0, attempt=0)))
+
+
+def test_storing_a_trial_is_the_same_work_however_many_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, synced.append)
+    ranks = tuple(model.RankPlace(rank=r, host="h", hostname="h", pid=r, cpus=(r,)) for r in range(8))
+    metrics = tuple(model.Metric(key=f"m{i}", label="m", kind=model.MetricKind.COST, value=1e-5) for i in range(8))
+    samples = {f"kernel{i}": np.random.default_rng(i).random(10_000) for i in range(6)}
+    calls = []
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        for round_ in range(30):
+            key = TrialKey(cell=PLAN.cells[0].key, round=round_, block=0, attempt=0)
+            whole = replace(
+                trial(key, Completed(metrics=metrics)), ranks=ranks, counters={f"c{i}": 1.0 for i in range(60)}
+            )
+            synced.clear()
+            calls.append(count_calls(partial(store.append, whole, samples)))
+            assert len(synced) <= 3, "its samples, its line and what it shares with others"
+    assert max(calls[2:]) <= 1.1 * calls[1]
+
+
+def test_an_interrupt_while_samples_are_written_takes_effect_when_the_trial_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = np.lib.format.write_array
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        write(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(np.lib.format, "write_array", interrupted)
+    key = next(iter(PLAN.cells)).key
+    with Store.create_or_open(tmp_path / "r", PLAN) as store, pytest.raises(KeyboardInterrupt):
+        store.append(trial_of(key, 0, 0, 0), SAMPLES)
+    (stored,) = read_only(tmp_path / "r").trials
+    assert stored.key == TrialKey(cell=key, round=0, block=0, attempt=0)
+    assert stored.samples_file

@@ -1,4 +1,4 @@
-"""A study file is read with its shorthands, and whatever is wrong in it is told with its place."""
+"""A study file is read with its shorthands; what it can name is what is registered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tare.cluster import CLUSTERS
 from tare.errors import StudyError
 from tare.images import DEFAULT
 from tare.model import (
@@ -23,8 +24,11 @@ from tare.model import (
     Study,
     Workload,
 )
+from tare.mpi import MPIS
 from tare.plan.cells import expand
 from tare.study import KNOWN, Known, environment, json_schema, json_schema_text, load, parse
+from tare.wiring.transports import NAMES
+from tare.workloads.kernels import RATES, SIZELESS
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK
 
@@ -93,12 +97,7 @@ seed: 7
     assert study.lab == LabSpec(nodes=4, cores_per_node=8, link_rate_bps=10**10, segmented=True, oversubscribe=True)
     assert study.baseline == "b"
     assert study.environments[1] == Environment(
-        name="d",
-        runtime="docker",
-        network="bridge",
-        image="debian-openmpi",
-        transport="shm",
-        sides=Sides.RECEIVER,
+        name="d", runtime="docker", network="bridge", image="debian-openmpi", transport="shm", sides=Sides.RECEIVER
     )
     assert study.placements == (
         Placement(
@@ -137,13 +136,16 @@ def test_a_mini_application_is_one_text_or_a_mapping_and_means_the_same(stated: 
     assert study.workloads[0] == Workload(name="w", miniapp=spec)
 
 
-def test_a_program_of_others_has_arguments_and_a_path(tmp_path: Path) -> None:
+def test_the_file_gives_the_name_and_paths_begin_there(tmp_path: Path) -> None:
     known = replace(KNOWN, programs=("osu_latency",))
     text = f"{ENVIRONMENTS}workloads: {{w: {{program: osu_latency, arguments: [-m, 8:010, no], path: ./osu}}}}"
     study = parse(text, known=known, base=tmp_path)
     assert study.workloads[0] == Workload(
         name="w", program="osu_latency", arguments=("-m", "8:010", "no"), path=str(tmp_path / "osu")
     )
+    path = tmp_path / "my study!.yaml"
+    path.write_text("\ufeff" + ENVIRONMENTS + WORK, encoding="utf-8")
+    assert load(path).name == "my-study"
 
 
 @pytest.mark.parametrize(
@@ -177,17 +179,18 @@ def test_a_name_that_says_nothing_known_is_refused(name: str, part: str) -> None
     assert part in str(caught.value)
 
 
-def test_environments_as_list_as_mapping_and_mixed_are_the_same() -> None:
+def test_environments_have_a_list_a_mapping_and_names_of_their_own() -> None:
     listed = environments_of("[bare, docker+bridge, {docker+direct: {sides: sender}}]")
     mapped = environments_of("{bare: , docker+bridge: {}, docker+direct: {sides: sender}}")
     assert listed == mapped
     assert listed[2].sides is Sides.SENDER
-
-
-def test_a_name_of_ones_own_can_stand_for_a_shorthand_or_a_mapping() -> None:
     short, full = environments_of("{a: docker+overlay, b: {runtime: bare, image: true}}")
     assert (short.name, short.runtime, short.network) == ("a", "docker", "overlay")
     assert (full.runtime, full.image) == ("bare", DEFAULT)
+    known = Known(runtimes=("bare", "podman"), networks=("host", "routed"))
+    study = parse("environments: [bare, podman+routed]" + WORK, known=known)
+    assert study.environments[1].network == "routed"
+    assert study.environments[1].image == DEFAULT
 
 
 def test_kernels_are_read_in_every_form_and_lists_of_sizes_are_spread() -> None:
@@ -230,13 +233,14 @@ def test_placements_have_a_short_form(text: str, placement: Placement) -> None:
     assert parse(f"placements: {text}{ENVIRONMENTS}{WORK}").placements == (placement,)
 
 
-def test_the_lab_has_as_many_nodes_as_the_largest_placement_needs() -> None:
+def test_the_lab_has_the_nodes_of_the_largest_placement_a_launch_a_minute_and_yaml_its_anchors() -> None:
     assert parse(f"placements: [2x1, 5x1]{ENVIRONMENTS}{WORK}").lab.nodes == 5
-
-
-def test_yaml_anchors_and_merges_work() -> None:
     text = "environments:\n  bare: &b {transport: shm}\n  docker+host: {<<: *b, mpi: openmpi}" + WORK
     assert [e.transport for e in parse(text).environments] == ["shm", "shm"]
+    study = parse(f"{ENVIRONMENTS}workloads: {{k: {{kernels: [barrier]}}, c: {{command: [./app]}}}}")
+    assert [workload.time_limit_s for workload in study.workloads] == [60, 60]
+    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0, halo: 24]")] == [4, 1 << 20, 0, 24]
+    assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("0.5h", 1800), ("45", 45), ("250ms", 0.25)])
@@ -247,59 +251,18 @@ def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) 
     assert study.repetition.budget_s == seconds
 
 
-def test_a_launch_is_given_a_minute_if_nothing_is_said() -> None:
-    study = parse(f"{ENVIRONMENTS}workloads: {{k: {{kernels: [barrier]}}, c: {{command: [./app]}}}}")
-    assert [workload.time_limit_s for workload in study.workloads] == [60, 60]
-
-
-def test_messages_of_whole_floats_empty_ones_and_a_warm_up_of_one_are_let_through() -> None:
-    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0, halo: 24]")] == [4, 1 << 20, 0, 24]
-    assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
-
-
-def test_other_plug_ins_are_known_when_they_are_given() -> None:
-    known = Known(runtimes=("bare", "podman"), networks=("host", "routed"))
-    study = parse("environments: [bare, podman+routed]" + WORK, known=known)
-    assert study.environments[1].network == "routed"
-    assert study.environments[1].image == DEFAULT
-
-
-def test_the_file_gives_the_name(tmp_path: Path) -> None:
-    path = tmp_path / "my study!.yaml"
-    path.write_text("\ufeff" + ENVIRONMENTS + WORK, encoding="utf-8")
-    assert load(path).name == "my-study"
-
-
 # --- what is published ------------------------------------------------------------------------------------------
 
 
-def test_the_schema_in_docs_is_current() -> None:
+def test_the_schema_is_current_and_knows_the_shorthands_and_the_names() -> None:
     path = ROOT / "docs" / "study.schema.json"
     assert path.read_text() == json_schema_text(), "write it anew with json_schema_text()"
-
-
-def test_the_schema_knows_the_shorthands_and_the_names() -> None:
     schema = json_schema()
     runtimes = schema["$defs"]["EnvironmentIn"]["properties"]["runtime"]["enum"]
-    assert runtimes[:-1] == [
-        "bare",
-        "docker",
-        "apptainer",
-        "apptainer-sif",
-        "apptainer-sif-setuid",
-        "apptainer-sif-squashfuse",
-        "apptainer-sif-extracted",
-        "apptainer-instance",
-        "podman",
-        "podman-rootless",
-        "podman-hpc",
-        "charliecloud",
-        "enroot",
-        "sarus",
-        "sarus-mpi",
-        "shifter",
-        "kubernetes",
-    ]
+    names = """bare docker apptainer apptainer-sif apptainer-sif-setuid apptainer-sif-squashfuse
+        apptainer-sif-extracted apptainer-instance podman podman-rootless podman-hpc charliecloud enroot sarus sarus-mpi
+        shifter kubernetes"""
+    assert runtimes[:-1] == names.split()
     assert schema["additionalProperties"] is False
     forms = [form.get("type") for form in schema["properties"]["environments"]["anyOf"]]
     assert forms == ["object", "array"]
@@ -347,26 +310,13 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
     assert study.name == "quickstart"
     assert study.baseline == "bare"
     assert study.self_comparison
-    assert [e.name for e in study.environments] == [
-        "bare",
-        "bare+image",
-        "bare+bridge",
-        "bare+dockerd",
-        "docker+host",
-        "docker+bridge",
-        "docker+direct",
-        "docker+macvlan",
-        "docker+overlay",
-    ]
+    names = (
+        "bare bare+image bare+bridge bare+dockerd docker+host docker+bridge docker+direct docker+macvlan docker+overlay"
+    )
+    assert [e.name for e in study.environments] == names.split()
     assert (study.repetition.rounds, study.repetition.blocks_per_round) == (12, 1)
-    assert [(k.kernel, k.message_bytes) for k in study.workloads[0].kernels] == [
-        ("latency", 8),
-        ("latency", 65536),
-        ("bw", 1 << 20),
-        ("barrier", None),
-        ("alltoallv", 65536),
-        ("spacing", 8),
-    ]
+    kernels = " ".join(f"{k.kernel}:{k.message_bytes}" for k in study.workloads[0].kernels)
+    assert kernels == "latency:8 latency:65536 bw:1048576 barrier:None alltoallv:65536 spacing:8"
     plan = expand(study, lambda _e, _p: None)
     assert len(plan.cells) == 10
     measured = sum(kernel_s(k, 2) for k in study.workloads[0].kernels)
@@ -379,3 +329,20 @@ def test_a_study_that_only_counts_may_have_one_environment() -> None:
     counts = "a_a: false\nenvironments: [bare]\nplacements: [{nodes: 2, ranks_per_node: 4, oversubscribe: true}]\n"
     study = parse(f"{counts}{WORK}", file="s.yaml")
     assert [cell.environment.name for cell in expand(study, lambda *_: None).cells] == ["bare"]
+
+
+REST = "\nenvironments: [bare, docker]\nworkloads: {w: {kernels: [barrier]}}\n"
+
+
+def test_what_can_be_named_is_what_is_registered() -> None:
+    assert {key.partition(":")[0] for mpi in MPIS.values() for key in mpi.ways} == set(NAMES)
+    assert set(KNOWN.unsized) == SIZELESS
+    assert set(KNOWN.windowed) == RATES
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_every_registered_cluster_is_named_by_its_name_alone_or_with_settings(name: str) -> None:
+    plain = parse(f"cluster: {name}{REST}")
+    assert (plain.cluster, plain.lab.nodes) == (name, 2)
+    full = parse(f"cluster: {{{name}: {{nodes: 3, cores_per_node: 4}}}}{REST}")
+    assert (full.cluster, full.lab.nodes, full.lab.cores_per_node) == (name, 3, 4)

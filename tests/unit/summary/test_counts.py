@@ -24,16 +24,7 @@ from tare.model import (
 )
 from tare.summary import summarise
 from tare.summary.select import select
-from unit.summaries import (
-    BARE,
-    SELF,
-    change,
-    latency,
-    make_plan,
-    make_trial,
-    make_trials,
-    of,
-)
+from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of, summary_of
 
 # --- what does not count ----------------------------------------------------------------------------------------
 
@@ -45,7 +36,6 @@ def test_few_rounds_give_no_verdict_and_state_how_many_are_needed(n: int) -> Non
     overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
     assert overlay.verdict is Verdict.INCONCLUSIVE
     assert overlay.reason == f"a verdict needs at least 6 rounds, {n} so far"
-    assert overlay.more_rounds is not None
     assert overlay.more_rounds >= 6 - n
     assert (overlay.overhead is None) == (n < 2)
     assert summary.exit_code == 3
@@ -53,23 +43,17 @@ def test_few_rounds_give_no_verdict_and_state_how_many_are_needed(n: int) -> Non
     assert f"nothing is decided after {n} round" in summary.headline
 
 
-def test_some_bad_trials_cost_their_rounds_and_are_counted_in_the_reason() -> None:
+def test_some_bad_trials_cost_their_rounds_and_half_of_them_make_a_cell_invalid() -> None:
     plan = make_plan("host", "overlay")
     trials = change(make_trials(plan), "overlay", lambda r: Failed(reason="timed out") if r in {2, 5} else None)
     summary = summarise(plan, trials, {})
     overlay = of(summary, "overlay")
     assert overlay.verdict is Verdict.COSTS
     assert overlay.reason == "2 of 10 launches failed: timed out"
-    assert overlay.overhead is not None
     assert overlay.overhead.n == 8
     host = of(summary, "host")
-    assert host.overhead is not None
     assert host.overhead.n == 10, "a failed cell does not break the pairs of others"
     assert summary.exit_code == 0
-
-
-def test_half_of_the_trials_bad_make_a_cell_invalid() -> None:
-    plan = make_plan("host", "overlay")
     trials = change(
         make_trials(plan),
         "overlay",
@@ -88,30 +72,22 @@ def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad: float
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(bad),)) if r == 0 else None)
     host = of(summarise(plan, trials, {}), "host")
-    assert host.overhead is not None
     assert host.overhead.n == 9
     assert host.reason.startswith("1 of 10 launches invalid: a cost of ")
 
 
-def test_a_cell_that_turns_out_to_be_unavailable_is_that_and_not_invalid() -> None:
+def test_a_cell_or_a_baseline_that_is_unavailable_is_that_and_not_invalid() -> None:
     plan = make_plan("host", "overlay")
     trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
     summary = summarise(plan, trials, {})
     assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
     assert of(summary, "overlay").reason == "no vxlan in this kernel"
     assert summary.exit_code == 0
-
-
-def test_without_a_baseline_nothing_is_compared() -> None:
-    plan = make_plan("host", unavailable={BARE: "no mpirun"})
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("host", unavailable={BARE: "no mpirun"})
     assert of(summary, "host").verdict is Verdict.UNAVAILABLE
     assert of(summary, "host").reason == "the baseline bare is unavailable: no mpirun"
     assert summary.exit_code == 3
     assert "nothing could be compared" in summary.headline
-
-
-def test_a_trial_of_an_unknown_cell_is_refused() -> None:
     plan = make_plan("host")
     stranger = make_trial(replace(plan.cells[0], key="other/bare"), 0, Completed(metrics=()))
     with pytest.raises(ResultsError, match="'other/bare'"):
@@ -130,45 +106,27 @@ def values_of(plan: Plan, trials: list[Trial]) -> list[float]:
     return [trial.outcome.metrics[0].value for trial in chosen if isinstance(trial.outcome, Completed)]
 
 
-def test_the_last_whole_attempt_of_a_block_counts() -> None:
+def test_only_the_last_whole_attempt_of_a_block_counts_that_nothing_interrupted() -> None:
     plan = make_plan("host")
     assert values_of(plan, again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0)) == [2.0]
-
-
-def test_an_attempt_that_was_cut_short_does_not_count() -> None:
-    plan = make_plan("host")
     trials = again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0, cells=2)
     assert values_of(plan, trials) == [1.0]
     assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == []
-
-
-def test_an_interrupted_line_breaks_its_attempt() -> None:
-    plan = make_plan("host")
     broken = [*again(plan, 0, 1, 2.0, cells=2), make_trial(plan.cells[2], 0, Interrupted(), attempt=1)]
     assert values_of(plan, again(plan, 0, 0, 1.0) + broken) == [1.0]
     assert values_of(plan, broken + again(plan, 0, 2, 3.0)) == [3.0]
-
-
-def test_a_failed_trial_does_not_break_the_attempt() -> None:
-    plan = make_plan("host")
     trials = change(again(plan, 0, 0, 1.0), "host", lambda r: Failed(reason="x"))
     assert values_of(plan, trials) == [1.0]
-
-
-def test_cells_that_are_unavailable_are_not_waited_for() -> None:
     plan = make_plan("host", unavailable={"host": "x"})
     assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == [1.0]
 
 
-def test_an_attempt_is_whole_for_each_group_by_itself() -> None:
+def test_an_attempt_is_whole_for_each_group_and_launches_made_again_are_counted() -> None:
     plan = make_plan("host", placements=(Placement(), Placement(ranks_per_node=2)))
     first = select(plan, again(plan, 0, 0, 1.0, cells=4))
     assert len(first.trials[plan.cells[0].key]) == 1
     assert len(first.trials[plan.cells[3].key]) == 0
     assert first.rounds_done == 0
-
-
-def test_launches_made_again_are_counted_per_environment() -> None:
     plan = make_plan("host")
     trials = make_trials(plan, 6) + again(plan, 0, 1, 1e-5) + again(plan, 3, 1, 1e-5, cells=2)
     summary = summarise(plan, trials, {})
@@ -194,7 +152,7 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     assert summary.emulated
 
 
-def test_the_headline_of_few_rounds_states_the_largest_difference_so_far() -> None:
+def test_the_headline_of_few_rounds_states_the_largest_difference_or_asks_for_more() -> None:
     plan = make_plan("slow", "overlay", "host")
     summary = summarise(plan, make_trials(plan, 3), {})
     assert re.fullmatch(
@@ -202,9 +160,6 @@ def test_the_headline_of_few_rounds_states_the_largest_difference_so_far() -> No
         r"\(\+\d\d(\.\d)? % \[.*\] on bare's 9\.\d+ µs, n = 3\) to 8-byte latency\.",
         summary.headline,
     ), summary.headline
-
-
-def test_the_headline_of_few_rounds_that_differ_much_asks_for_those_that_a_verdict_needs() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan, 3), "host", lambda r: Completed(metrics=(latency(9.6e-6 * 4.0 ** (r - 1)),)))
     assert summarise(plan, trials, {}, looks=[3]).headline == (
@@ -213,8 +168,7 @@ def test_the_headline_of_few_rounds_that_differ_much_asks_for_those_that_a_verdi
 
 
 def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
-    plan = make_plan("overlay", cluster="elsewhere")
-    summary = summarise(plan, make_trials(plan), {})
+    summary = summary_of("overlay", cluster="elsewhere")
     assert summary.headline.startswith("On this elsewhere cluster overlay adds ")
     assert not summary.emulated
 
@@ -247,7 +201,7 @@ def test_the_headline_gives_rates_as_rates() -> None:
     ), headline
 
 
-def test_the_headline_states_gains_and_undecided_environments() -> None:
+def test_the_headline_states_gains_no_costs_and_what_is_undecided() -> None:
     plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
     headline = summarise(plan, make_trials(plan), {}).headline
     assert re.search(
@@ -255,15 +209,9 @@ def test_the_headline_states_gains_and_undecided_environments() -> None:
         headline,
     )
     assert headline.endswith("; gone could not be compared.")
-
-
-def test_the_headline_states_that_nothing_costs_anything() -> None:
     plan = make_plan("host")
     headline = summarise(plan, make_trials(plan), {}).headline
     assert headline == "In this emulated lab no cost beyond 2 % for host on any compared metric (n = 10)."
-
-
-def test_the_headline_does_not_state_no_cost_if_an_interval_excludes_zero() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), "overlay", lambda r: Invalid(reason="no proof") if r < 4 else None)
     few = [trial for trial in trials if trial.key.round < 9]

@@ -1,4 +1,4 @@
-"""A launch is repeated once, for what of the machine's state cannot be adjusted for, and all launches are stored."""
+"""A program is launched once in the baseline first, and a launch is repeated once for what cannot be adjusted for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tare.cli import commands, session
-from tare.model import Completed, Failed, Repetition, Trial, Verdict
+from tare.errors import EXIT_CELLS_FAILED, CellsFailed
+from tare.model import Completed, Failed, Repetition, Study, Trial, Verdict, Workload
 from tare.store.writer import read_only
 from tare.summary.select import select
 from unit.runs import CELLS, BreakAfter, known_study, run_with
@@ -54,7 +55,6 @@ def test_a_launch_whose_vcpus_migrated_is_repeated_at_the_end_of_its_block_and_b
     assert first.noise["cores_elsewhere"] == 0.5
     results = read_only(tmp_path / "r")
     for trial in (first, repeat):
-        assert isinstance(trial.outcome, Completed)
         assert trial.outcome.metrics
         assert len(results.columns(trial)["latency:8/max_s"]) == 50
     assert [trial.key.repeat for trial in trials if trial is not repeat] == [0] * (3 * CELLS)
@@ -85,12 +85,15 @@ def test_a_metric_has_the_state_of_the_machine_while_it_was_measured(
     trials = ran(Parts(()), tmp_path / "r", monkeypatch, rounds=1)
     for trial in trials:
         assert trial.noise["core_counting_s"] == 900e-9
-        assert isinstance(trial.outcome, Completed)
         assert [metric.noise["core_counting_s"] for metric in trial.outcome.metrics] == [5e-6]
 
 
-def test_no_reruns_switch_repeats_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_is_not_repeated_without_reruns_or_if_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(ran(Cores(None), tmp_path / "r", monkeypatch, reruns=0)) == 3 * CELLS
+    monkeypatch.setattr("tare.summary.disturbance.LONGEST_REPEATED_S", 0.0)
+    assert len(ran(Cores(None), tmp_path / "long", monkeypatch)) == 3 * CELLS
 
 
 def test_vcpus_that_migrate_all_the_time_cost_a_quarter_more_launches_and_no_more(
@@ -138,11 +141,6 @@ def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch:
     assert len(ran(Cores(()), tmp_path / "r", monkeypatch, rounds=4)) == 4 * CELLS * 5 // 4
 
 
-def test_a_long_launch_is_never_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.summary.disturbance.LONGEST_REPEATED_S", 0.0)
-    assert len(ran(Cores(None), tmp_path / "r", monkeypatch)) == 3 * CELLS
-
-
 def test_the_rule_does_not_look_at_the_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TARE_FAKE_FAULT", "exit")
     trials = ran(Cores(None), tmp_path / "r", monkeypatch, rounds=4)
@@ -174,3 +172,55 @@ def test_a_run_that_ends_by_itself_notes_after_how_many_rounds_it_showed_verdict
     commands.run_plan(known_study(rounds=2, kernels=1), folder)
     commands.run_plan(known_study(rounds=5, kernels=1), folder)
     assert read_only(folder).looks == (2, 5)
+
+
+def with_program(*, rounds: int = 2, time_limit_s: float = 600.0) -> Study:
+    app = Workload(name="app", command=("/bin/true", "--size", "9"), time_limit_s=time_limit_s)
+    return replace(known_study(rounds=rounds), workloads=(app,))
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("exit", "it ended with status 9: fake rank 1 was killed"),
+        ("hang", "it did not end within its time limit of 0.4 s"),
+        ("mute", "without MPI_Init and MPI_Finalize: it is not an MPI program"),
+        ("cut", "the output is cut off"),
+    ],
+)
+def test_a_program_that_does_not_run_in_the_baseline_ends_the_study_after_one_launch(
+    fault: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", fault)
+    with pytest.raises(CellsFailed) as caught:
+        commands.run_plan(with_program(rounds=40, time_limit_s=0.4 if fault == "hang" else 600.0), tmp_path / "r")
+    assert caught.value.exit_code == EXIT_CELLS_FAILED
+    assert caught.value.message.startswith("app does not run in the baseline (fake), so nothing was compared: ")
+    assert reason in caught.value.message
+    assert read_only(tmp_path / "r").trials == []
+
+
+def test_a_program_that_fails_in_one_environment_only_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "exit@1.5")
+    assert commands.run_plan(with_program(), tmp_path / "r") == EXIT_CELLS_FAILED
+    assert len(read_only(tmp_path / "r").trials) == 2 * CELLS
+
+
+def test_the_first_launch_of_a_program_is_no_trial_and_tells_how_long_one_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands.run_plan(with_program(), tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    assert len(trials) == 2 * CELLS
+    assert all(isinstance(trial.outcome, Completed) for trial in trials)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("app: one launch in fake takes ")]
+    assert len(lines) == 1
+
+
+def test_a_program_that_has_run_in_the_baseline_is_not_launched_first_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_with(BreakAfter(CELLS, KeyboardInterrupt), with_program(), tmp_path / "r")
+    commands.run_plan(with_program(), tmp_path / "r")
+    assert "one launch in" not in capsys.readouterr().err
