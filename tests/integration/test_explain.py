@@ -49,7 +49,9 @@ def with_a_cost(measured: Path, folder: Path) -> None:
 @pytest.mark.smoke
 def test_explain_runs_what_its_suspects_ask_for_stores_it_and_answers(tmp_path: Path) -> None:
     """The cost is written, not measured; which cause wins is not asked."""
-    path = study(tmp_path, "{offloads: off, mtu: 1400}", FEW, "{rounds: 1, max_rounds: 1, turns: 2, reruns: 0}")
+    path = study(
+        tmp_path, "{offloads: off, mtu: 1400}", FEW, "{rounds: 1, max_rounds: 1, turns: 2, reruns: 0}\na_a: false"
+    )
     watch, folder = Watch(), tmp_path / "results"
     ran = tare("run", path, "-o", tmp_path / "measured", cwd=tmp_path)
     assert ran.status in (0, 3), ran.stderr
