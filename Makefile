@@ -23,7 +23,7 @@ TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Mak
 # The tests that are often run; the marks are explained in pyproject.toml.
 OFTEN := not long and not measures and not kubernetes and not faults
 
-.PHONY: help setup demo test test-live test-long test-measures test-all test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-live test-long test-measures test-all test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof mends lint format types docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,10 @@ fuzz: ## every fuzzer for ten minutes (FUZZ_SECONDS=600), two at a time; `make t
 
 fuzz-proof: ## show that each fuzzer finds a mend that is taken back (tests/fuzz/reverts/)
 	@$(BIN)/python tests/fuzz/reverts.py
+
+mends: ## take each of 60 past mends back in a scratch copy, and see that the tests catch it (tests/mends/)
+	@tools/bootstrap test
+	@$(ROOT_ENV) $(BIN)/python tests/mends/check.py $(MENDS)
 
 lint: ## style of Python, C and shell, spelling, and which module may import which
 	$(BIN)/ruff check .
