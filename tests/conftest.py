@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from needs import NEEDS
+from needs import LATER, NEEDS
 
 TESTS = Path(__file__).parent
 CANNOT = "this machine cannot: "
@@ -51,8 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _folder(item) in LIVE:
             item.add_marker("live")
-        if any("kubernetes" in mark.args for mark in item.iter_markers("requires")):
-            item.add_marker("kubernetes")
+        needed = {name for mark in item.iter_markers("requires") for name in mark.args}
+        for mark, names in LATER.items():
+            if needed & set(names):
+                item.add_marker(mark)
         if item.get_closest_marker("xdist_group") is None:
             group = "smoke" if item.get_closest_marker("smoke") else str(item.path.relative_to(TESTS))
             item.add_marker(pytest.mark.xdist_group(group))

@@ -80,3 +80,22 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "sshd": (_sshd, "tools/bootstrap unpacks it"),
     "uidmap": (_program("newuidmap", "newgidmap"), "apt-get install uidmap"),
 }
+
+LATER = {
+    "live": (
+        "axe",
+        "bpftrace",
+        "chromium",
+        "flannel",
+        "imb",
+        "intelmpi",
+        "mpich5",
+        "openmpi5",
+        "podman-hpc",
+        "registry",
+        "ucx",
+    ),
+    "long": ("hnn", "qemu"),
+    "kubernetes": ("cilium", "kubernetes", "mpi-operator"),
+}
+"""What `tools/bootstrap test` does not bring, by the mark that a test gets which needs it."""
