@@ -223,10 +223,12 @@ def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(
     watch = Watch()
     with stopped("launch:started:2", "run", study, cwd=tmp_path) as process:
         name, wanted = f"s{process.pid}", f"{misbehave}\0hang\0".encode()
-        ranks = wait_for(
-            lambda: len(found := [pid for pid in pids_of(name) if cmdline(pid).startswith(wanted)]) == 2 and found,
-            "ranks",
-        )
+
+        def hanging() -> list[int]:
+            ranks = [pid for pid in pids_of(name) if cmdline(pid).startswith(wanted)]
+            return ranks if any(Path(f"/proc/{pid}/root/tmp/rank-2").exists() for pid in ranks) else []
+
+        ranks = wait_for(hanging, "a rank that hangs")
         os.kill(max(ranks), signal.SIGKILL)
     result = ended(process)
     assert result.status == 4, result.stderr

@@ -26,7 +26,7 @@ ENVIRONMENTS = (
     "filtered: {runtime: bare, network: bridge, link: {br_netfilter: true}}, docker+bridge: }"
 )
 QUOTA = 0.05
-COMPUTE = "{compute: {time_limit: 300s, kernels: [{halo: {message_bytes: 8KiB, iterations: 200}}]}}"
+COMPUTE = "{compute: {time_limit: 300s, kernels: [{halo: {message_bytes: 8KiB, iterations: 10000}}]}}"
 QUOTAS = f"[{{nodes: 1, ranks_per_node: 1}}, {{nodes: 1, ranks_per_node: 1, cpus_per_container: {QUOTA}}}]"
 Found = dict[tuple[str, str], dict[str, Any]]
 SHORT_QUEUE = "tbf rate 100mbit burst 32kb limit 20kb"
