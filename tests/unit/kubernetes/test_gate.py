@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,12 +37,17 @@ class LocalSession:
             list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
         )
         self.is_open = True
+        self.reads = threading.Lock()
 
     def send(self, data: bytes) -> None:
         assert self.process.stdin
         self.process.stdin.write(data)
 
     def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
+        with self.reads:
+            return self._pump(beside, take)
+
+    def _pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
         channels = {getattr(self.process, name).fileno(): channel for channel, name in PIPES.items()}
         open_ = set(channels)
         inputs = {beside.fileno()} if beside else set()
@@ -65,9 +71,10 @@ class LocalSession:
 
     def close(self) -> None:
         self.end_input()
-        for name in PIPES.values():
-            getattr(self.process, name).close()
         self.process.wait()
+        with self.reads:  # the number of a pipe that is read must not be another's meanwhile
+            for name in PIPES.values():
+                getattr(self.process, name).close()
 
 
 class LocalDoorway:
