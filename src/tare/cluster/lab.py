@@ -38,14 +38,12 @@ LOOPBACK: Final = 1
 """The index of `lo` in every network namespace."""
 HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
 HALF: Final = 128
-"""Number of addresses in each of two data subnets: they are halves of one subnet, so that an MPI's options can name
-both as one."""
+"""Number of addresses in each of two data subnets: halves of one, so that an MPI's options can name both as one."""
 ROUTER: Final = 126
 """Offset of the router's address in a half: the last usable one."""
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 OWN_FOLDERS: Final = ("/tmp", "/run", "/dev/shm")
 """Folders that every node has to itself, empty."""
-
 SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0
 
@@ -131,9 +129,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
 def down(lab: Lab) -> None:
     """Kill every process of the lab; namespaces and links disappear with them. Then remove the cgroups."""
     with uninterrupted():
-        reach("lab:before-down")
         _end(lab.name, lab.holders, lab.group)
-        reach("lab:after-down")
 
 
 def topology(spec: LabSpec) -> tuple[Topology, bool]:

@@ -170,7 +170,9 @@ class LabCluster(Cluster):
             )
             with uninterrupted():
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
+                stack.callback(lambda: reach("lab:after-down"))
                 stack.callback(lab.down, made)
+                stack.callback(lambda: reach("lab:before-down"))
                 made.launchers.create()
             reach("lab:up")
             twins = made.twins

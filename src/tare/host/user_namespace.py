@@ -2,20 +2,25 @@
 
 The command restarts itself inside. Its network namespace is also new: root of a user namespace can leave the machine's
 own network namespace, but not return to it.
+A user who has too few subordinate IDs can have no user namespace with several users.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from tare.errors import MissingTool
 from tare.host.packages import install
 from tare.host.paths import RUN_FOLDER, made_run_folder
 from tare.host.process import find, replace, run
 
+LEAST_IDS: Final = 65536
+"""Number of subordinate IDs that an image's files need; useradd gives as many to each user."""
 UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--")
 
 
@@ -54,3 +59,36 @@ def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
         return uid_map.read_text().split() == ["0", "0", str(2**32 - 1)]
     except OSError:
         return True
+
+
+def lacks_ids() -> str | None:
+    """Return that this user has too few subordinate IDs, with the command that adds them, or None."""
+    name = user_name()
+    for kind, option in (("subuid", "--add-subuids"), ("subgid", "--add-subgids")):
+        if count_ids(_text(Path("/etc") / kind), name, os.geteuid()) < LEAST_IDS:
+            return (
+                f"/etc/{kind} gives user {name} fewer than {LEAST_IDS} subordinate IDs: have an administrator run "
+                f"usermod {option} 100000-165535 {name}, with a range that no other user has"
+            )
+    return None
+
+
+def count_ids(text: str, name: str, number: int) -> int:
+    """Return how many subordinate IDs a user has, from the text of /etc/subuid (subuid(5))."""
+    entries = (line.split(":") for line in text.splitlines())
+    return sum(int(entry[2]) for entry in entries if len(entry) == 3 and entry[0] in (name, str(number)))
+
+
+def user_name() -> str:
+    """Return this user's name, or its number if it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -23,7 +23,7 @@ from typing import Any, Final
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
 from tare.host import process
 from tare.host.paths import cache_folder
-from tare.host.subordinate_ids import lacks_ids
+from tare.host.user_namespace import lacks_ids
 from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically

@@ -30,7 +30,7 @@ from tare.containers.runtime import Runtime
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
 from tare.host.process import Result, find, run
-from tare.host.subordinate_ids import lacks_ids, user_name
+from tare.host.user_namespace import lacks_ids, user_name
 from tare.images.cache import Progress, locked, write_atomically
 from tare.images.usage import mark_used
 from tare.node import Container, Pod, marked

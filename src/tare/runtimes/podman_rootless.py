@@ -31,8 +31,7 @@ from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.packages import install
 from tare.host.process import Result, need, run
-from tare.host.subordinate_ids import lacks_ids
-from tare.host.user_namespace import is_real_root
+from tare.host.user_namespace import is_real_root, lacks_ids
 from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
 from tare.runtimes.podman import probe_init

@@ -12,7 +12,7 @@ from nodes import value
 from tare.containers import runtime as base
 from tare.containers import user_podman
 from tare.containers.request import PodRequest
-from tare.host import subordinate_ids, user_namespace
+from tare.host import user_namespace
 from tare.images import build, find_recipe
 from tare.model import Environment, Placement
 from tare.networks import NETWORKS, pasta
@@ -77,7 +77,7 @@ def test_podman_keeps_all_in_the_pod_s_folder_and_ranks_are_the_user_of_the_daem
     [("me:100000:65536\n", 65536), ("1000:1:5\nme:9:7\n", 12), ("you:100000:65536\n", 0), ("", 0), ("me:x\n", 0)],
 )
 def test_subordinate_ids_are_counted_by_name_and_number(text: str, count: int) -> None:
-    assert subordinate_ids.count_ids(text, "me", 1000) == count
+    assert user_namespace.count_ids(text, "me", 1000) == count
 
 
 def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
@@ -87,9 +87,9 @@ def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
     assert user_podman.hybrid_cgroups(controllers) is None
     controllers.write_text("hugetlb\n")
     assert "unified_cgroup_hierarchy" in str(user_podman.hybrid_cgroups(controllers))
-    monkeypatch.setattr(subordinate_ids, "_text", lambda path: "")
-    monkeypatch.setattr(subordinate_ids, "user_name", lambda: "me")
-    assert "usermod --add-subuids" in str(subordinate_ids.lacks_ids())
+    monkeypatch.setattr(user_namespace, "_text", lambda path: "")
+    monkeypatch.setattr(user_namespace, "user_name", lambda: "me")
+    assert "usermod --add-subuids" in str(user_namespace.lacks_ids())
     monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")
     assert "systemctl start docker" in str(daemon.probe_machine(str(tmp_path / "none")))
     socket = tmp_path / "docker.sock"

@@ -79,7 +79,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", "-x", *{CONTRAC
 def test_what_is_added_passes_the_contract_tests_and_a_study_can_name_it(copy: Path) -> None:
     done = run(copy, "-c", PROGRAM, TARE_UPDATE_GOLDEN="1")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 50
+    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 20, "tests of the new members were selected"
 
 
 @pytest.mark.parametrize(
