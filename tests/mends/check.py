@@ -8,37 +8,30 @@ while it is collected or set up, and not because a name is missing. Each folder 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TypeVar
-
-import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+CC = HERE / "cc"
 COLUMNS = ("name", "commit", "language", "what", "target", "folder", "first")
 MARKS = "not long and not measures and not kubernetes and not faults and (not live or smoke)"
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "results", "build", "build-*", "dist", "*.egg-info")
 NO_FINDING = re.compile(
     r"(\w*ImportError|ModuleNotFoundError|NameError|AttributeError|SyntaxError|TypeError|\S*Timeout)\b"
 )
-"""What a test ends with if a name is missing or is called in another way: nothing was seen to go wrong."""
-COMPILED = ("tests/kernels", "tests/miniapps")
-"""Folders whose tests compile: all of them use one copy, so that only what changes is compiled again."""
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["numpy", "pydantic", "pytest", "scipy.stats", "typer", "yaml"])
-"""What every run of tests loads is loaded once."""
+"""What a test ends with if a name is missing or is called in another way, or nothing can be built: no answer."""
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -67,23 +60,22 @@ def table() -> list[Mend]:
     return [Mend(**dict(zip(COLUMNS, row.replace("`", "").split(" | "), strict=True))) for row in rows]
 
 
-def in_copies(
-    jobs: Iterable[Job], compiles: Callable[[Job], bool], do: Callable[[Path, Job], Result], copies: int = 2
-) -> list[Result]:
-    """Do jobs in order in scratch copies of the repository, one at a time in each; all that compile in the first."""
-    waiting, done = sorted(jobs, key=lambda job: not compiles(job)), []
+def in_copies(jobs: Iterable[Job], do: Callable[[Path, Job], Result], copies: int = 2) -> list[Result]:
+    """Do jobs in order in scratch copies of the repository, one at a time in each."""
+    free: SimpleQueue[Path] = SimpleQueue()
 
-    def work(copy: Path, first: bool) -> None:
-        shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
-        while mine := [job for job in waiting if first or not compiles(job)][:1]:
-            with suppress(ValueError):  # the other took it
-                waiting.remove(mine[0])
-                done.append(do(copy, mine[0]))
+    def one(job: Job) -> Result:
+        copy = free.get()
+        try:
+            return do(copy, job)
+        finally:
+            free.put(copy)
 
     with tempfile.TemporaryDirectory(prefix="tare-mends-") as scratch, ThreadPoolExecutor(copies) as pool:
-        for ended in [pool.submit(work, Path(scratch) / str(number) / "tare", number == 0) for number in range(copies)]:
-            ended.result()
-    return done
+        for number in range(copies):
+            free.put(Path(scratch) / str(number) / "tare")
+            shutil.copytree(ROOT, Path(scratch) / str(number) / "tare", ignore=LEFT_OUT, symlinks=True)
+        return list(pool.map(one, jobs))
 
 
 @contextmanager
@@ -98,39 +90,18 @@ def taken_back(copy: Path, patch: str) -> Iterator[str]:
             (copy / name).write_text((ROOT / name).read_text())  # with the time of now: make compiles it again
 
 
-def ran(copy: Path, tests: Iterable[str], *options: str, limit_s: float = 1800) -> tuple[int, str]:
-    """Run tests in a copy, and return the exit code and the output of pytest; after the limit they are killed."""
-    cache, output = copy.parent / "cache", copy.parent / "output"
-    objects = os.environ.get("TARE_MENDS_OBJECTS") or str(cache / "objects")
-    places = {"XDG_CACHE_HOME": str(cache), "TARE_CACHE": str(cache / "tare"), "TARE_MENDS_OBJECTS": objects}
-    shown = {
-        "PYTHONPATH": f"{copy}/src",
-        "TARE_MENDS_COPY": str(copy),
-        "TARE_FUZZ_SECONDS": "2",
-        "COLUMNS": "400",
-        "CI": "",
-    }
-    environment = places | shown | dict.fromkeys(("CC", "OMPI_CC", "MPICH_CC"), str(HERE / "cc"))
-    argv = ["-q", "-n0", "-pno:cacheprovider", "--tb=short", "-rfE", "-m", MARKS, *options, *tests]
-    run = FORKS.Process(target=_pytest, args=(copy, environment, output, argv))
-    run.start()
-    run.join(limit_s)
-    if run.exitcode is None:
-        os.killpg(run.pid or 0, signal.SIGKILL)
-        run.join()
-    return run.exitcode or 0, output.read_text(errors="replace")
-
-
-def _pytest(copy: Path, environment: dict[str, str], output: Path, argv: list[str]) -> None:
-    """Be the pytest of `ran`, in a process of its own."""
-    os.setsid()
-    os.chdir(copy)
-    os.environ.update(environment)
-    sys.path.insert(0, f"{copy}/src")
-    written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(written, 1)
-    os.dup2(written, 2)
-    sys.exit(pytest.main(argv))
+def ran(copy: Path, tests: Iterable[str], *options: str) -> tuple[int, str]:
+    """Run tests in a copy, and return the exit code and the output of pytest."""
+    cache, objects = copy.parent / "cache", os.environ.get("TARE_MENDS_OBJECTS") or copy.parents[1] / "objects"
+    places = {"PYTHONPATH": copy / "src", "XDG_CACHE_HOME": cache, "TARE_CACHE": cache / "tare"}
+    built = {"TARE_MENDS_COPY": copy, "TARE_MENDS_OBJECTS": objects, "CC": CC, "OMPI_CC": CC, "MPICH_CC": CC}
+    other = {"TARE_FUZZ_SECONDS": "2", "COLUMNS": "400", "CI": ""}
+    argv = (sys.executable, "-m", "pytest", "-q", "-n0", "-pno:cacheprovider", "--tb=short", "-rfE", "-m", MARKS)
+    done = subprocess.run(
+        (*argv, *options, *tests), cwd=copy, env={**os.environ, **places, **built, **other}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
 
 
 def finding(code: int, output: str) -> tuple[str, str]:
@@ -164,15 +135,12 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - {mend.name for mend in mends}:
         print(f"tests/mends/table.md has no {', '.join(sorted(unknown))}")
         return 2
+    mends.sort(key=lambda mend: mend.language != "C")  # what takes longest begins
     jobs: list[Mend | str] = [*dict.fromkeys(mend.folder for mend in mends), *mends]
-    done = in_copies(
-        jobs,
-        lambda job: (job if isinstance(job, str) else job.folder).startswith(COMPILED),
-        lambda copy, job: (job, passes(copy, job) if isinstance(job, str) else is_caught(copy, job)),
-    )
-    caught = sum(right for job, right in done if isinstance(job, Mend))
+    done = in_copies(jobs, lambda copy, job: passes(copy, job) if isinstance(job, str) else is_caught(copy, job))
+    caught = sum(right for job, right in zip(jobs, done, strict=True) if isinstance(job, Mend))
     print(f"{caught} of {len(mends)} mends are caught")
-    return int(not all(right for _, right in done))
+    return int(not all(done))
 
 
 if __name__ == "__main__":
