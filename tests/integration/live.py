@@ -42,7 +42,7 @@ def live(*more: str) -> list[pytest.MarkDecorator]:
     """Return the marks of a test file that runs the real thing; `more` is what it needs beside a lab and an MPI."""
     needs = pytest.mark.requires("root", "openmpi", "iproute2", "cmake", *more)
     # A module's study is in the time of its first test, and so is packing an image, on a machine that may be busy.
-    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs, pytest.mark.timeout(1800)]
+    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True, kw_only=True)

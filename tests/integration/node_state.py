@@ -69,11 +69,21 @@ def has_settled(node: Node, before: dict[str, Any]) -> bool:
 
     dockerd tidies up after it has answered.
     """
-    now = state_of(node)
-    links = now["links"].keys() - before["links"].keys() - {GATEWAY}
-    sandboxes = {path.name for path in Path(f"/proc/{node.pid}/root/run/docker/netns").glob("*")}
-    has_ingress = "ingress_sbox" in sandboxes
-    return now["processes"] == before["processes"] and len(links) <= has_ingress and len(sandboxes) <= 2 * has_ingress
+    links = state_of(node)["links"].keys() - before["links"].keys() - {GATEWAY}
+    has_ingress = Path(f"/proc/{node.pid}/root/run/docker/netns/ingress_sbox").exists()
+    return len(links) <= has_ingress
+
+
+def steady_state_of(node: Node) -> dict[str, Any]:
+    """Return the state of a node once it is the same twice: a daemon starts programs that end at once."""
+    seen: list[dict[str, Any]] = [{}]
+
+    def is_steady() -> bool:
+        seen.append(state_of(node))
+        return seen[-1] == seen[-2]
+
+    wait_until(is_steady, f"a steady state of {node.name}")
+    return seen[-1]
 
 
 def rules_of(pid: int) -> list[str]:

@@ -40,7 +40,9 @@ def test_a_browser_follows_a_study_over_its_rounds(tmp_path: Path) -> None:
         while not opened.done():
             answer(run, 0)
         opened.result()
-        text, report = driver.execute_script(STATE)
+        while not (state := driver.execute_script(STATE))[0]:
+            answer(run, 0)
+        text, report = state
         assert "No figures yet" in text
         assert violations(driver) == []
         cells = len(run.cells)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from integration.live import Ended, Watch, by_environment, live, outcome, wait_for, write_study
-from integration.node_state import LONG_S, are_as_before, has_settled, reach_each_other, state_of
+from integration.node_state import LONG_S, are_as_before, has_settled, reach_each_other, state_of, steady_state_of
 from integration.studies import prove, roles, watched
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.counters.monitor import key_of
@@ -131,12 +131,12 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
     wanted, (site, files) = WANTED[network], labs(network)
     owns = find(network).owns_nic
     on = site.daemon_nodes if wanted.runtime == "docker" else site.nodes
-    before = [state_of(node) for node in on]
+    before = [steady_state_of(node) for node in on]
     if NETWORKS[network].wiring is Wiring.DOCKER:  # with its first overlay a daemon makes docker_gwbridge, and keeps it
         with deployed(site, wanted, TWO, slot=0, nic=0, files=files.of(wanted)):
             pass
         wait_for(lambda: all(map(has_settled, on, before)), "daemons that have tidied up")
-        before = [state_of(node) for node in on]
+        before = [steady_state_of(node) for node in on]
     with deployed(site, wanted, TWO, slot=0, nic=1 if owns else 0, files=files.of(wanted)) as up:
         up.wait_for_carriers()
         during = [state_of(node) for node in on]
