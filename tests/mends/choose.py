@@ -194,8 +194,8 @@ HEAD = """# Past mends that the tests must catch
 fail. The target caught it at eaf35c0c and catches it now. The last column is where a test was found to fail: it is
 tried first. If tests move to another folder, change the row.
 
-Chosen by `{command}`, which keeps the sentences. What its NO_MENDS names is caught, too,
-but adds something or is about words.
+Chosen by `{command}`, which keeps the sentences.
+What its NO_MENDS names is caught, too, but is a part of an addition.
 
 | name | commit | language | what it mended | target | folder | likely in |
 |---|---|---|---|---|---|---|
