@@ -130,7 +130,7 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - {mend.name for mend in mends}:
         print(f"tests/mends/table.md has no {', '.join(sorted(unknown))}")
         return 2
-    mends.sort(key=lambda mend: mend.language != "C")  # what takes longest begins
+    mends.insert(0, mends.pop())  # one of C compiles what the others do, while those of Python run
     caught = sum(in_copies(mends, is_caught))
     print(f"{caught} of {len(mends)} mends are caught")
     return int(caught < len(mends))
