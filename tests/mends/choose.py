@@ -1,6 +1,6 @@
 """Choose the mends of tests/mends/table.md from the history, and write the table and the patches.
 
-    python tests/mends/choose.py [--seed 35] [--until eaf35c0c] [--python 50] [--c 10]
+    python tests/mends/choose.py [--seed 35] [--until eaf35c0c]
 
 A candidate is what a commit changed in src/ or in kernels/ and miniapps/, or in one file of them if all of it is more
 than 40 lines or cannot be taken back in today's tree. Candidates are shuffled with the seed and tried in order, and at
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
-import json
 import random
 import re
 import subprocess
@@ -21,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from check import COLUMNS, HERE, ROOT, finding, in_copies, ran, table, taken_back
+from check import COLUMNS, HERE, ROOT, Mend, finding, in_copies, ran, table, taken_back
 
 MOST_LINES = 40
 MOST_OF_COMMIT = {"Python": 150, "C": 1000}
@@ -31,24 +30,15 @@ OTHER = re.compile(r"(?i)reword|renam|\bmove|docstring|plain|\bwords?\b|\bsplit|
 NAMES = re.compile(r"(?m)^[+-] *(?:(?:async )?def|class|@|from tare|import tare|\w+: [\w\[\], |.]+(?: = .*)?$)")
 """A line by which a name comes or goes that other files may use; without its commit's other files it breaks them."""
 NO_MENDS = {
-    "common-output-9d6ee3e3",
-    "common-usage-9d6ee3e3",
-    "kernels-registry-301252a0",
-    "npb-bt-124f444f-4",
-    "npb-sp-124f444f-4",
-    "batch-slurm-2b72a541-4",
-    "samples-drawing-1a6fbc3c-5",
-    "study-names-301252a0-2",
-    "workloads-kernels-207a7ca9-3",
-    "workloads-kernels-726a6c55",
-    "workloads-startup-7946434a",
-}
+    "batch-slurm-2b72a541-4", "common-output-9d6ee3e3", "common-usage-9d6ee3e3", "kernels-registry-301252a0",
+    "npb-bt-124f444f-4", "npb-sp-124f444f-4", "samples-drawing-1a6fbc3c-5", "study-names-301252a0-2",
+    "workloads-kernels-207a7ca9-3", "workloads-kernels-726a6c55", "workloads-startup-7946434a",
+}  # fmt: skip
 """Candidates that are caught, but that are parts of additions: read by hand."""
 KINDS = {".py": "Python", ".c": "C"}
 C_TESTS = ["tests/kernels", "tests/miniapps"]
 SLOW = {"test_builds.py"}
-Chosen = dict[str, str]
-"""A row of the table, and its patch."""
+WANTED = {"Python": 50, "C": 10}
 
 
 class Candidate(NamedTuple):
@@ -126,19 +116,18 @@ def tests_of(candidate: Candidate) -> list[str]:
     return list(dict.fromkeys(str(path.relative_to(ROOT)) for path in there if path.name in names))
 
 
-def tried(copy: Path, candidate: Candidate) -> Chosen | None:
-    """Return the row of a candidate that is caught, and write its patch; None for others. Print what came of it."""
-    tests = tests_of(candidate)
+def tried(copy: Path, candidate: Candidate) -> tuple[Mend, str] | None:
+    """Return the row and the patch of a candidate that is caught, None for others; print what came of it."""
     with taken_back(copy, candidate.patch) as misfit:
         patch = "".join(difference(copy, file) for file in sorted(candidate.files))
-        test, how = ("", misfit) if misfit else finding(*ran(copy, tests, "-x"))
+        test, how = ("", misfit) if misfit else finding(*ran(copy, tests_of(candidate), "-x"))
     if test and ran(copy, [test])[0]:
         test, how = "", f"{test} fails with nothing taken back, too"
     print(f"{candidate.name}: {f'caught by {test}: {how}' if test else how} ({candidate.subject})", flush=True)
     first = test.partition("::")[0]
     folder = "/".join(first.split("/")[: 3 if first.startswith("tests/unit/") else 2])
-    row = [candidate.name, candidate.commit, candidate.language, candidate.subject, "make test", folder, first]
-    return {**dict(zip(COLUMNS, row, strict=True)), "patch": patch, "test": test} if test else None
+    row = (candidate.name, candidate.commit, candidate.language, candidate.subject, "make test", folder, first)
+    return (Mend(**dict(zip(COLUMNS, row, strict=True))), patch) if test else None
 
 
 def difference(copy: Path, file: str) -> str:
@@ -147,72 +136,41 @@ def difference(copy: Path, file: str) -> str:
 
 
 def main() -> None:
-    """Try candidates until enough are caught, and write the table."""
+    """Try candidates until enough are caught, and write the rows of the table and the patches."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=35)
     parser.add_argument("--until", default="eaf35c0c")
-    parser.add_argument("--python", type=int, default=50)
-    parser.add_argument("--c", type=int, default=10)
-    parser.add_argument("--tried", type=Path, help="a file of what came of candidates, which are then not tried again")
-    parser.add_argument("--copies", type=int, default=2)
     asked = parser.parse_args()
-    enough = {"Python": asked.python, "C": asked.c}
     found = sorted(candidates(asked.until), key=lambda each: (each.commit, each.name))
     random.Random(asked.seed).shuffle(found)
-    lines = asked.tried.read_text().splitlines() if asked.tried and asked.tried.exists() else []
-    known: dict[str, Chosen | None] = dict(map(json.loads, lines))
+    caught: dict[str, tuple[Mend, str]] = {}
 
-    def chosen(language: str) -> dict[str, Chosen]:
-        """Return what is caught by now, by commit: the first of each, and of them the first."""
-        mine: dict[str, Chosen] = {}
+    def chosen(language: str) -> dict[str, tuple[Mend, str]]:
+        """Return what is caught by now, by commit: the first of each, and as many as are wanted."""
+        mine: dict[str, tuple[Mend, str]] = {}
         for each in found:
-            if each.language == language and each.name not in NO_MENDS and (row := known.get(each.name)):
-                mine.setdefault(each.commit, row)
-        return dict(list(mine.items())[: enough[language]])
+            if each.language == language and each.name in caught:
+                mine.setdefault(each.commit, caught[each.name])
+        return dict(list(mine.items())[: WANTED[language]])
 
     def attempt(copy: Path, candidate: Candidate) -> None:
         mine = chosen(candidate.language)
-        if (
-            len(mine) == enough[candidate.language]
-            or candidate.commit in mine
-            or {candidate.name} & {*known, *NO_MENDS}
-        ):
-            return
-        known[candidate.name] = tried(copy, candidate)
-        if asked.tried:
-            with asked.tried.open("a") as file:
-                file.write(json.dumps((candidate.name, known[candidate.name])) + "\n")
+        wanted = len(mine) < WANTED[candidate.language] and candidate.commit not in mine
+        if wanted and candidate.name not in NO_MENDS and (row := tried(copy, candidate)):
+            caught[candidate.name] = row
 
-    in_copies(found, attempt, asked.copies)
-    command = f"python tests/mends/choose.py --seed {asked.seed} --until {asked.until}"
-    write([*chosen("Python").values(), *chosen("C").values()], command)
-
-
-HEAD = """# Past mends that the tests must catch
-
-`make mends` takes each back in a scratch copy, by the patch of its name, and runs the tests of its folder: one has to
-fail. The target caught it at eaf35c0c and catches it now. The last column is where a test was found to fail: it is
-tried first. If tests move to another folder, change the row.
-
-Chosen by `{command}`, which keeps the sentences. What its NO_MENDS names is caught, too,
-but adds something or is about words.
-
-| name | commit | language | what it mended | target | folder | likely in |
-|---|---|---|---|---|---|---|
-"""
-
-
-def write(rows: Iterable[Chosen], command: str) -> None:
-    """Write the table and the patches."""
-    sentences = {mend.name: mend.what for mend in table()} if (HERE / "table.md").exists() else {}
+    in_copies(found, attempt)
+    sentences = {mend.name: mend.what for mend in table()}
     for old in HERE.glob("*.patch"):
         old.unlink()
-    text = HEAD.format(command=command)
-    for row in rows:
-        (HERE / f"{row['name']}.patch").write_text(row["patch"])
-        cells = [sentences.get(row["name"], row[column]) if column == "what" else row[column] for column in COLUMNS]
-        text += f"| `{cells[0]}` | {' | '.join(cells[1:5])} | `{cells[5]}` | `{cells[6]}` |\n"
-    (HERE / "table.md").write_text(text)
+    head = (HERE / "table.md").read_text().partition("|---|")[0]
+    rows = ["|" + "---|" * len(COLUMNS)]
+    for mend, patch in [*chosen("Python").values(), *chosen("C").values()]:
+        mend.patch.write_text(patch)
+        what = sentences.get(mend.name, mend.what)
+        cells = (f"`{mend.name}`", mend.commit, mend.language, what, mend.target, f"`{mend.folder}`", f"`{mend.first}`")
+        rows.append(f"| {' | '.join(cells)} |")
+    (HERE / "table.md").write_text(head + "\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":
