@@ -27,7 +27,9 @@ ROOT = HERE.parents[1]
 CC = HERE / "cc"
 COLUMNS = ("name", "commit", "language", "what", "target", "folder", "first")
 MARKS = "not long and not measures and not kubernetes and not faults and (not live or smoke)"
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "results", "build", "build-*", "dist", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "results", "build", "build-*", "dist", "*.egg-info"
+)
 NO_FINDING = re.compile(
     r"(\w*ImportError|ModuleNotFoundError|NameError|AttributeError|SyntaxError|TypeError|\S*Timeout)\b"
 )
