@@ -48,7 +48,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 def opened(driver: Any, page: Path, ident: str = "") -> Any:
-    """Open a page anew, wait until it is drawn, and return the driver."""
+    """Load a page, wait until it is drawn, and return the driver."""
     driver.get("about:blank")
     driver.get(page.as_uri() + ident)
     driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")

@@ -36,7 +36,7 @@ pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 TWO = Placement(nodes=1, ranks_per_node=2)
 NAMES = tuple(MPIS_SHOWN)
 LIMITS_S = {True: 2.0, False: None}
-"""Hydra waits for ever for a daemon of another MPI: only what is to fail is given up, and it has not ended then."""
+"""The time limit of pairs that must fail: Hydra never stops waiting for a daemon of another MPI."""
 SWAP = r"""
 import os, re, sys
 daemon, *argv = sys.argv[1:]

@@ -58,7 +58,7 @@ def seen(pid: int) -> dict[str, Any]:
     found: dict[str, Any] = {"addresses": []}
     links = [link for link in json.loads(shown(pid, "ip", "-json", "-details", "address")) if link["ifname"] != "lo"]
     for link in links:
-        if link["ifname"] == "ctl0":  # the control network is tare's own, beside the path
+        if link["ifname"] == "ctl0":  # tare's control network, which is not on the path
             continue
         name = "veth" if link["ifname"].startswith("veth") else link["ifname"]
         info = link.get("linkinfo", {})

@@ -1,4 +1,4 @@
-"""Runtimes for real, each with a network or two that it has not in the smoke tests; nothing of them is left behind."""
+"""Runtimes for real, each with one or two networks that the smoke tests do not combine with it; nothing is left behind."""
 
 from __future__ import annotations
 

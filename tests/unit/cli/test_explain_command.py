@@ -154,7 +154,7 @@ claims:
 
 @pytest.fixture
 def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return claimed, beside a folder of claims."""
+    """Return the results of a study, next to a folder of claims."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "900.yaml").write_text(CLAIMS)

@@ -1,4 +1,7 @@
-"""Pods have what a study needs and no rights beyond it; what a cluster changes in them is named."""
+"""Pods have what a study needs and no rights beyond it; what a cluster changes in them is named.
+
+It is one file because all sections use the same manifests and the same answers of a cluster.
+"""
 
 from __future__ import annotations
 
