@@ -1,4 +1,4 @@
-"""Runtimes for real, each with one or two networks that the smoke tests do not combine with it; nothing is left behind."""
+"""Runtimes for real, each with one or two networks that no smoke test combines with it; nothing is left behind."""
 
 from __future__ import annotations
 
