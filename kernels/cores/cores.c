@@ -7,9 +7,9 @@
  * Nothing in the machine tells of it but the time that a cache line takes from core to core. So one
  * thread a core hands a counter on, in the order of the cores and back to the first, and before
  * that counts a little: where another guest computes on the other half of a core, that takes half
- * as long again. Each line of the output is `SECONDS HAND-OVER COUNTING`: CLOCK_MONOTONIC, the
- * shortest time of one hand-over in a few bursts, and that of the counting, the mean of all cores,
- * both in nanoseconds. A sample is over in some ten microseconds.
+ * as long again. Each line of the output is `SECONDS HAND-OVER COUNTING`: when the sample was due
+ * by CLOCK_MONOTONIC, the shortest time of one hand-over in a few bursts, and that of the counting,
+ * the mean of all cores, both in nanoseconds. A sample is over in some ten microseconds.
  *
  * The threads have real-time priority, so that all of them come up together beside a job that keeps
  * the cores busy; one that does not come up in time costs the sample, not the job. It ends when its
@@ -106,7 +106,7 @@ static uint64_t sleep_until_due(const struct ring *ring, uint64_t number)
                                  .tv_nsec = (long)(due_ns % UINT64_C(1000000000))};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
         ;
-    return due_ns + PATIENCE_NS;
+    return due_ns;
 }
 
 /* Take part in one sample as the member at `place`; the first of the ring gets the shortest
@@ -145,11 +145,11 @@ static bool is_read(void)
     return fstat(STDOUT_FILENO, &output) == 0 && (!S_ISREG(output.st_mode) || output.st_nlink > 0);
 }
 
-static bool write_sample(struct ring *ring, double hand_over_s)
+static bool write_sample(struct ring *ring, uint64_t due_ns, double hand_over_s)
 {
     const double counting_ns = (double)atomic_exchange(&ring->counting_ns, 0);
     const unsigned counted = atomic_exchange(&ring->counted, 0);
-    return printf("%.4f %.1f %.1f\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9,
+    return printf("%.4f %.1f %.1f\n", (double)due_ns * 1e-9, hand_over_s * 1e9,
                   counting_ns / counted) > 0 &&
            fflush(stdout) == 0 && is_read();
 }
@@ -160,7 +160,8 @@ static void *run_member(void *argument)
     struct ring *ring = member->ring;
     const unsigned long long hand_overs = (unsigned long long)BURSTS * ring->rounds * ring->cores;
     for (uint64_t number = 0;; number++) {
-        const uint64_t deadline_ns = sleep_until_due(ring, number);
+        const uint64_t due_ns = sleep_until_due(ring, number);
+        const uint64_t deadline_ns = due_ns + PATIENCE_NS;
         if (clock_now_ns() > deadline_ns)
             continue; /* a whole sample late: the others have given up, too */
         const unsigned long long base = number * (hand_overs + 1);
@@ -168,7 +169,7 @@ static void *run_member(void *argument)
         if (member->place == 0)
             atomic_store_explicit(&ring->counter, base, memory_order_release);
         const double hand_over_s = take_part(ring, member->place, base, deadline_ns);
-        if (member->place == 0 && hand_over_s > 0.0 && !write_sample(ring, hand_over_s))
+        if (member->place == 0 && hand_over_s > 0.0 && !write_sample(ring, due_ns, hand_over_s))
             return NULL;
     }
 }

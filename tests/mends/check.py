@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ NO_FINDING = re.compile(
     r"(\w*ImportError|ModuleNotFoundError|NameError|AttributeError|SyntaxError|TypeError|\S*Timeout)\b"
 )
 """What a test ends with if a name is missing or is called in another way, or nothing can be built: no answer."""
+RUNNING: set[subprocess.Popen[str]] = set()
+"""Runs of pytest under way, which are interrupted with this program."""
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -77,7 +80,13 @@ def in_copies(jobs: Iterable[Job], do: Callable[[Path, Job], Result], copies: in
         for number in range(copies):
             free.put(Path(scratch) / str(number) / "tare")
             shutil.copytree(ROOT, Path(scratch) / str(number) / "tare", ignore=LEFT_OUT, symlinks=True)
-        return list(pool.map(one, jobs))
+        try:
+            return list(pool.map(one, jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for tests in list(RUNNING):
+                tests.send_signal(signal.SIGINT)
+            raise
 
 
 @contextmanager
@@ -99,11 +108,13 @@ def ran(copy: Path, tests: Iterable[str], *options: str) -> tuple[int, str]:
     built = {"TARE_MENDS_COPY": copy, "TARE_MENDS_OBJECTS": objects, "CC": CC, "OMPI_CC": CC, "MPICH_CC": CC}
     other = {"TARE_FUZZ_SECONDS": "2", "COLUMNS": "400", "CI": ""}
     argv = (sys.executable, "-m", "pytest", "-q", "-n0", "-pno:cacheprovider", "--tb=short", "-rfE", "-m", MARKS)
-    done = subprocess.run(
-        (*argv, *options, *tests), cwd=copy, env={**os.environ, **places, **built, **other}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+    env = {**os.environ, **places, **built, **other}
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen((*argv, *options, *tests), cwd=copy, env=env, text=True, stdout=pipe, stderr=both) as process:
+        RUNNING.add(process)
+        output, _ = process.communicate()
+        RUNNING.remove(process)
+    return process.returncode, output
 
 
 def finding(code: int, output: str) -> tuple[str, str]:
@@ -128,6 +139,7 @@ def is_caught(copy: Path, mend: Mend) -> bool:
 
 def main(names: list[str]) -> int:
     """Check the mends that are named, or all; return 1 unless each is caught."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     mends = [mend for mend in table() if not names or mend.name in names]
     if unknown := set(names) - {mend.name for mend in mends}:
         print(f"tests/mends/table.md has no {', '.join(sorted(unknown))}")
