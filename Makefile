@@ -16,7 +16,7 @@ USE_SUDO := $(if $(filter 0,$(shell id -u)),,yes)
 ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" \
 	$(if $(CI),CI=$(CI)) $(if $(XDG_CACHE_HOME),XDG_CACHE_HOME=$(XDG_CACHE_HOME)) $(if $(TARE_CACHE),TARE_CACHE=$(TARE_CACHE)))
 
-SHELL_FILES := tools/bootstrap tools/lib.sh tools/apptainer tools/mpis tools/networks tools/podman-hpc tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
+SHELL_FILES := tools/bootstrap tools/empty-machine tools/lib.sh tools/apptainer tools/mpis tools/networks tools/podman-hpc tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
