@@ -31,10 +31,11 @@ NAMES = re.compile(r"(?m)^[+-] *(?:(?:async )?def|class|@|from tare|import tare|
 """A line by which a name comes or goes that other files may use; without its commit's other files it breaks them."""
 NO_MENDS = {
     "batch-slurm-2b72a541-4", "common-output-9d6ee3e3", "common-usage-9d6ee3e3", "kernels-registry-301252a0",
-    "npb-bt-124f444f-4", "npb-sp-124f444f-4", "samples-drawing-1a6fbc3c-5", "study-names-301252a0-2",
-    "workloads-kernels-207a7ca9-3", "workloads-kernels-726a6c55", "workloads-startup-7946434a",
+    "npb-bt-124f444f-4", "npb-cg-99416961-3", "npb-sp-124f444f-4", "samples-drawing-1a6fbc3c-5",
+    "study-names-301252a0-2", "workloads-kernels-207a7ca9-3", "workloads-kernels-726a6c55",
+    "workloads-startup-7946434a",
 }  # fmt: skip
-"""Candidates that are caught, but that are parts of additions: read by hand."""
+"""Candidates that are caught, but that are parts of additions, read by hand; with npb-cg-99416961-3 CG never ends."""
 KINDS = {".py": "Python", ".c": "C"}
 C_TESTS = ["tests/kernels", "tests/miniapps"]
 SLOW = {"test_builds.py"}
