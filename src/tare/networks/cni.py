@@ -28,12 +28,10 @@ from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
     call_cni,
-    carriers,
     cni_folders,
     cni_plugin,
+    endpoint,
     flush_address,
-    mtu_of,
-    silent,
 )
 from tare.wiring.routing import Route, add_routes
 from tare.wiring.stacked import StackedNetwork
@@ -112,17 +110,9 @@ class Cni(StackedNetwork):
         with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
             address = self._address(pod)
             nic_stays = not self._conflist.moves_nic
-            yield Endpoint(
-                address=str(address.ip),
-                prefix=self._prefix(address),
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "interface of the pod" if nic_stays else "data NIC in the pod")),
-                    *(carriers((place.pid, nic.name, "data NIC")) if nic_stays else ()),
-                    *silent(pod.pid),
-                ),
-            )
+            role = "interface of the pod" if nic_stays else "data NIC in the pod"
+            under = ((place.pid, nic.name, "data NIC"),) if nic_stays else ()
+            yield endpoint(pod, str(address.ip), self._prefix(address), role, *under)
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:

@@ -20,11 +20,11 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
+from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services import certificate, etcd
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring.host_stack import control_address, in_stack, lend_nic
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, mtu_of, probe_cni, silent, wire_by_cni
+from tare.wiring.plug import CNI_VERSION, endpoint, probe_cni, wire_by_cni
 from tare.wiring.stacked import StackedNetwork
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
@@ -127,15 +127,13 @@ class Flannel(StackedNetwork):
         address = lease.address(pod.number)
         with wire_by_cni(in_stack(pod, place), self.plug_in(lease, address)):
             self.guard(place, pod)
-            yield Endpoint(
-                address=str(address.ip),
-                prefix=NETWORK.prefixlen,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=self._watches(pod, place, nic),
+            device = DEVICES.get(self.backend)
+            under = (*(((place.pid, *device),) if device else ()), (place.pid, nic.name, "data NIC under flannel"))
+            yield endpoint(
+                pod, str(address.ip), NETWORK.prefixlen, "veth of the pod", *under,
                 facts={"flannel's backend": self.backend, "flannel's subnet": str(lease.gateway.network)},
                 daemons=self._daemons(),
-            )
+            )  # fmt: skip
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
@@ -161,15 +159,6 @@ class Flannel(StackedNetwork):
 
     def guard(self, place: Place, pod: Pod) -> None:
         """Install rules in the path of a wired pod; flannel has none of its own."""
-
-    def _watches(self, pod: Pod, place: Place, nic: Nic) -> tuple[Watch, ...]:
-        device = DEVICES.get(self.backend)
-        return (
-            *carriers((pod.pid, POD_INTERFACE, "veth of the pod")),
-            *(carriers((place.pid, *device)) if device else ()),
-            *carriers((place.pid, nic.name, "data NIC under flannel")),
-            *silent(pod.pid),
-        )
 
     def _running(self) -> Daemon:
         if self._flanneld is None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
-from tare.host.namespaces import inside_network
 from tare.host.process import find
 from tare.services import certificate
 from tare.services.certificate import CERTIFICATE, KEY
@@ -28,7 +26,6 @@ OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
 PORT: Final = 2379
 PEER_PORT: Final = 2380
 LIMIT_S: Final = 60.0
-REQUEST_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +49,7 @@ class EtcdStore:
         """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         try:
-            status, answer = _request(self.daemon.place, self.address, "POST", "/v3/kv/put", body)
+            status, answer = _ask(self.daemon.place, self.address, "POST", "/v3/kv/put", body)
         except OSError as error:
             raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
         if status != http.HTTPStatus.OK:
@@ -104,23 +101,11 @@ def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[s
 
 
 def _healthy(place: Place, address: str) -> bool | None:
-    try:
-        return True if _request(place, address, "GET", "/health")[0] == http.HTTPStatus.OK else None
-    except (OSError, http.client.HTTPException):
-        return None
+    with suppress(OSError, http.client.HTTPException):
+        return True if _ask(place, address, "GET", "/health")[0] == http.HTTPStatus.OK else None
+    return None
 
 
-def _request(
-    place: Place, address: str, method: str, path: str, body: Mapping[str, Any] | None = None
-) -> tuple[int, str]:
-    """Send one request from a place's network namespace; return status and text of the response."""
-    context = certificate.context(place.path())
-    connection = http.client.HTTPSConnection(address, PORT, timeout=REQUEST_S, context=context)
-    with inside_network(place.pid):  # a socket stays in the namespace in which it was created
-        connection.connect()
-    try:
-        connection.request(method, path, body=None if body is None else json.dumps(body))
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
-    finally:
-        connection.close()
+def _ask(place: Place, address: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
+    """Send one request; return status and text of the response."""
+    return certificate.ask(place.pid, (address, PORT), certificate.context(place.path()), method, path, body)

@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError, MissingTool
-from tare.host.namespaces import inside_network
 from tare.host.packages import install
 from tare.host.process import find, run
 from tare.node import Node
 from tare.services import certificate, containerd, etcd
 from tare.services.certificate import CERTIFICATE, KEY
 from tare.services.containerd import Containerd
-from tare.services.daemons import Daemon, Place, command, run_daemon
+from tare.services.daemons import Daemon, Place, cover, run_daemon
 from tare.services.etcd import EtcdStore
 
 OWN: Final = Path("/opt/tare/kubernetes")
@@ -67,7 +66,6 @@ NO_ADDRESS: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LIMIT_S: Final = 60.0
 PAUSE_S: Final = 0.05
-REQUEST_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +101,13 @@ class Kubernetes:
     def create(self, path: str, body: Mapping[str, Any]) -> None:
         """Create an object unless it is there; a kind that was just defined is served after a moment."""
         until = time.monotonic() + LIMIT_S
-        while (answered := self.ask("POST", path, body))[0] not in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
-            status, answer = answered
-            if status != http.HTTPStatus.NOT_FOUND or time.monotonic() > until:
-                name = f"{body.get('kind')} {body.get('metadata', {}).get('name')}"
-                raise InfrastructureError(f"the lab's Kubernetes refuses {name}: {answer.get('message', status)}")
+        status, answer = self.ask("POST", path, body)
+        while status == http.HTTPStatus.NOT_FOUND and time.monotonic() < until:
             time.sleep(PAUSE_S)
+            status, answer = self.ask("POST", path, body)
+        if status not in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
+            name = f"{body.get('kind')} {body.get('metadata', {}).get('name')}"
+            raise InfrastructureError(f"the lab's Kubernetes refuses {name}: {answer.get('message', status)}")
 
     def define(self, file: Path) -> None:
         """Apply the definition of a kind of objects, as its project's module has it."""
@@ -135,9 +134,8 @@ class Kubernetes:
             daemon.wait_for(partial(self._set_addresses, node), "taking addresses", limit_s=LIMIT_S)
 
     def _set_addresses(self, node: Node) -> bool | None:
-        path = f"/api/v1/nodes/{node.name}"
-        status, told = self.ask("GET", path)
-        if status != http.HTTPStatus.OK:
+        path, told = f"/api/v1/nodes/{node.name}", self._node(node.name)
+        if not told:
             return None
         told["status"]["addresses"] = [
             {"type": "ExternalIP", "address": node.control_address},
@@ -150,13 +148,16 @@ class Kubernetes:
         told["spec"]["taints"] = [each for each in told["spec"].get("taints", ()) if each["key"] != NO_ADDRESS]
         return True if self.ask("PUT", path, told)[0] == http.HTTPStatus.OK else None
 
+    def _node(self, name: str) -> dict[str, Any]:
+        """Return a node's object; {} if there is none yet."""
+        status, answer = self.ask("GET", f"/api/v1/nodes/{name}")
+        return answer if status == http.HTTPStatus.OK else {}
+
     def _has_subnet(self, node: str) -> bool | None:
-        status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
-        return True if status == http.HTTPStatus.OK and answer.get("spec", {}).get("podCIDR") else None
+        return True if self._node(node).get("spec", {}).get("podCIDR") else None
 
     def _is_ready(self, node: str) -> bool | None:
-        status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
-        conditions = answer.get("status", {}).get("conditions", ()) if status == http.HTTPStatus.OK else ()
+        conditions = self._node(node).get("status", {}).get("conditions", ())
         return True if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions) else None
 
 
@@ -358,8 +359,7 @@ def _cover_sysctls(place: Place) -> None:
     for name, value in SYSCTLS.items():
         own = f"sysctl-{name.replace('/', '-')}"
         place.path(own).write_text(value)
-        argv = ("mount", "--bind", f"{place.folder}/{own}", f"/proc/sys/{name}")
-        run(command(place, place.node.group.leaf, argv), what=f"covering {name} on {place.node.name}")
+        cover(place, own, f"/proc/sys/{name}")
 
 
 def _is_up(pid: int, address: str, known: str, token: str) -> bool | None:
@@ -370,22 +370,13 @@ def _is_up(pid: int, address: str, known: str, token: str) -> bool | None:
 
 
 def _request(
-    pid: int, address: str, certificate: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None
+    pid: int, address: str, certificate_: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, Any]]:
     """Make one request to an API server from a process's network namespace; return status and answer."""
-    context = ssl.create_default_context(cadata=certificate)
-    with inside_network(pid):  # a socket stays in the namespace in which it was created
-        connection = http.client.HTTPSConnection(address, PORT, timeout=REQUEST_S, context=context)
-        connection.connect()
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-    try:
-        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
-    finally:
-        connection.close()
+    context = ssl.create_default_context(cadata=certificate_)
+    status, text = certificate.ask(pid, (address, PORT), context, method, path, body, token=token)
     try:
         told = json.loads(text)
     except ValueError:
         told = {"message": text}
-    return answer.status, told if isinstance(told, dict) else {"items": told}
+    return status, told if isinstance(told, dict) else {"items": told}
