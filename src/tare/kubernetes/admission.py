@@ -24,7 +24,7 @@ REFUSED: Final = {
 def policy() -> dict[str, Any]:
     """Return the ValidatingAdmissionPolicy, which needs `binding` to be in force."""
     kinds = ("containers", "initContainers", "ephemeralContainers")
-    every = " + ".join(f"object.spec.?{kind}.orValue([]).map(each, each)" for kind in kinds)
+    every = " + ".join(f"object.spec.?{kind}.orValue([])" for kind in kinds)
     pods = {
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
         "resources": ["pods", "pods/ephemeralcontainers"],

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError, RefusedError
-from tare.host.namespaces import netlink
 from tare.host.packages import install
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Place
@@ -32,6 +31,7 @@ from tare.wiring.plug import (
     cni_plugin,
     endpoint,
     flush_address,
+    interfaces_in,
 )
 from tare.wiring.routing import Route, add_routes
 from tare.wiring.stacked import StackedNetwork
@@ -221,14 +221,9 @@ def keeps_result(plugin: Mapping[str, Any]) -> bool:
 
 
 def read_addresses(pid: int, interface: str) -> list[IPv4Interface]:
-    """Return the IPv4 addresses of an interface in a process's network namespace, none if there is no interface."""
-    with netlink(pid) as route:
-        index = next(iter(route.link_lookup(ifname=interface)), None)
-        return [
-            IPv4Interface(f"{entry.get_attr('IFA_LOCAL') or entry.get_attr('IFA_ADDRESS')}/{entry['prefixlen']}")
-            for entry in route.get_addr(family=2)
-            if entry["index"] == index
-        ]
+    """Return the first IPv4 address of an interface in a process's network namespace, or none."""
+    given = interfaces_in(pid).get(interface)
+    return [IPv4Interface("/".join(map(str, given)))] if given else []
 
 
 # --- missing plug-ins, used networks ------------------------------------------------------------------------------

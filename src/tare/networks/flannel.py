@@ -260,8 +260,11 @@ def parse_subnets(log: str) -> set[str]:
 
 def wait_for_lease(daemon: Daemon) -> Lease:
     """Wait until a flanneld has written its lease, and return it."""
-    file = daemon.place.path(SUBNET_FILE)
-    return daemon.wait_for(lambda: read_lease(file.read_text()) if file.exists() else None, "a subnet", limit_s=LIMIT_S)
+    return daemon.wait_for(lambda: _read_lease(daemon.place.path(SUBNET_FILE)), "a subnet", limit_s=LIMIT_S)
+
+
+def _read_lease(file: Path) -> Lease | None:
+    return read_lease(file.read_text()) if file.exists() else None
 
 
 def routes_of(pid: int) -> set[str]:

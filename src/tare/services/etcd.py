@@ -42,18 +42,28 @@ class EtcdStore:
 
     def wait(self) -> None:
         """Wait until it responds; raise `InfrastructureError` with the end of its log if it does not."""
-        place, address = self.daemon.place, self.address
-        self.daemon.wait_for(lambda: _healthy(place, address), "an answer", limit_s=LIMIT_S)
+        self.daemon.wait_for(self._is_healthy, "an answer", limit_s=LIMIT_S)
 
     def put(self, key: str, value: str) -> None:
         """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         try:
-            status, answer = _ask(self.daemon.place, self.address, "POST", "/v3/kv/put", body)
+            status, answer = self._ask("POST", "/v3/kv/put", body)
         except OSError as error:
             raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
         if status != http.HTTPStatus.OK:
             raise InfrastructureError(f"etcd at {self.url} does not store {key}: {answer[-300:]}")
+
+    def _is_healthy(self) -> bool | None:
+        with suppress(OSError, http.client.HTTPException):
+            return True if self._ask("GET", "/health")[0] == http.HTTPStatus.OK else None
+        return None
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
+        """Send one request; return status and text of the response."""
+        place = self.daemon.place
+        context = certificate.context(place.path())
+        return certificate.ask(place.pid, (self.address, PORT), context, method, path, body)
 
 
 def url_of(address: str) -> str:
@@ -98,14 +108,3 @@ def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[s
         "--logger", "zap", "--log-level", "warn",
         *(("--enable-v2=true",) if version_2 else ()),
     )  # fmt: skip
-
-
-def _healthy(place: Place, address: str) -> bool | None:
-    with suppress(OSError, http.client.HTTPException):
-        return True if _ask(place, address, "GET", "/health")[0] == http.HTTPStatus.OK else None
-    return None
-
-
-def _ask(place: Place, address: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
-    """Send one request; return status and text of the response."""
-    return certificate.ask(place.pid, (address, PORT), certificate.context(place.path()), method, path, body)

@@ -40,10 +40,17 @@ class Vxlan(LabNetwork):
         """Start a flanneld on every node once the API server has given the node a subnet."""
         kubernetes.wait_for_subnets()
         with ExitStack() as stack:
-            daemons = tuple(stack.enter_context(_with_kubernetes(node, self.subnet)) for node in nodes)
+            daemons = []
+            for node in nodes:
+                place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel")
+                place.path().mkdir(parents=True, exist_ok=True)
+                told = flannel.network_config("vxlan", self.subnet, own_subnets=False)
+                place.path("network.json").write_text(json.dumps(told))
+                argv = with_kubernetes(node, place.folder)
+                daemons.append(stack.enter_context(run_daemon(place, "flanneld", argv)))
             for daemon in daemons:
                 _write(self, self.bridge, daemon)
-            yield daemons
+            yield tuple(daemons)
 
 
 class Plain(LabNetwork):
@@ -63,7 +70,9 @@ class Plain(LabNetwork):
         with ExitStack() as stack:
             daemons, leases = [], []
             for node in nodes:
-                daemon = stack.enter_context(_with_etcd(node, store.url))
+                place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel-{flannel.PLAIN}")
+                argv = with_etcd(node, place.folder, store.url)
+                daemon = stack.enter_context(run_daemon(place, "flanneld", argv))
                 leases.append(_write(self, self.bridge, daemon))
                 daemons.append(daemon)
             for daemon, lease in zip(daemons, leases, strict=True):
@@ -98,22 +107,6 @@ def with_etcd(node: Node, folder: str, url: str) -> tuple[str, ...]:
 def plugin(bridge: str, mtu: int) -> Mapping[str, Any]:
     """Return what flannel's CNI plug-in delegates to the bridge plug-in."""
     return {"type": "bridge", "bridge": bridge, "isGateway": True, "hairpinMode": True, "mtu": mtu}
-
-
-@contextmanager
-def _with_kubernetes(node: Node, subnet: str) -> Iterator[Daemon]:
-    place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel")
-    place.path().mkdir(parents=True, exist_ok=True)
-    place.path("network.json").write_text(json.dumps(flannel.network_config("vxlan", subnet, own_subnets=False)))
-    with run_daemon(place, "flanneld", with_kubernetes(node, place.folder)) as daemon:
-        yield daemon
-
-
-@contextmanager
-def _with_etcd(node: Node, url: str) -> Iterator[Daemon]:
-    place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel-{flannel.PLAIN}")
-    with run_daemon(place, "flanneld", with_etcd(node, place.folder, url)) as daemon:
-        yield daemon
 
 
 def _write(network: LabNetwork, bridge: str, daemon: Daemon) -> Lease:
