@@ -244,7 +244,7 @@ def cluster_options(url: str, node: Node) -> tuple[str, ...]:
     """
     if not url:
         return ()
-    keys = certificate.FILES.items()
+    keys = [(name.replace("cafile", "cacertfile"), file) for name, file in certificate.FILES.items()]
     return (
         "--cluster-store", f"etcd://{url.removeprefix('https://')}",
         *(word for name, file in keys for word in ("--cluster-store-opt", f"kv.{name}={STORE}/{file}")),

@@ -350,7 +350,7 @@ def _write_keys(places: Sequence[Place], users: Sequence[User]) -> None:
     for other in others:
         certificate.copy(first, other)
     (first / "tokens.csv").write_text(tokens(users))
-    argv = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+    argv = ("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout")
     (first / "accounts.key").write_text(run(argv, what="making a key for service accounts").stdout)
 
 
