@@ -68,8 +68,11 @@ def grpc(address: str, tls: ssl.SSLContext | None) -> str:
     try:
         with socket.create_connection((address, ETCD), timeout=TIMEOUT_S) as plain:
             if tls is not None:
-                tls.set_alpn_protocols(["h2"])
-            with plain if tls is None else tls.wrap_socket(plain) as connection:
+                tls.set_alpn_protocols(["h2"])  # only for this connection
+            connection = plain if tls is None else tls.wrap_socket(plain)
+            if tls is not None:
+                tls.set_alpn_protocols(["http/1.1"])
+            with connection:
                 connection.sendall(preface)
                 answer = connection.recv(64)
                 return f"200 {answer!r}" if answer[3:4] == b"\x04" else f"{REFUSED}: {answer!r}"
@@ -198,4 +201,5 @@ def main() -> None:
     print(json.dumps({"attempts": found, "reached": reached, "listening": listening()}))
 
 
-main()
+if __name__ == "__main__":
+    main()
