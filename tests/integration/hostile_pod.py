@@ -69,10 +69,7 @@ def grpc(address: str, tls: ssl.SSLContext | None) -> str:
         with socket.create_connection((address, ETCD), timeout=TIMEOUT_S) as plain:
             if tls is not None:
                 tls.set_alpn_protocols(["h2"])  # only for this connection
-            connection = plain if tls is None else tls.wrap_socket(plain)
-            if tls is not None:
-                tls.set_alpn_protocols(["http/1.1"])
-            with connection:
+            with plain if tls is None else tls.wrap_socket(plain) as connection:
                 connection.sendall(preface)
                 answer = connection.recv(64)
                 return f"200 {answer!r}" if answer[3:4] == b"\x04" else f"{REFUSED}: {answer!r}"
@@ -80,6 +77,9 @@ def grpc(address: str, tls: ssl.SSLContext | None) -> str:
         return f"{UNREACHABLE}: {error}"
     except OSError as error:
         return f"{UNREACHABLE if error.errno in (101, 113) else REFUSED}: {error!r}"
+    finally:
+        if tls is not None:
+            tls.set_alpn_protocols(["http/1.1"])
 
 
 def put(key: str, value: str) -> str:
