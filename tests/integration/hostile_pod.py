@@ -13,6 +13,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import stat
@@ -23,6 +24,8 @@ TIMEOUT_S = 3.0
 REFUSED = "refused"
 UNREACHABLE = "unreachable"
 ETCD, PEERS, API, KUBELET = 2379, 2380, 6443, 10250
+CLIENT = re.compile("@[0-9a-f]{5}")
+"""The name that the kernel gives a socket that connects (unix(7), autobind)."""
 CLOSED = {
     10248: "kubelet's health", 10255: "kubelet, read-only", 10257: "controller manager", 10259: "scheduler",
     10249: "proxy", 10251: "scheduler, plain", 10252: "controller manager, plain", 1338: "containerd's metrics",
@@ -168,10 +171,10 @@ def listening() -> list[str]:
             _, local, _, state = line.split()[:4]
             if state == "0A":
                 address, port = local.split(":")
-                words = b"".join(bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8))
-                found.append(f"{socket.inet_ntop(family, words)} {int(port, 16)}")
-    abstract = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@" in line]
-    return sorted(found) + abstract
+                packed = b"".join(bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8))
+                found.append(f"{socket.inet_ntop(family, packed)} {int(port, 16)}")
+    words = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return sorted(found) + [word for word in words if word[0] == "@" and not CLIENT.fullmatch(word)]
 
 
 def reaches(address: str, port: int) -> bool:
