@@ -30,6 +30,8 @@ from tare.runtimes import (
 
 INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
+SOCKETS = ("docker.sock", "containerd.sock", "podman.sock", "/run/tare-kubernetes", "/run/tare-etcd", "tls.key")
+"""What daemons are reached by, and what makes one their client: no container is shown any of it."""
 NOT_OF_DOCKER = (*FORBIDDEN, "--security-opt", "--device", "--pid", "--userns")
 POD = make_pod(NODE, pid=7, container="p")
 POD_SPEC = manifests.PodSpec(
@@ -102,7 +104,7 @@ def test_every_runtime_with_containers_is_held_to_it() -> None:
 def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[str, ...]) -> None:
     gpus = tuple(gpu for gpu in (NVIDIA, ROCM, "cdi:nvidia.com/gpu=0") if not RUNTIMES[name].refuse_gpu(gpu, "i"))
     for word in (*COMMANDS[name](request(devices)), *COMMANDS[name](replace(request(devices), gpus=gpus))):
-        assert not any(forbidden.lower() in word.lower() for forbidden in FORBIDDEN), word
+        assert not any(forbidden.lower() in word.lower() for forbidden in (*FORBIDDEN, *SOCKETS)), word
 
 
 def test_no_golden_command_is_privileged() -> None:

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from integration import hostile_pod
 from integration.live import Watch, ended, lab_site, live, pids_of, reached, start, trials, wait_for, write_study
 from integration.node_state import are_as_before, argv_of, shown, state_of
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
+from tare.host.namespaces import inside_network
 from tare.host.ping import ping
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
 from tare.node_service import clean
 from tare.node_service.order import Files
-from tare.services import etcd
+from tare.services import certificate, etcd
+from tare.wiring.host_stack import control_address
 
 CANNOT = "this machine cannot: "
 pytestmark = [
@@ -85,6 +89,33 @@ def test_daemons_rules_and_routes_are_in_a_stack_of_their_own_and_everything_is_
     are_as_before(site.nodes, before)
     assert not programs(site.name) & {"flanneld", "etcd"}
     assert not [left for each in site.nodes for left in Path(f"/proc/{each.pid}/root/run").glob("tare-*")]
+
+
+def test_the_store_answers_who_has_its_certificate_and_nobody_else_on_the_control_network(
+    site: LabSite, tmp_path: Path
+) -> None:
+    lease = '{"PublicIP":"10.214.1.66","BackendType":"host-gw"}'
+    with up(site, "flannel-host-gw") as one:
+        server = control_address(site.nodes[0], one.name)
+        folder = f"run/tare-flannel-host-gw-{one.name}"
+        own, other = (Path(f"/proc/{stack_of(one, host)}/root/{folder}") for host in (0, 1))
+        assert (own / "tls.key").read_text() == (other / "tls.key").read_text()
+        certificate.make(tmp_path, "/CN=tare", [server])
+        stranger, known = certificate.context(tmp_path), certificate.context(other)
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        with inside_network(site.nodes[1].pid):
+            for tls in (None, stranger):
+                said = hostile_pod.ask(
+                    server,
+                    etcd.PORT,
+                    "POST",
+                    "/v3/kv/put",
+                    hostile_pod.put(f"{flannel.PREFIX}/subnets/x", lease),
+                    tls=tls,
+                )
+                assert said.startswith((hostile_pod.REFUSED, "400")), said
+                assert hostile_pod.ask(server, etcd.PEER_PORT, "GET", "/members", tls=tls)[:3] in ("ref", "400")
+            assert hostile_pod.ask(server, etcd.PORT, "GET", "/health", tls=known).startswith("200")
 
 
 def test_a_link_of_its_own_is_set_where_the_nic_is_and_taken_back(site: LabSite) -> None:

@@ -16,7 +16,7 @@ from tare.host.paths import cache_folder
 from tare.host.process import run
 from tare.images.cache import locked, silent, write_atomically
 from tare.images.inside import archive
-from tare.kubernetes import api, lab_networks
+from tare.kubernetes import admission, api, lab_networks
 from tare.kubernetes.lab_networks.model import LabNetwork
 from tare.networks import flannel
 from tare.node import Node
@@ -28,8 +28,6 @@ from tare.wiring.plug import probe_cni
 
 SOURCE: Final = Path(__file__).with_name("pause.c")
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
-SERVER_NAME: Final = "kubernetes.default.svc"
-"""A name in the API server's certificate, whatever the address is by which it is reached."""
 IMPORTED_AT_ONCE: Final = 2
 
 
@@ -85,6 +83,8 @@ def running(
         file.write_text(json.dumps(reached_at(made.kubeconfig(), port)))
         client = api.opened(str(file))
         stack.callback(client.close)
+        made.create(admission.POLICIES, admission.policy())
+        made.create(admission.BINDINGS, admission.binding())
         for each in networks:
             if each.runtime_class:
                 client.ask("POST", RUNTIME_CLASSES, runtime_class(each.runtime_class))
@@ -125,5 +125,5 @@ def _make_pause(source: bytes, work: Path) -> None:
 def reached_at(configuration: dict[str, Any], port: int) -> dict[str, Any]:
     """Return a client's configuration for a server that is reached at a port of this machine."""
     (cluster,) = configuration["clusters"]
-    there = {"server": f"https://{LOOPBACK}:{port}", "tls-server-name": SERVER_NAME}
+    there = {"server": f"https://{LOOPBACK}:{port}", "tls-server-name": kubernetes.SERVER_NAME}
     return {**configuration, "clusters": [{**cluster, "cluster": {**cluster["cluster"], **there}}]}

@@ -12,7 +12,7 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
+from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
 
 
 class Bridge(Network):
@@ -33,16 +33,7 @@ class Bridge(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         bridge = bridge_name(nic)
         with wire_by_cni(pod, config("bridge", nic, bridge=bridge, isGateway=False, ipMasq=False, mtu=nic.mtu)):
-            yield Endpoint(
-                address=nic.address,
-                prefix=nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (pod.node.pid, nic.name, "data NIC")),
-                    *silent(pod.pid),
-                ),
-            )
+            yield endpoint(pod, nic.address, nic.prefix, "veth of the pod", (pod.node.pid, nic.name, "data NIC"))
 
 
 def bridge_name(nic: Nic) -> str:

@@ -30,7 +30,7 @@ from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring import bird, ipip
 from tare.wiring.host_stack import lend_nic
-from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
+from tare.wiring.plug import POD_INTERFACE, endpoint
 from tare.wiring.stacked import StackedNetwork
 
 POOLS: Final = "10.216"
@@ -110,16 +110,7 @@ class Calico(StackedNetwork):
         address = pod_address(nic)
         mtu = nic.mtu - (0 if self._wrapping is Wrapping.NEVER else ipip.HEADER_BYTES)
         with _cable(pod, place, port_name(nic, pod.number), address, mtu):
-            yield Endpoint(
-                address=address,
-                prefix=24,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (place.pid, nic.name, "data NIC")),
-                    *silent(pod.pid),
-                ),
-            )
+            yield endpoint(pod, address, 24, "veth of the pod", (place.pid, nic.name, "data NIC"))
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:

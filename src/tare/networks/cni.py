@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError, RefusedError
-from tare.host.namespaces import netlink
 from tare.host.packages import install
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Place
@@ -28,12 +27,11 @@ from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
     call_cni,
-    carriers,
     cni_folders,
     cni_plugin,
+    endpoint,
     flush_address,
-    mtu_of,
-    silent,
+    interfaces_in,
 )
 from tare.wiring.routing import Route, add_routes
 from tare.wiring.stacked import StackedNetwork
@@ -112,17 +110,9 @@ class Cni(StackedNetwork):
         with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
             address = self._address(pod)
             nic_stays = not self._conflist.moves_nic
-            yield Endpoint(
-                address=str(address.ip),
-                prefix=self._prefix(address),
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "interface of the pod" if nic_stays else "data NIC in the pod")),
-                    *(carriers((place.pid, nic.name, "data NIC")) if nic_stays else ()),
-                    *silent(pod.pid),
-                ),
-            )
+            role = "interface of the pod" if nic_stays else "data NIC in the pod"
+            under = ((place.pid, nic.name, "data NIC"),) if nic_stays else ()
+            yield endpoint(pod, str(address.ip), self._prefix(address), role, *under)
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
@@ -231,14 +221,9 @@ def keeps_result(plugin: Mapping[str, Any]) -> bool:
 
 
 def read_addresses(pid: int, interface: str) -> list[IPv4Interface]:
-    """Return the IPv4 addresses of an interface in a process's network namespace, none if there is no interface."""
-    with netlink(pid) as route:
-        index = next(iter(route.link_lookup(ifname=interface)), None)
-        return [
-            IPv4Interface(f"{entry.get_attr('IFA_LOCAL') or entry.get_attr('IFA_ADDRESS')}/{entry['prefixlen']}")
-            for entry in route.get_addr(family=2)
-            if entry["index"] == index
-        ]
+    """Return the first IPv4 address of an interface in a process's network namespace, or none."""
+    given = interfaces_in(pid).get(interface)
+    return [IPv4Interface("/".join(map(str, given)))] if given else []
 
 
 # --- missing plug-ins, used networks ------------------------------------------------------------------------------

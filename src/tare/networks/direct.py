@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
+from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
 
 
 class Direct(Network):
@@ -24,10 +24,4 @@ class Direct(Network):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with without_address(pod.node, nic), wire_by_cni(pod, config("host-device", nic, device=nic.name)):
-            yield Endpoint(
-                address=nic.address,
-                prefix=nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(*carriers((pod.pid, POD_INTERFACE, "data NIC in the pod")), *silent(pod.pid)),
-            )
+            yield endpoint(pod, nic.address, nic.prefix, "data NIC in the pod")

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tare.errors import InfrastructureError
-from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, interfaces_in, mtu_of
 
 
 class DockerDefault(Network):
@@ -38,14 +37,12 @@ class DockerDefault(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with netlink(pod.pid) as route:
-            index = index_of(route, POD_INTERFACE)
-            addresses = [a for a in route.get_addr(family=2) if a["index"] == index]
-        if not addresses:
+        address, prefix = interfaces_in(pod.pid).get(POD_INTERFACE, ("", 0))
+        if not address:
             raise InfrastructureError(f"Docker gave the container {pod.container} no address")
         yield Endpoint(
-            address=str(addresses[0].get_attr("IFA_LOCAL")),
-            prefix=int(addresses[0]["prefixlen"]),
+            address=address,
+            prefix=prefix,
             interface=POD_INTERFACE,
             mtu=mtu_of(pod.pid, POD_INTERFACE),
             watches=carriers((pod.pid, POD_INTERFACE, "veth of the container")),

@@ -20,11 +20,11 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
-from tare.services import etcd
+from tare.node import Endpoint, Nic, Node, Pod, Wired
+from tare.services import certificate, etcd
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring.host_stack import control_address, in_stack, lend_nic
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, mtu_of, probe_cni, silent, wire_by_cni
+from tare.wiring.plug import CNI_VERSION, endpoint, probe_cni, wire_by_cni
 from tare.wiring.stacked import StackedNetwork
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
@@ -76,6 +76,7 @@ class Flannel(StackedNetwork):
         self.backend = backend
         self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
         self._store_url = ""
+        self._keys: Path | None = None
         self._etcd: Daemon | None = None
         self._flanneld: Daemon | None = None
         self._start: Callable[[], Daemon] | None = None
@@ -95,11 +96,15 @@ class Flannel(StackedNetwork):
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
         self._store_url = etcd.url_of(control_address(nodes[0], study))
         with super().prepare(node, nodes, study):
+            if node.name != nodes[0].name:  # a stack has the /run of its node
+                self._keys = Path(f"/proc/{nodes[0].pid}/root{self.place.folder}")
             yield
 
     @contextmanager
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        with etcd.running(self.place, control_address(nodes[0], study)) as store:
+        address = control_address(nodes[0], study)
+        certificate.make(self.place.path(), "/CN=tare", [address])
+        with etcd.running(self.place, address) as store:
             store.wait()
             store.put(f"{PREFIX}/config", json.dumps(network_config(self.backend)))
             self._etcd = store.daemon
@@ -108,7 +113,9 @@ class Flannel(StackedNetwork):
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
-        argv = command(flanneld() or "", self._store_url, nic.name, f"{place.folder}/{SUBNET_FILE}")
+        if self._keys is not None:
+            certificate.copy(self._keys, place.path())
+        argv = command(nic.name, place.folder, self._store_url)
         with lend_nic(place, nic), ExitStack() as stack:
             self._start = lambda: stack.enter_context(run_daemon(place, "flanneld", argv))
             self._flanneld = self._start()
@@ -120,15 +127,13 @@ class Flannel(StackedNetwork):
         address = lease.address(pod.number)
         with wire_by_cni(in_stack(pod, place), self.plug_in(lease, address)):
             self.guard(place, pod)
-            yield Endpoint(
-                address=str(address.ip),
-                prefix=NETWORK.prefixlen,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=self._watches(pod, place, nic),
+            device = DEVICES.get(self.backend)
+            under = (*(((place.pid, *device),) if device else ()), (place.pid, nic.name, "data NIC under flannel"))
+            yield endpoint(
+                pod, str(address.ip), NETWORK.prefixlen, "veth of the pod", *under,
                 facts={"flannel's backend": self.backend, "flannel's subnet": str(lease.gateway.network)},
                 daemons=self._daemons(),
-            )
+            )  # fmt: skip
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
@@ -155,15 +160,6 @@ class Flannel(StackedNetwork):
     def guard(self, place: Place, pod: Pod) -> None:
         """Install rules in the path of a wired pod; flannel has none of its own."""
 
-    def _watches(self, pod: Pod, place: Place, nic: Nic) -> tuple[Watch, ...]:
-        device = DEVICES.get(self.backend)
-        return (
-            *carriers((pod.pid, POD_INTERFACE, "veth of the pod")),
-            *(carriers((place.pid, *device)) if device else ()),
-            *carriers((place.pid, nic.name, "data NIC under flannel")),
-            *silent(pod.pid),
-        )
-
     def _running(self) -> Daemon:
         if self._flanneld is None:
             raise InfrastructureError(f"the network {self.name} was not prepared")
@@ -176,15 +172,12 @@ class Flannel(StackedNetwork):
         """
         for _ in range(DRAWS - 1):
             try:
-                return self._lease_of(self._running())
+                return wait_for_lease(self._running())
             except InfrastructureError as error:
                 if self._start is None or TAKEN not in error.message:
                     raise
             self._flanneld = self._start()
-        return self._lease_of(self._running())
-
-    def _lease_of(self, daemon: Daemon) -> Lease:
-        return daemon.wait_for(lambda: _read_lease(self.place), "a subnet", limit_s=LIMIT_S)
+        return wait_for_lease(self._running())
 
     def _subnets(self) -> set[str]:
         """Return the subnets of other nodes that this node's flanneld has learned."""
@@ -216,16 +209,28 @@ def probe_programs(backend: str) -> str | None:
     return etcd.probe()
 
 
-def network_config(backend: str) -> dict[str, Any]:
-    """Return the configuration in the store for every flanneld; ports and numbers are flannel's defaults."""
-    return {"Network": str(NETWORK), "SubnetLen": 24, "Backend": {"Type": backend}}
+def network_config(backend: str, network: str = str(NETWORK), *, own_subnets: bool = True) -> dict[str, Any]:
+    """Return the configuration of every flanneld; ports and numbers are flannel's defaults.
+
+    With `own_subnets` flannel itself divides the network.
+    """
+    return {"Network": network, **({"SubnetLen": 24} if own_subnets else {}), "Backend": {"Type": backend}}
 
 
-def command(path: str, url: str, interface: str, subnet_file: str) -> tuple[str, ...]:
-    """Return the argv of flanneld; other nodes see the pods' own addresses (no masquerade)."""
+def command(interface: str, folder: str, url: str, *, prefix: str = PREFIX, keys: str = "") -> tuple[str, ...]:
+    """Return the argv of a flanneld with its files in a folder, whose etcd's certificate is in `keys` ("": there)."""
     return (
-        path, f"-etcd-endpoints={url}", f"-etcd-prefix={PREFIX}", f"-iface={interface}",
-        f"-subnet-file={subnet_file}", "-ip-masq=false", f"-iptables-resync={RESYNC_S}",
+        flanneld() or "", f"-etcd-endpoints={url}", f"-etcd-prefix={prefix}",
+        *(f"-etcd-{name}={keys or folder}/{file}" for name, file in certificate.FILES.items()),
+        *options(interface, folder),
+    )  # fmt: skip
+
+
+def options(interface: str, folder: str) -> tuple[str, ...]:
+    """Return what every flanneld is told: other nodes see the pods' own addresses (no masquerade)."""
+    return (
+        f"-iface={interface}", f"-subnet-file={folder}/{SUBNET_FILE}", "-ip-masq=false",
+        f"-iptables-resync={RESYNC_S}", "-healthz-port=0",
     )  # fmt: skip
 
 
@@ -253,11 +258,13 @@ def parse_subnets(log: str) -> set[str]:
     return {words[0] for words in reports if words}
 
 
-def _read_lease(place: Place) -> Lease | None:
-    try:
-        return read_lease(place.path(SUBNET_FILE).read_text())
-    except OSError:
-        return None
+def wait_for_lease(daemon: Daemon) -> Lease:
+    """Wait until a flanneld has written its lease, and return it."""
+    return daemon.wait_for(lambda: _read_lease(daemon.place.path(SUBNET_FILE)), "a subnet", limit_s=LIMIT_S)
+
+
+def _read_lease(file: Path) -> Lease | None:
+    return read_lease(file.read_text()) if file.exists() else None
 
 
 def routes_of(pid: int) -> set[str]:

@@ -13,17 +13,7 @@ from ipaddress import IPv4Network
 from tare.host.kernel_modules import probe_link
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.wiring.network import Network
-from tare.wiring.plug import (
-    POD_INTERFACE,
-    carriers,
-    config,
-    in_pod_subnet,
-    mtu_of,
-    probe_cni,
-    silent,
-    wire_by_cni,
-    without_address,
-)
+from tare.wiring.plug import config, endpoint, in_pod_subnet, probe_cni, wire_by_cni, without_address
 from tare.wiring.routing import Route, add_routes
 
 
@@ -51,16 +41,7 @@ class Ipvlan(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         pod_nic = nic if self._mode == "l2" else in_pod_subnet(nic)
         with wire_by_cni(pod, config("ipvlan", pod_nic, master=nic.name, mode=self._mode, mtu=nic.mtu)):
-            yield Endpoint(
-                address=pod_nic.address,
-                prefix=pod_nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "ipvlan"), (pod.node.pid, nic.name, "data NIC")),
-                    *silent(pod.pid),
-                ),
-            )
+            yield endpoint(pod, pod_nic.address, pod_nic.prefix, "ipvlan", (pod.node.pid, nic.name, "data NIC"))
 
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
+from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
 
 
 class Macvlan(Network):
@@ -26,13 +26,4 @@ class Macvlan(Network):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with wire_by_cni(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
-            yield Endpoint(
-                address=nic.address,
-                prefix=nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "macvlan"), (pod.node.pid, nic.name, "data NIC")),
-                    *silent(pod.pid),
-                ),
-            )
+            yield endpoint(pod, nic.address, nic.prefix, "macvlan", (pod.node.pid, nic.name, "data NIC"))

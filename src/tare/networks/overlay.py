@@ -12,7 +12,7 @@ from tare.networks.bridge import Bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.docker import run_docker
 from tare.wiring.network import Network
-from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
+from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, endpoint, interface_in
 
 REMOVED_S: Final = 60.0
 PAUSE_S: Final = 0.02
@@ -69,17 +69,8 @@ class Overlay(Network):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         interface, address = interface_in(pod.pid, f"{overlay_subnet(study_of(pod))}.0/24")
-        uplink = pod.node.nics[0].name
-        yield Endpoint(
-            address=address,
-            prefix=24,
-            interface=interface,
-            mtu=mtu_of(pod.pid, interface),
-            watches=(
-                *carriers((pod.pid, interface, "overlay"), (pod.node.pid, uplink, "data NIC under the VXLAN")),
-                *silent(pod.pid),
-            ),
-        )
+        uplink = (pod.node.pid, pod.node.nics[0].name, "data NIC under the VXLAN")
+        yield endpoint(pod, address, 24, "overlay", uplink, own=interface)
 
 
 def remove(node: Node, name: str) -> None:

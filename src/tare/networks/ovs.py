@@ -9,7 +9,7 @@ from typing import Final
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring import vswitch
 from tare.wiring.host_stack import in_stack, lend_nic
-from tare.wiring.plug import POD_INTERFACE, carriers, flush_address, mtu_of, silent
+from tare.wiring.plug import endpoint, flush_address
 from tare.wiring.stacked import StackedNetwork
 from tare.wiring.veth import make_veth
 
@@ -45,16 +45,7 @@ class Ovs(StackedNetwork):
         with make_veth(in_stack(pod, place), outer, nic), ExitStack() as stack:
             up.tell("add-port", BRIDGE, outer)
             stack.callback(up.undo, "del-port", BRIDGE, outer)
-            yield Endpoint(
-                address=nic.address,
-                prefix=nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (place.pid, nic.name, "data NIC")),
-                    *silent(pod.pid),
-                ),
-            )
+            yield endpoint(pod, nic.address, nic.prefix, "veth of the pod", (place.pid, nic.name, "data NIC"))
 
 
 def bridge(name: str, datapath: str) -> tuple[str, ...]:

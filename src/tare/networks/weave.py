@@ -19,7 +19,7 @@ from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
 from tare.wiring.host_stack import in_stack, lend_nic
-from tare.wiring.plug import POD_INTERFACE, carriers, in_pod_subnet, mtu_of, silent
+from tare.wiring.plug import endpoint, in_pod_subnet
 from tare.wiring.stacked import StackedNetwork
 from tare.wiring.veth import make_veth
 
@@ -66,24 +66,12 @@ class Weave(StackedNetwork):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self.place
         pod_nic, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
-        under = ((place.pid, TUNNEL, "VXLAN of Open vSwitch"),) if self._datapath == vswitch.KERNEL else ()
+        under = [(place.pid, TUNNEL, "VXLAN of Open vSwitch")] if self._datapath == vswitch.KERNEL else []
         with make_veth(in_stack(pod, place), outer, pod_nic):
             with netlink(place.pid) as route:
                 route.link("set", index=index_of(route, outer), master=index_of(route, BRIDGE))
-            yield Endpoint(
-                address=pod_nic.address,
-                prefix=pod_nic.prefix,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=(
-                    *carriers(
-                        (pod.pid, POD_INTERFACE, "veth of the pod"),
-                        *under,
-                        (place.pid, nic.name, "data NIC under the VXLAN"),
-                    ),
-                    *silent(pod.pid),
-                ),
-            )
+            under.append((place.pid, nic.name, "data NIC under the VXLAN"))
+            yield endpoint(pod, pod_nic.address, pod_nic.prefix, "veth of the pod", *under)
 
 
 def tunnels(name: str, peers: Sequence[str]) -> list[tuple[str, ...]]:

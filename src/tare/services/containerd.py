@@ -16,7 +16,7 @@ from typing import Any, Final
 from tare.errors import InfrastructureError
 from tare.host.packages import install
 from tare.host.process import find, run
-from tare.services.daemons import Daemon, Place, command, run_daemon
+from tare.services.daemons import Daemon, Place, command, cover, run_daemon
 
 PROGRAM: Final = "containerd"
 CONTROL: Final = "ctr"
@@ -118,8 +118,7 @@ def _cover_cni_state(place: Place) -> None:
     """Put a folder of the node's own in the place of the machine's, so that nothing of its pods is left there."""
     place.path("cni-state").mkdir(exist_ok=True)
     CNI_STATE.mkdir(parents=True, exist_ok=True)
-    argv = ("mount", "--bind", f"{place.folder}/cni-state", str(CNI_STATE))
-    run(command(place, place.node.group.leaf, argv), what=f"covering {CNI_STATE} on {place.node.name}")
+    cover(place, "cni-state", str(CNI_STATE))
 
 
 def _write_specification(place: Place) -> None:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import plain_python
-from tare.host.process import Popen, beside
+from tare.host.process import Popen, beside, run
 from tare.node import Node
 from tare.node.cgroups import Group
 
@@ -102,6 +102,12 @@ def command(place: Place, group: Group, argv: Sequence[str]) -> tuple[str, ...]:
         "argv": ["nsenter", "-t", str(place.pid), "--all", "--"],
     }
     return agent_argv(entry, argv)
+
+
+def cover(place: Place, own: str, path: str) -> None:
+    """Put a file or folder of a place's own in the place of one of the machine's, as the place sees it."""
+    argv = ("mount", "--bind", f"{place.folder}/{own}", path)
+    run(command(place, place.node.group.leaf, argv), what=f"covering {path} on {place.node.name}")
 
 
 def agent_argv(entry: Mapping[str, object], argv: Sequence[str]) -> tuple[str, ...]:

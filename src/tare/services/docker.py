@@ -22,7 +22,7 @@ from tare.host.paths import cache_folder
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
-from tare.services import docker_api, etcd
+from tare.services import certificate, docker_api, etcd
 from tare.services.daemons import Place, agent_argv
 
 SYSTEM_SOCKET: Final = "/var/run/docker.sock"
@@ -35,6 +35,8 @@ TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "run
 KEPT_IMAGES: Final = 5
 """How many images a daemon keeps for later studies: one for each MPI. A study may import more."""
 STAYS: Final = "stays-"
+STORE: Final = "/run/tare-etcd"
+"""The folder, on every node, of the store and of the certificate by which daemons reach it."""
 ADVERTISED_PORT: Final = 2376
 """Port of the address that a daemon advertises to the others through a store; nothing listens there."""
 
@@ -88,7 +90,7 @@ def daemons(
         raise MissingTool(f"Docker cannot be used: {reason}")
     with ExitStack() as stack:
         roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
-        url = stack.enter_context(_store(nodes[0])) if store else ""
+        url = stack.enter_context(_store(nodes)) if store else ""
         started = [
             stack.enter_context(_daemon(node, root, log_folder, (*cluster_options(url, node), *options)))
             for node, root in zip(nodes, roots, strict=True)
@@ -224,10 +226,13 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
 
 
 @contextmanager
-def _store(first: Node) -> Iterator[str]:
+def _store(nodes: Sequence[Node]) -> Iterator[str]:
     """Keep an etcd on the first node for all daemons; yield its location."""
-    place = Place(node=first, pid=first.pid, folder="/run/tare-etcd")
-    with etcd.running(place, first.control_address, version_2=True) as store:
+    first, *others = (Place(node=node, pid=node.pid, folder=STORE) for node in nodes)
+    certificate.make(first.path(), "/CN=tare", [first.node.control_address])
+    for other in others:
+        certificate.copy(first.path(), other.path())
+    with etcd.running(first, first.node.control_address, version_2=True) as store:
         store.wait()
         yield store.url
 
@@ -239,8 +244,10 @@ def cluster_options(url: str, node: Node) -> tuple[str, ...]:
     """
     if not url:
         return ()
+    keys = [(name.replace("cafile", "cacertfile"), file) for name, file in certificate.FILES.items()]
     return (
-        "--cluster-store", f"etcd://{url.removeprefix('http://')}",
+        "--cluster-store", f"etcd://{url.removeprefix('https://')}",
+        *(word for name, file in keys for word in ("--cluster-store-opt", f"kv.{name}={STORE}/{file}")),
         "--cluster-advertise", f"{node.nics[0].name}:{ADVERTISED_PORT}",
     )  # fmt: skip
 

@@ -4,7 +4,8 @@ The first node runs the control plane (etcd, API server, scheduler, controller m
 kubelet. They talk over the control network, so that a study's messages do not meet them on the data NICs. Everything is
 below one folder in each node's own /run, and ends with the node.
 
-The kubelet answers whoever can reach it: nobody but the lab's nodes and pods can. Users are told apart by tokens.
+Pods on their node's network reach all of it. So etcd, API server and kubelets answer only who has the lab's certificate
+(`tare.services.certificate`) or a user's token, and nothing else listens.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ import http.client
 import json
 import secrets
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tare.errors import MissingTool
-from tare.host.namespaces import inside_network
+from tare.errors import InfrastructureError, MissingTool
 from tare.host.packages import install
 from tare.host.process import find, run
 from tare.node import Node
-from tare.services import containerd, etcd
+from tare.services import certificate, containerd, etcd
+from tare.services.certificate import CERTIFICATE, KEY
 from tare.services.containerd import Containerd
-from tare.services.daemons import Daemon, Place, command, run_daemon
+from tare.services.daemons import Daemon, Place, cover, run_daemon
 from tare.services.etcd import EtcdStore
 
 OWN: Final = Path("/opt/tare/kubernetes")
@@ -39,6 +41,10 @@ PODS: Final = "10.244.0.0/16"
 SERVICES: Final = "10.96.0.0/16"
 SANDBOX_IMAGE: Final = "localhost/tare/pause:1"
 ADMINISTRATOR: Final = "tare-admin"
+MASTERS: Final = "system:masters"
+"""The group whose members may do everything."""
+SERVER_NAME: Final = "kubernetes.default.svc"
+"""A name in the API server's certificate, whatever the address is by which it is reached."""
 CONTROLLERS: Final = (
     "endpointslice-controller",
     "garbage-collector-controller", "job-controller", "namespace-controller", "node-ipam-controller",
@@ -57,13 +63,14 @@ SYSCTLS: Final[Mapping[str, str]] = {
 """What the kubelet sets on its machine. A lab's nodes have files of their own in their place."""
 NO_ADDRESS: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 """The taint of a node that waits for its addresses."""
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LIMIT_S: Final = 60.0
-REQUEST_S: Final = 10.0
+PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Somebody whom the API server knows by a token. The group `system:masters` may do everything."""
+    """Somebody whom the API server knows by a token. The group `MASTERS` may do everything."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -91,6 +98,21 @@ class Kubernetes:
         pid = self.api.place.pid
         return _request(pid, self.address, self.certificate, self.administrator.token, method, path, body)
 
+    def create(self, path: str, body: Mapping[str, Any]) -> None:
+        """Create an object unless it is there; a kind that was just defined is served after a moment."""
+        until = time.monotonic() + LIMIT_S
+        status, answer = self.ask("POST", path, body)
+        while status == http.HTTPStatus.NOT_FOUND and time.monotonic() < until:
+            time.sleep(PAUSE_S)
+            status, answer = self.ask("POST", path, body)
+        if status not in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
+            name = f"{body.get('kind')} {body.get('metadata', {}).get('name')}"
+            raise InfrastructureError(f"the lab's Kubernetes refuses {name}: {answer.get('message', status)}")
+
+    def define(self, file: Path) -> None:
+        """Apply the definition of a kind of objects, as its project's module has it."""
+        self.create(DEFINITIONS, read_definition(file))
+
     def wait(self) -> None:
         """Wait until every node is ready; raise `InfrastructureError` with the end of a log if one does not get so."""
         for number, daemon in enumerate(self.kubelets):
@@ -112,9 +134,8 @@ class Kubernetes:
             daemon.wait_for(partial(self._set_addresses, node), "taking addresses", limit_s=LIMIT_S)
 
     def _set_addresses(self, node: Node) -> bool | None:
-        path = f"/api/v1/nodes/{node.name}"
-        status, told = self.ask("GET", path)
-        if status != http.HTTPStatus.OK:
+        path, told = f"/api/v1/nodes/{node.name}", self._node(node.name)
+        if not told:
             return None
         told["status"]["addresses"] = [
             {"type": "ExternalIP", "address": node.control_address},
@@ -127,14 +148,27 @@ class Kubernetes:
         told["spec"]["taints"] = [each for each in told["spec"].get("taints", ()) if each["key"] != NO_ADDRESS]
         return True if self.ask("PUT", path, told)[0] == http.HTTPStatus.OK else None
 
+    def _node(self, name: str) -> dict[str, Any]:
+        """Return a node's object; {} if there is none yet."""
+        status, answer = self.ask("GET", f"/api/v1/nodes/{name}")
+        return answer if status == http.HTTPStatus.OK else {}
+
     def _has_subnet(self, node: str) -> bool | None:
-        status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
-        return True if status == http.HTTPStatus.OK and answer.get("spec", {}).get("podCIDR") else None
+        return True if self._node(node).get("spec", {}).get("podCIDR") else None
 
     def _is_ready(self, node: str) -> bool | None:
-        status, answer = self.ask("GET", f"/api/v1/nodes/{node}")
-        conditions = answer.get("status", {}).get("conditions", ()) if status == http.HTTPStatus.OK else ()
+        conditions = self._node(node).get("status", {}).get("conditions", ())
         return True if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions) else None
+
+
+def read_definition(file: Path) -> dict[str, Any]:
+    """Return the definition of a kind of objects in a file that `tools/networks` has brought."""
+    import yaml  # nodes do not have it, and this package is among what they get
+
+    made = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    if not isinstance(made, dict):
+        raise InfrastructureError(f"{file} is damaged", remedy="remove its folder, and run tools/networks")
+    return made
 
 
 def program(name: str) -> str | None:
@@ -148,9 +182,8 @@ def probe() -> str | None:
     for name in PROGRAMS:
         if program(name) is None:
             return f"{name} is not installed: run tools/networks kubernetes"
-    for tool in ("openssl", "gcc"):
-        if find(tool) is None:
-            return f"{tool} is not installed: {install(tool)}"
+    if find("gcc") is None:
+        return f"gcc is not installed: {install('gcc')}"
     return containerd.probe() or etcd.probe()
 
 
@@ -171,21 +204,22 @@ def running(
     if reason := probe():
         raise MissingTool(f"Kubernetes cannot be started: {reason}")
     places = [Place(node=node, pid=node.pid, folder=FOLDER) for node in nodes]
-    administrator = User(name=ADMINISTRATOR, groups=("system:masters",))
+    administrator = User(name=ADMINISTRATOR, groups=(MASTERS,))
+    _write_keys(places, (administrator, *users))
+    address, known = nodes[0].control_address, places[0].path(CERTIFICATE).read_text()
     with ExitStack() as stack:
         containerds = [
             stack.enter_context(containerd.running(place, sandbox_image=SANDBOX_IMAGE, networks=networks))
             for place in places
         ]
         first = places[0]
-        store = stack.enter_context(etcd.running(first, nodes[0].control_address))
-        _write_keys(first, (administrator, *users))
-        store.wait()
-        api = stack.enter_context(run_daemon(first, "kube-apiserver", api_server(nodes[0].control_address)))
-        certificate = api.wait_for(lambda: _certificate(first, nodes[0].control_address), "an answer", limit_s=LIMIT_S)
-        made = kubeconfig(nodes[0].control_address, certificate, administrator)
+        store = stack.enter_context(etcd.running(first, address))
+        made = kubeconfig(address, known, administrator)
         for place in places:
             place.path("kubeconfig").write_text(json.dumps(made))
+        store.wait()
+        api = stack.enter_context(run_daemon(first, "kube-apiserver", api_server(address)))
+        api.wait_for(lambda: _is_up(first.pid, address, known, administrator.token), "an answer", limit_s=LIMIT_S)
         for name, argv in (("kube-controller-manager", controller_manager()), ("kube-scheduler", scheduler())):
             stack.enter_context(run_daemon(first, name, argv))
         for each in containerds:
@@ -194,11 +228,11 @@ def running(
         kubelets = []
         for place in places:
             _cover_sysctls(place)
-            place.path("kubelet.json").write_text(json.dumps(kubelet_configuration()))
+            place.path("kubelet.json").write_text(json.dumps(kubelet_configuration(place.node)))
             kubelets.append(stack.enter_context(run_daemon(place, "kubelet", kubelet(place.node, addressed=addressed))))
         yield Kubernetes(
-            address=nodes[0].control_address,
-            certificate=certificate,
+            address=address,
+            certificate=known,
             administrator=administrator,
             api=api,
             store=store,
@@ -208,33 +242,35 @@ def running(
 
 
 def api_server(address: str) -> tuple[str, ...]:
-    """Return the argv of the API server, which makes its own certificate."""
+    """Return the argv of the API server. It knows users by their tokens, and the kubelets by the lab's certificate."""
+    known, key = f"{FOLDER}/{CERTIFICATE}", f"{FOLDER}/{KEY}"
     return (
         program("kube-apiserver") or "", f"--etcd-servers={etcd.url_of(address)}",
+        *(f"--etcd-{name}={FOLDER}/{file}" for name, file in certificate.FILES.items()),
         f"--bind-address={address}", f"--advertise-address={address}", f"--secure-port={PORT}",
-        f"--cert-dir={FOLDER}/apiserver", f"--token-auth-file={FOLDER}/tokens.csv", "--authorization-mode=RBAC",
+        f"--tls-cert-file={known}", f"--tls-private-key-file={key}", f"--kubelet-certificate-authority={known}",
+        f"--kubelet-client-certificate={known}", f"--kubelet-client-key={key}",
+        "--anonymous-auth=false", "--allow-privileged=false", "--profiling=false",
+        f"--token-auth-file={FOLDER}/tokens.csv", "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={FOLDER}/accounts.key",
         f"--service-account-signing-key-file={FOLDER}/accounts.key", f"--service-cluster-ip-range={SERVICES}",
-        "--kubelet-preferred-address-types=ExternalIP,InternalIP", "--allow-privileged=true",
-        "--enable-priority-and-fairness=false",
+        "--kubelet-preferred-address-types=ExternalIP,InternalIP", "--enable-priority-and-fairness=false",
     )  # fmt: skip
 
 
 def controller_manager() -> tuple[str, ...]:
-    """Return the argv of the controller manager, which gives each node a subnet for its pods."""
+    """Return the argv of the controller manager, which gives each node a subnet for its pods. It listens nowhere."""
     return (
         program("kube-controller-manager") or "", f"--kubeconfig={FOLDER}/kubeconfig", "--leader-elect=false",
         f"--controllers={','.join(CONTROLLERS)}", "--allocate-node-cidrs=true", f"--cluster-cidr={PODS}",
-        f"--service-account-private-key-file={FOLDER}/accounts.key", f"--cert-dir={FOLDER}/controllers",
-        "--bind-address=127.0.0.1",
+        f"--service-account-private-key-file={FOLDER}/accounts.key", "--secure-port=0",
     )  # fmt: skip
 
 
 def scheduler() -> tuple[str, ...]:
-    """Return the argv of the scheduler."""
+    """Return the argv of the scheduler. It listens nowhere."""
     return (
-        program("kube-scheduler") or "", f"--kubeconfig={FOLDER}/kubeconfig", "--leader-elect=false",
-        f"--cert-dir={FOLDER}/scheduler", "--bind-address=127.0.0.1",
+        program("kube-scheduler") or "", f"--kubeconfig={FOLDER}/kubeconfig", "--leader-elect=false", "--secure-port=0",
     )  # fmt: skip
 
 
@@ -242,19 +278,31 @@ def kubelet(node: Node, *, addressed: bool = False) -> tuple[str, ...]:
     """Return the argv of a node's kubelet; one that is `addressed` leaves its node's addresses to others."""
     return (
         program("kubelet") or "", f"--config={FOLDER}/kubelet.json", f"--kubeconfig={FOLDER}/kubeconfig",
-        f"--root-dir={FOLDER}/kubelet", f"--cert-dir={FOLDER}/kubelet-certificates",
+        f"--root-dir={FOLDER}/kubelet",
         f"--hostname-override={node.name}", f"--node-ip={node.control_address}",
         *(("--cloud-provider=external",) if addressed else ()),
     )  # fmt: skip
 
 
-def kubelet_configuration() -> dict[str, Any]:
-    """Return the configuration of every kubelet: cgroups below the node's own, and nothing removed or evicted."""
+def kubelet_configuration(node: Node) -> dict[str, Any]:
+    """Return the configuration of a node's kubelet: cgroups below the node's own, and nothing removed or evicted.
+
+    It answers the API server alone, by the lab's certificate, and asks that server what the certificate's group may.
+    """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        "authorization": {"mode": "AlwaysAllow"},
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": False},
+            "x509": {"clientCAFile": f"{FOLDER}/{CERTIFICATE}"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "address": node.control_address,
+        "tlsCertFile": f"{FOLDER}/{CERTIFICATE}",
+        "tlsPrivateKeyFile": f"{FOLDER}/{KEY}",
+        "readOnlyPort": 0,
+        "healthzPort": 0,
         "cgroupDriver": "cgroupfs",
         "containerRuntimeEndpoint": f"unix://{FOLDER}/containerd.sock",
         "podLogsDir": f"{FOLDER}/logs",
@@ -294,11 +342,16 @@ def tokens(users: Sequence[User]) -> str:
     return "".join(f'{user.token},{user.name},{user.name},"{",".join(user.groups)}"\n' for user in users)
 
 
-def _write_keys(place: Place, users: Sequence[User]) -> None:
-    """Write the tokens, and the key by which service accounts are signed."""
-    place.path("tokens.csv").write_text(tokens(users))
-    made = run(("openssl", "genrsa", "2048"), what="making a key for service accounts").stdout
-    place.path("accounts.key").write_text(made)
+def _write_keys(places: Sequence[Place], users: Sequence[User]) -> None:
+    """Write the lab's certificate on all nodes, and on the first the tokens and the key of service accounts."""
+    first, *others = (place.path() for place in places)
+    addresses = [place.node.control_address for place in places]
+    certificate.make(first, f"/O={MASTERS}/CN={ADMINISTRATOR}", addresses, (SERVER_NAME,))
+    for other in others:
+        certificate.copy(first, other)
+    (first / "tokens.csv").write_text(tokens(users))
+    argv = ("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout")
+    (first / "accounts.key").write_text(run(argv, what="making a key for service accounts").stdout)
 
 
 def _cover_sysctls(place: Place) -> None:
@@ -306,37 +359,24 @@ def _cover_sysctls(place: Place) -> None:
     for name, value in SYSCTLS.items():
         own = f"sysctl-{name.replace('/', '-')}"
         place.path(own).write_text(value)
-        argv = ("mount", "--bind", f"{place.folder}/{own}", f"/proc/sys/{name}")
-        run(command(place, place.node.group.leaf, argv), what=f"covering {name} on {place.node.name}")
+        cover(place, own, f"/proc/sys/{name}")
 
 
-def _certificate(place: Place, address: str) -> str | None:
-    """Return the certificate of the API server once it answers, with that of who signed it; None before."""
-    try:
-        certificate = place.path("apiserver/apiserver.crt").read_text()
-        status, _ = _request(place.pid, address, certificate, "", "GET", "/readyz")
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    return certificate if status in (http.HTTPStatus.OK, http.HTTPStatus.UNAUTHORIZED) else None
+def _is_up(pid: int, address: str, known: str, token: str) -> bool | None:
+    """Return True once the API server is ready; None before."""
+    with suppress(OSError, http.client.HTTPException):
+        return True if _request(pid, address, known, token, "GET", "/readyz")[0] == http.HTTPStatus.OK else None
+    return None
 
 
 def _request(
-    pid: int, address: str, certificate: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None
+    pid: int, address: str, certificate_: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, Any]]:
     """Make one request to an API server from a process's network namespace; return status and answer."""
-    context = ssl.create_default_context(cadata=certificate)
-    with inside_network(pid):  # a socket stays in the namespace in which it was created
-        connection = http.client.HTTPSConnection(address, PORT, timeout=REQUEST_S, context=context)
-        connection.connect()
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-    try:
-        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
-    finally:
-        connection.close()
+    context = ssl.create_default_context(cadata=certificate_)
+    status, text = certificate.ask(pid, (address, PORT), context, method, path, body, token=token)
     try:
         told = json.loads(text)
     except ValueError:
         told = {"message": text}
-    return answer.status, told if isinstance(told, dict) else {"items": told}
+    return status, told if isinstance(told, dict) else {"items": told}

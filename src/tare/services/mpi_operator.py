@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool
 from tare.host.process import find
@@ -21,7 +21,6 @@ from tare.services.kubernetes import FOLDER, Kubernetes
 
 OWN: Final = Path("/opt/tare/mpi-operator")
 DEFINITION: Final = OWN / "mpijobs.yaml"
-DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JOBS: Final = "/apis/kubeflow.org/v2beta1/mpijobs"
 LOCKS: Final = "kube-system"
 """The namespace of the lock that says which of several operators works."""
@@ -66,24 +65,9 @@ def operator() -> tuple[str, ...]:
 
 def define(kubernetes: Kubernetes) -> None:
     """Apply the definition of the operator's objects, unless it is there, and wait until the API server serves them."""
-    status, answer = kubernetes.ask("POST", DEFINITIONS, definition())
-    if status not in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
-        raise InfrastructureError(f"the definition of MPIJobs is refused: {answer.get('message', status)}")
+    kubernetes.define(DEFINITION)
     until = time.monotonic() + LIMIT_S
     while kubernetes.ask("GET", JOBS)[0] != http.HTTPStatus.OK:
         if time.monotonic() > until:
             raise InfrastructureError(f"the API server does not serve MPIJobs after {LIMIT_S:g} s")
         time.sleep(PAUSE_S)
-
-
-def definition() -> dict[str, Any]:
-    """Return the definition of MPIJobs, as the operator's module has it."""
-    import yaml  # nodes do not have it, and this package is among what they get
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    made = yaml.load(DEFINITION.read_text(), Loader=loader)
-    if not isinstance(made, dict):
-        raise InfrastructureError(
-            f"{DEFINITION} is damaged", remedy="remove its folder, and run tools/networks mpi-operator"
-        )
-    return made

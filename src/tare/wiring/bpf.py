@@ -24,7 +24,7 @@ from tare.host.namespaces import index_of, netlink
 
 CALL_NUMBER: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361}
 """The number of bpf(2) by machine; all of these are little-endian, as the programs assume."""
-MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TEST = 0, 1, 2, 5, 10
+MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROGRAM_LOAD = 0, 1, 2, 5
 HASH_MAP, ARRAY_MAP = 1, 2
 FOR_TC: Final = 3
 LICENSE: Final = b"Apache-2.0\0"
@@ -202,19 +202,6 @@ def _load(code: bytes, name: str, log: ctypes.Array[ctypes.c_char] | None) -> in
             "<IIQQIIQII16s", FOR_TC, len(code) // 8, at_code, at_license, *into, 0, 0, name.encode()[:15]
         )
         return _call(PROGRAM_LOAD, attributes, f"loading the BPF program {name}")
-
-
-def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
-    """Return a program's verdict on a packet, and the packet after it."""
-    out = ctypes.create_string_buffer(len(packet) + 256)
-    attributes = ctypes.create_string_buffer(80)
-    with _pointers(packet) as (at_packet,):
-        struct.pack_into(
-            "<IIIIQQII", attributes, 0, program, 0, len(packet), len(out), at_packet, ctypes.addressof(out), 1, 0
-        )
-        _call(PROGRAM_TEST, attributes, "trying a BPF program")
-    answer, _, length = struct.unpack_from("<III", attributes, 4)
-    return answer, out.raw[:length]
 
 
 def probe() -> str | None:

@@ -18,7 +18,7 @@ from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.host.namespaces import index_of, inside_network, netlink
 from tare.host.packages import install
 from tare.host.process import run
-from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
+from tare.node import SILENT_ROLE, Endpoint, Nic, Node, Pod, Watch
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -226,6 +226,23 @@ def carriers(*places: tuple[int, str, str]) -> tuple[Watch, ...]:
 def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]:
     """Return watches on interfaces of a network namespace that must stay silent."""
     return tuple(Watch(pid=pid, interface=name, role=SILENT_ROLE) for name in names)
+
+
+def endpoint(
+    pod: Pod, address: str, prefix: int, role: str, *under: tuple[int, str, str], own: str = POD_INTERFACE, **more: Any
+) -> Endpoint:
+    """Return the endpoint of a pod that sends by its interface `own`, whose role is `role`, and not by `lo` or `ctl0`.
+
+    `under` are the interfaces that packets pass besides (pid, name, role), `more` further fields of the endpoint.
+    """
+    return Endpoint(
+        address=address,
+        prefix=prefix,
+        interface=own,
+        mtu=mtu_of(pod.pid, own),
+        watches=(*carriers((pod.pid, own, role), *under), *silent(pod.pid)),
+        **more,
+    )
 
 
 def in_pod_subnet(nic: Nic) -> Nic:

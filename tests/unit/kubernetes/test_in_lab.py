@@ -75,9 +75,9 @@ def test_every_program_is_of_its_node_and_prefers_its_data_address_where_a_netwo
 
 
 def test_two_flannelds_of_a_node_share_nothing_and_pods_are_wired_into_the_leased_subnet() -> None:
-    first, second = flannel.with_kubernetes(NODE, "/run/f"), flannel.with_etcd(NODE, "/run/g", "http://10.0.0.1:2379")
-    assert {"-etcd-endpoints=http://10.0.0.1:2379", "-iptables-forward-rules=false", "-ip-masq=false"} <= set(second)
-    assert not any("kube" in each for each in second)
+    first, second = flannel.with_kubernetes(NODE, "/run/f"), flannel.with_etcd(NODE, "/run/g", "https://10.0.0.1:2379")
+    assert {"-etcd-endpoints=https://10.0.0.1:2379", "-iptables-forward-rules=false", "-ip-masq=false"} <= set(second)
+    assert not any("kube" in each for each in second if not re.match("-etcd-(ca|cert|key)file=", each))
     files = [each for argv in (first, second) for each in argv if each.startswith("-subnet-file")]
     assert files == ["-subnet-file=/run/f/subnet.env", "-subnet-file=/run/g/subnet.env"]
     (plugin,) = VXLAN.configuration(flannel.plugin("cni0", 1450), "10.244.1.0/24")["plugins"]

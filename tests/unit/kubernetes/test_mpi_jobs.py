@@ -22,6 +22,7 @@ from tare.kubernetes.mpi_jobs.manifest import KEYS, PORT, MpiJob, launched, mpi_
 from tare.kubernetes.mpi_jobs.run import MpiJobs
 from tare.kubernetes.mpi_jobs.status import State, selector, state_of
 from tare.services import coredns, mpi_operator
+from tare.services.kubernetes import read_definition
 
 POD = PodSpec(name="p", namespace="tare-x", run="r", slot=3, node="", image="reg.example/t@sha256:0", node_image="n")
 JOB = MpiJob(name="j", pod=POD, nodes=("a", "b"), command=("mpirun", "prog"), deadline_s=30, start_s=20)
@@ -223,7 +224,7 @@ def test_a_cluster_without_operator_or_rights_says_so(status: int, remedy: str) 
 
 @pytest.mark.requires("mpi-operator")
 def test_the_definition_knows_all_that_a_manifest_says() -> None:
-    schema = mpi_operator.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = read_definition(mpi_operator.DEFINITION)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
     def check(value: Any, known: Mapping[str, Any], path: str) -> None:
         if isinstance(value, dict) and "properties" in known:

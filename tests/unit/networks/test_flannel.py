@@ -41,14 +41,19 @@ NAMES = {"flannel": "vxlan", "flannel-host-gw": "host-gw", "flannel-udp": "udp",
 
 def test_etcd_and_docker_are_told_where_the_store_is_and_the_api_it_has() -> None:
     argv = etcd.command("/x/etcd", "10.213.129.1", "/run/tare-f", version_2=False)
-    told = dict(zip(argv[1::2], argv[2::2], strict=True))
-    assert told["--listen-client-urls"] == told["--advertise-client-urls"] == "http://10.213.129.1:2379"
-    assert told["--listen-peer-urls"] == told["--initial-advertise-peer-urls"] == "http://10.213.129.1:2380"
-    assert told["--initial-cluster"] == f"{told['--name']}=http://10.213.129.1:2380"
+    pairs = [word for word in argv[1:] if "=true" not in word]
+    told = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    assert told["--listen-client-urls"] == told["--advertise-client-urls"] == "https://10.213.129.1:2379"
+    assert told["--listen-peer-urls"] == told["--initial-advertise-peer-urls"] == "https://10.213.129.1:2380"
+    assert told["--initial-cluster"] == f"{told['--name']}=https://10.213.129.1:2380"
     assert told["--data-dir"] == "/run/tare-f/etcd"
     assert "--enable-v2=true" in etcd.command("/x/etcd", "10.213.0.1", "/run/tare-f", version_2=True)
-    assert cluster_options("http://10.213.0.1:2379", NODE) == (
-        "--cluster-store", "etcd://10.213.0.1:2379", "--cluster-advertise", "data0:2376",
+    assert cluster_options("https://10.213.0.1:2379", NODE) == (
+        "--cluster-store", "etcd://10.213.0.1:2379",
+        "--cluster-store-opt", "kv.cacertfile=/run/tare-etcd/tls.crt",
+        "--cluster-store-opt", "kv.certfile=/run/tare-etcd/tls.crt",
+        "--cluster-store-opt", "kv.keyfile=/run/tare-etcd/tls.key",
+        "--cluster-advertise", "data0:2376",
     )  # fmt: skip
     assert cluster_options("", NODE) == ()
 
@@ -93,12 +98,14 @@ def test_each_level_is_a_backend_of_flannel_with_flannel_s_own_ports_and_numbers
     }  # fmt: skip
 
 
-def test_flanneld_is_told_its_store_and_its_files_are_read() -> None:
-    argv = flannel.command("/x/flanneld", "http://10.213.129.1:2379", "data3", "/run/tare-f/subnet.env")
+def test_flanneld_is_told_its_store_and_its_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flannel, "flanneld", lambda: "/x/flanneld")
+    argv = flannel.command("data3", "/run/tare-f", "https://10.213.129.1:2379")
     assert argv[0] == "/x/flanneld"
     assert {
-        "-etcd-endpoints=http://10.213.129.1:2379", "-iface=data3", "-subnet-file=/run/tare-f/subnet.env",
-        "-ip-masq=false",
+        "-etcd-endpoints=https://10.213.129.1:2379", "-iface=data3", "-subnet-file=/run/tare-f/subnet.env",
+        "-ip-masq=false", "-etcd-cafile=/run/tare-f/tls.crt", "-etcd-certfile=/run/tare-f/tls.crt",
+        "-etcd-keyfile=/run/tare-f/tls.key",
     } <= set(argv)  # fmt: skip
     assert not any("kube" in token for token in argv)
     text = "FLANNEL_NETWORK=10.217.0.0/16\nFLANNEL_SUBNET=10.217.35.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=false\n"

@@ -10,16 +10,14 @@ cluster with Cilium: the packets of the other networks pass it, too.
 
 from __future__ import annotations
 
-import http
 import ipaddress
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from tare.errors import InfrastructureError, MissingTool
+from tare.errors import MissingTool
 from tare.host.packages import install
 from tare.host.process import find
 from tare.kubernetes.lab_networks.model import LabNetwork, divided
@@ -33,14 +31,12 @@ OWN: Final = Path("/opt/tare/cilium")
 AGENT: Final = OWN / "cilium-agent"
 PLUG_IN: Final = "cilium-cni"
 SCRIPT: Final = Path(__file__).with_name("cilium.sh")
-DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES: Final = "/apis/cilium.io/v2/ciliumnodes"
 NETWORK: Final = ipaddress.IPv4Network("10.247.0.0/16")
 PORT: Final = 8473
 """The UDP port of its VXLAN: flannel's has the usual one."""
 BEGUN: Final = "Daemon initialization completed"
 LIMIT_S: Final = 60.0
-PAUSE_S: Final = 0.05
 
 
 class Cilium(LabNetwork):
@@ -64,10 +60,11 @@ class Cilium(LabNetwork):
         """Start an agent on every node, and wait until each has the way to the others' pods."""
         if reason := self.lacks():
             raise MissingTool(f"Cilium cannot be started: {reason}")
-        define(kubernetes)
+        for file in sorted((OWN / "definitions").glob("*.yaml")):
+            kubernetes.define(file)
         kubernetes.set_addresses(nodes)
         for node in nodes:
-            created(kubernetes, NODES, cilium_node(node))
+            kubernetes.create(NODES, cilium_node(node))
         with ExitStack() as stack:
             daemons = [stack.enter_context(self._agent(node)) for node in nodes]
             for daemon in daemons:
@@ -140,28 +137,6 @@ def agent(node: Node, folder: str, mode: Sequence[str]) -> tuple[str, ...]:
         f"--bpf-root={folder}/bpf", f"--cgroup-root={folder}/cgroup", f"--state-dir={folder}/state",
         f"--lib-dir={OWN}", "--write-cni-conf-when-ready=",
     )  # fmt: skip
-
-
-def define(kubernetes: Kubernetes) -> None:
-    """Apply the definitions of Cilium's objects, as its module has them."""
-    import yaml  # nodes do not have it, and this package is among what they get
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for file in sorted((OWN / "definitions").glob("*.yaml")):
-        created(kubernetes, DEFINITIONS, yaml.load(file.read_text(), Loader=loader))
-
-
-def created(kubernetes: Kubernetes, path: str, body: Mapping[str, Any]) -> None:
-    """Create an object unless it is there; a kind that was just defined is served after a moment."""
-    until = time.monotonic() + LIMIT_S
-    while True:
-        status, answer = kubernetes.ask("POST", path, body)
-        if status in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
-            return
-        if status != http.HTTPStatus.NOT_FOUND or time.monotonic() > until:
-            name = body.get("metadata", {}).get("name", "an object")
-            raise InfrastructureError(f"Kubernetes refuses {name} of Cilium: {answer.get('message', status)}")
-        time.sleep(PAUSE_S)
 
 
 def _ready(daemon: Daemon, subnets: set[str]) -> bool | None:

@@ -21,7 +21,6 @@ from tare.node import NODE_BRIDGE, NODE_TUNNEL, Node
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.services.kubernetes import FOLDER, PODS, Kubernetes
 
-SUBNET_FILE: Final = "subnet.env"
 PREFIX: Final = "/tare/pods"
 LIMIT_S: Final = 30.0
 DEVICE: Final = flannel.DEVICES["vxlan"][0]
@@ -41,10 +40,17 @@ class Vxlan(LabNetwork):
         """Start a flanneld on every node once the API server has given the node a subnet."""
         kubernetes.wait_for_subnets()
         with ExitStack() as stack:
-            daemons = tuple(stack.enter_context(_with_kubernetes(node, self.subnet)) for node in nodes)
+            daemons = []
+            for node in nodes:
+                place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel")
+                place.path().mkdir(parents=True, exist_ok=True)
+                told = flannel.network_config("vxlan", self.subnet, own_subnets=False)
+                place.path("network.json").write_text(json.dumps(told))
+                argv = with_kubernetes(node, place.folder)
+                daemons.append(stack.enter_context(run_daemon(place, "flanneld", argv)))
             for daemon in daemons:
                 _write(self, self.bridge, daemon)
-            yield daemons
+            yield tuple(daemons)
 
 
 class Plain(LabNetwork):
@@ -60,11 +66,13 @@ class Plain(LabNetwork):
     def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> Iterator[tuple[Daemon, ...]]:
         """Start a flanneld on every node; two that drew the same subnet at once would be in each other's way."""
         store = kubernetes.store
-        store.put(f"{PREFIX}/config", json.dumps(network_config(self.subnet, flannel.PLAIN, own_subnets=True)))
+        store.put(f"{PREFIX}/config", json.dumps(flannel.network_config(flannel.PLAIN, self.subnet)))
         with ExitStack() as stack:
             daemons, leases = [], []
             for node in nodes:
-                daemon = stack.enter_context(_with_etcd(node, store.url))
+                place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel-{flannel.PLAIN}")
+                argv = with_etcd(node, place.folder, store.url)
+                daemon = stack.enter_context(run_daemon(place, "flanneld", argv))
                 leases.append(_write(self, self.bridge, daemon))
                 daemons.append(daemon)
             for daemon, lease in zip(daemons, leases, strict=True):
@@ -78,18 +86,12 @@ VXLAN: Final = Vxlan()
 PLAIN: Final = Plain()
 
 
-def network_config(subnet: str, backend: str, *, own_subnets: bool = False) -> dict[str, Any]:
-    """Return flannel's configuration; with `own_subnets` flannel itself divides the network."""
-    length = {"SubnetLen": 24} if own_subnets else {}
-    return {"Network": subnet, **length, "Backend": {"Type": backend}}
-
-
 def with_kubernetes(node: Node, folder: str) -> tuple[str, ...]:
     """Return the argv of a node's flanneld that takes its subnet from the API server."""
     return (
         "env", f"NODE_NAME={node.name}", flannel.flanneld() or "", "-kube-subnet-mgr",
         f"-kubeconfig-file={FOLDER}/kubeconfig", f"-net-config-path={folder}/network.json",
-        *_options(node, folder),
+        *flannel.options(node.nics[0].name, folder),
     )  # fmt: skip
 
 
@@ -98,18 +100,8 @@ def with_etcd(node: Node, folder: str, url: str) -> tuple[str, ...]:
 
     It leaves the packet filter alone: both would write the same chain, each without the other's rules.
     """
-    return (
-        flannel.flanneld() or "", f"-etcd-endpoints={url}", f"-etcd-prefix={PREFIX}", "-iptables-forward-rules=false",
-        *_options(node, folder),
-    )  # fmt: skip
-
-
-def _options(node: Node, folder: str) -> tuple[str, ...]:
-    """Return what every flanneld is told; pods see each other's own addresses (no masquerade)."""
-    return (
-        f"-iface={node.nics[0].name}", f"-subnet-file={folder}/{SUBNET_FILE}", "-ip-masq=false",
-        f"-iptables-resync={flannel.RESYNC_S}", "-healthz-port=0",
-    )  # fmt: skip
+    argv = flannel.command(node.nics[0].name, folder, url, prefix=PREFIX, keys=FOLDER)
+    return (*argv, "-iptables-forward-rules=false")
 
 
 def plugin(bridge: str, mtu: int) -> Mapping[str, Any]:
@@ -117,35 +109,11 @@ def plugin(bridge: str, mtu: int) -> Mapping[str, Any]:
     return {"type": "bridge", "bridge": bridge, "isGateway": True, "hairpinMode": True, "mtu": mtu}
 
 
-@contextmanager
-def _with_kubernetes(node: Node, subnet: str) -> Iterator[Daemon]:
-    place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel")
-    place.path().mkdir(parents=True, exist_ok=True)
-    place.path("network.json").write_text(json.dumps(network_config(subnet, "vxlan")))
-    with run_daemon(place, "flanneld", with_kubernetes(node, place.folder)) as daemon:
-        yield daemon
-
-
-@contextmanager
-def _with_etcd(node: Node, url: str) -> Iterator[Daemon]:
-    place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/flannel-{flannel.PLAIN}")
-    with run_daemon(place, "flanneld", with_etcd(node, place.folder, url)) as daemon:
-        yield daemon
-
-
 def _write(network: LabNetwork, bridge: str, daemon: Daemon) -> Lease:
     """Write the configuration of a node's pods once flanneld has told their subnet, and return the lease."""
-    place = daemon.place
-    lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
-    network.write(place.node, plugin(bridge, lease.mtu), str(lease.gateway.network))
+    lease = flannel.wait_for_lease(daemon)
+    network.write(daemon.place.node, plugin(bridge, lease.mtu), str(lease.gateway.network))
     return lease
-
-
-def _lease(place: Place) -> Lease | None:
-    try:
-        return flannel.read_lease(place.path(SUBNET_FILE).read_text())
-    except OSError:
-        return None
 
 
 def _has_routes(pid: int, subnets: set[str]) -> bool | None:
