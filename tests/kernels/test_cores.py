@@ -53,7 +53,9 @@ def test_samples_come_at_the_interval_and_have_a_time_of_a_hand_over_and_of_coun
         watcher.kill()
     numbers = [(moment - FIRST_S) / 0.02 for moment, _, _ in samples]
     assert numbers == pytest.approx([round(number) for number in numbers], abs=0.01)
-    assert all(round(after) > round(before) for before, after in pairwise(numbers)), "one nobody had time for is left out"
+    assert all(round(after) > round(before) for before, after in pairwise(numbers)), (
+        "one nobody had time for is left out"
+    )
     assert all(hand_over_ns > 0 and counting_ns >= TICK_S * 1e9 for _, hand_over_ns, counting_ns in samples)
 
 

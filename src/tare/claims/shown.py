@@ -13,7 +13,7 @@ from rich.text import Text
 from tare.claims.model import Claim, Judged, Paper, Verdict
 from tare.claims.wording import contrast_words, holds_if
 from tare.model import Estimate
-from tare.model.text import printable
+from tare.model.text import printable, without_html
 from tare.report import units
 
 STYLES: Final[Mapping[Verdict, str]] = {
@@ -53,9 +53,9 @@ def counts_of(judged: Iterable[Judged]) -> str:
 
 def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     """Yield the lines of a section on a publication: its conditions, a table of its claims, the counts."""
-    yield f"## papers/{paper.name}: {paper.title}"
+    yield f"## papers/{without_html(f'{paper.name}: {paper.title}')}"
     yield ""
-    yield f"Unless a line says otherwise: {paper.conditions}"
+    yield f"Unless a line says otherwise: {without_html(paper.conditions)}"
     yield ""
     yield "| claim | place | it says | conditions | holds here if | verdict | measured | why |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -94,4 +94,4 @@ def figure_text(estimate: Estimate, *, counts: bool) -> str:
 
 def cell_text(text: str) -> str:
     """Return a text as a cell of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return without_html(text).replace("|", "\\|")

@@ -13,6 +13,10 @@ _CONTROLS: Final = re.compile(
 )
 """Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and lone surrogates."""
 
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_LINKS: Final = re.compile(r"@(?=\w)|:(?=//)|www(?=\.)", re.IGNORECASE)
+"""GitHub makes mentions and links of what these begin, wherever they occur; a comment behind them prevents that."""
+
 
 def printable(text: str, *, lines: bool = False) -> str:
     r"""Escape every character of foreign text that controls a terminal, as `\x1b`.
@@ -27,6 +31,12 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def without_html(text: str) -> str:
+    """Return foreign text for a line of Markdown, in which no element, link or mention of a person begins."""
+    line = " ".join(printable(text, lines=True).split())
+    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", line.translate(_ENTITIES)).replace("](", "]\\(")
 
 
 def bytes_label(count: int) -> str:
