@@ -126,14 +126,11 @@ def estimated_s(stated: Study) -> float:
 def submitted(system: BatchSystem, job: BatchJob) -> str:
     """Write a job's script and submit it; return the job's number."""
     script = job.folder / "job.sh"
-    check_only_root_changes(job.folder, "job")
-    with (
-        writing("the job", job.folder, "folder with -o"),
-        folder_at(job.folder, make=True) as folder,
-        replacing(folder, script.name) as file,
-    ):
-        os.fchmod(file.fileno(), 0o755)
-        file.write(system.script(job).encode())
+    with writing("the job", job.folder, "folder with -o"):
+        check_only_root_changes(job.folder, "job")
+        with folder_at(job.folder, make=True) as folder, replacing(folder, script.name) as file:
+            os.fchmod(file.fileno(), 0o755)
+            file.write(system.script(job).encode())
     try:
         printed = run(system.submit(script), timeout_s=LIMIT_S, what=system.program).stdout
     except CommandFailed as error:
