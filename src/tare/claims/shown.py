@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -53,9 +54,9 @@ def counts_of(judged: Iterable[Judged]) -> str:
 
 def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     """Yield the lines of a section on a publication: its conditions, a table of its claims, the counts."""
-    yield f"## papers/{without_html(f'{paper.name}: {paper.title}')}"
+    yield f"## papers/{_line(f'{paper.name}: {paper.title}')}"
     yield ""
-    yield f"Unless a line says otherwise: {without_html(paper.conditions)}"
+    yield f"Unless a line says otherwise: {_line(paper.conditions)}"
     yield ""
     yield "| claim | place | it says | conditions | holds here if | verdict | measured | why |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -94,4 +95,9 @@ def figure_text(estimate: Estimate, *, counts: bool) -> str:
 
 def cell_text(text: str) -> str:
     """Return a text as a cell of a Markdown table."""
-    return without_html(text).replace("|", "\\|")
+    return re.sub(r"\\*\|", r"\\|", _line(text))
+
+
+def _line(text: str) -> str:
+    """Return a text of a file of claims as a line of Markdown; code and emphasis stay, links do not."""
+    return without_html(text).replace("](", "]\\(")

@@ -34,9 +34,9 @@ def _escape(character: str) -> str:
 
 
 def without_html(text: str) -> str:
-    """Return foreign text for a line of Markdown, in which no element, link or mention of a person begins."""
+    """Return foreign text for a line of Markdown, in which no element, address or mention of a person begins."""
     line = " ".join(printable(text, lines=True).split())
-    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", line.translate(_ENTITIES)).replace("](", "]\\(")
+    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", line.translate(_ENTITIES))
 
 
 def bytes_label(count: int) -> str:
