@@ -99,5 +99,5 @@ def cell_text(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a text of a file of claims as a line of Markdown; code and emphasis stay, links do not."""
-    return without_html(text).replace("](", "]\\(")
+    """Return a text of a file of claims as a line of Markdown; code and emphasis stay, links and mentions do not."""
+    return re.sub(r"(?<!\w)@(?=\w)", "@<!-- -->", without_html(text)).replace("](", "]\\(")

@@ -31,6 +31,8 @@ LONGEST_TEXT: Final = 1000
 MOST_WARNINGS: Final = 10
 
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]#|~$^]")
+_LINKS: Final = re.compile(r"@(?=\w)|:(?=//)|www(?=\.)", re.IGNORECASE)
+"""GitHub makes mentions and links of what these begin, wherever they occur; a comment behind them prevents that."""
 
 
 def text(source: Source) -> str:
@@ -141,7 +143,8 @@ def _cells(source: Source) -> Iterator[str]:
 def escape(text_: str) -> str:
     """Return a text that Markdown shows as it is, on one line."""
     short = printable(text_, lines=True)[:LONGEST_TEXT]
-    return without_html(_MARKUP.sub(lambda match: f"\\{match[0]}", short))
+    escaped = without_html(_MARKUP.sub(lambda match: f"\\{match[0]}", short))
+    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", escaped)
 
 
 MARKDOWN: Final = TextFormat(suffix=".md", meaning="Markdown for a pull request", text=text)

@@ -14,8 +14,6 @@ _CONTROLS: Final = re.compile(
 """Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and lone surrogates."""
 
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-_LINKS: Final = re.compile(r"@(?=\w)|:(?=//)|www(?=\.)", re.IGNORECASE)
-"""GitHub makes mentions and links of what these begin, wherever they occur; a comment behind them prevents that."""
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -34,9 +32,8 @@ def _escape(character: str) -> str:
 
 
 def without_html(text: str) -> str:
-    """Return foreign text for a line of Markdown, in which no element, address or mention of a person begins."""
-    line = " ".join(printable(text, lines=True).split())
-    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", line.translate(_ENTITIES))
+    """Return foreign text for a line of Markdown, in which no element begins."""
+    return " ".join(printable(text, lines=True).split()).translate(_ENTITIES)
 
 
 def bytes_label(count: int) -> str:
