@@ -236,6 +236,8 @@ def _walk(path: Path, *, make: bool, to_file: bool = False) -> tuple[int, str]:
 def _entry(folder: int, name: str, *, make: bool) -> int:
     """Return an O_PATH descriptor of an entry, of the link itself if it is one."""
     try:
+        return os.open(name, _PLACE | os.O_DIRECTORY, dir_fd=folder)  # without the flag, no automounter would mount it
+    except NotADirectoryError:
         return os.open(name, _PLACE, dir_fd=folder)
     except FileNotFoundError:
         if not make:
