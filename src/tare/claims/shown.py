@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -13,7 +14,7 @@ from rich.text import Text
 from tare.claims.model import Claim, Judged, Paper, Verdict
 from tare.claims.wording import contrast_words, holds_if
 from tare.model import Estimate
-from tare.model.text import printable
+from tare.model.text import printable, without_html
 from tare.report import units
 
 STYLES: Final[Mapping[Verdict, str]] = {
@@ -53,9 +54,9 @@ def counts_of(judged: Iterable[Judged]) -> str:
 
 def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     """Yield the lines of a section on a publication: its conditions, a table of its claims, the counts."""
-    yield f"## papers/{paper.name}: {paper.title}"
+    yield f"## papers/{_line(f'{paper.name}: {paper.title}')}"
     yield ""
-    yield f"Unless a line says otherwise: {paper.conditions}"
+    yield f"Unless a line says otherwise: {_line(paper.conditions)}"
     yield ""
     yield "| claim | place | it says | conditions | holds here if | verdict | measured | why |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -94,4 +95,9 @@ def figure_text(estimate: Estimate, *, counts: bool) -> str:
 
 def cell_text(text: str) -> str:
     """Return a text as a cell of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return re.sub(r"\\*\|", r"\\|", _line(text))
+
+
+def _line(text: str) -> str:
+    """Return a text of a file of claims as a line of Markdown; code and emphasis stay, links and mentions do not."""
+    return re.sub(r"(?<!\w)@(?=\w)", "@<!-- -->", without_html(text)).replace("](", "]\\(")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,9 +13,10 @@ from rich.console import Console
 
 from tare import study
 from tare.cli import session
+from tare.cli.output import say, writing
 from tare.cluster import CLUSTERS, ssh_clean
-from tare.errors import EXIT_UNFINISHED, UsageError
-from tare.host.safe_files import write_whole
+from tare.errors import EXIT_UNFINISHED
+from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, printable
@@ -84,7 +84,7 @@ HERE: Final = Where()
 def show_plan(path: Path, where: Where = HERE) -> None:
     """Print the plan of a study file."""
     stated = where.load(path)
-    text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
+    text = f"{plan_text(session.make_plan(stated, say))}\n\n{grants.in_words(grants.grants(stated))}"
     print(printable(text, lines=True))
 
 
@@ -121,7 +121,7 @@ def run_plan(
     `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
     `door` is where browsers can follow the run.
     """
-    plan = session.make_plan(stated, _say)
+    plan = session.make_plan(stated, say)
     session.check_available(plan)
     programs = _programs(plan)
     folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
@@ -131,9 +131,9 @@ def run_plan(
         located.check_can_be_shown(place, "the program's folder")
     visible = tuple(dict.fromkeys((*shown, *folders)))
     if door is not None and not door.carried:
-        _say(f"tare: live page, answers between launches: {door.url}")
+        say(f"tare: live page, answers between launches: {door.url}")
     carried = dict if door is None else door.carry
-    plan, files = session.make_ready(plan, _say, shown=visible, programs=programs, cwd=writable, carried=carried)
+    plan, files = session.make_ready(plan, say, shown=visible, programs=programs, cwd=writable, carried=carried)
     session.check_available(plan)
     folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
@@ -141,11 +141,11 @@ def run_plan(
         _tell_others()
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
-            ending = session.execute(plan, store, files, watcher, _say, most_rounds=most_rounds)
+            ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
         with counting(folder) as counts_of:
             status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
     if ending.reason:
-        _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
+        say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
 
 
@@ -160,16 +160,16 @@ def measure(
 
     `follow` provides another watcher for the run; with `fresh`, results of the same study are put aside, too.
     """
-    plan = session.make_plan(stated, _say)
+    plan = session.make_plan(stated, say)
     session.check_available(plan)
-    plan, files = session.make_ready(plan, _say, programs=_programs(plan))
+    plan, files = session.make_ready(plan, say, programs=_programs(plan))
     stale = (folder / PLAN).exists() and (fresh or read_only(folder).plan.digest != plan.digest)
     with (
         Store.create_or_open(folder, plan, session.facts(plan, files), fresh=stale) as store,
         Progress(plan) as progress,
         follow(progress, plan) as watcher,
     ):
-        session.execute(plan, store, files, watcher, _say)
+        session.execute(plan, store, files, watcher, say)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:
@@ -193,7 +193,7 @@ def _tell_others() -> None:
     """Report another run: its lab is separate from this one, but it uses the same machine."""
     if beside := clean.running_beside():
         numbers = ", ".join(map(str, beside))
-        _say(f"tare: another lab is up (process {numbers}): it shares this study's cores and disturbs its figures")
+        say(f"tare: another lab is up (process {numbers}): it shares this study's cores and disturbs its figures")
 
 
 def show_report(folder: Path, html: Path | None, figures: Path | None = None) -> int:
@@ -216,7 +216,7 @@ def renew_page(folder: Path) -> None:
         summary = session.summary_of(results, folder)
         with laying_out(summary, results.trials, results, counts_of(results)) as parts:
             write_whole(page, parts())
-    _say(f"tare: the causes are in the report: {page}")
+    say(f"tare: the causes are in the report: {page}")
 
 
 def _write_figures(summary: Summary, results: Results, folder: Path) -> None:
@@ -224,12 +224,8 @@ def _write_figures(summary: Summary, results: Results, folder: Path) -> None:
     from tare.report.html import figures_of
     from tare.report.plots.files import write_figures
 
-    try:
+    with writing("the figures", folder, "folder with --figures"):
         count = write_figures(figures_of(summary, results.trials, results), folder)
-    except OSError as error:
-        raise UsageError(
-            f"the figures cannot be written to {folder}: {error.strerror}", remedy="name another folder with --figures"
-        ) from error
     print(f"figures: {count} in {folder}, each as SVG and PDF")
 
 
@@ -243,13 +239,13 @@ def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
         print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
     for answer in answers:
         for what in answer.removed:
-            print(f"removed {what}{answer.place}")
+            print(printable(f"removed {what}{answer.place}"))
         if answer.unverified:
-            _say(f"tare: {answer}")
+            say(f"tare: {answer}")
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
-        _say(f"tare: {stays}")
+        say(f"tare: {stays}")
     for folder in clean.unmarked():
-        _say(f"tare: left alone: the cgroup {folder} was not created by tare")
+        say(f"tare: left alone: the cgroup {folder} was not created by tare")
     if not found:
         print("nothing to remove")
 
@@ -287,24 +283,15 @@ def _resources(plan: Plan) -> str:
     return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
-def _write_parts(path: Path, parts: Iterable[str]) -> None:
-    """Write the parts of a text to a file that appears when it is whole, or to a pipe or a device."""
-    if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(parts)
-    else:
-        write_whole(path.resolve(), parts)
-
-
 def _report(
     results: Results,
     html: Path | None,
-    write: Callable[[Path, Iterable[str]], None] = _write_parts,
+    write: Callable[[Path, Iterable[str]], None] = write_output,
     counts_of: CountsOf = count_here,
 ) -> Summary:
     """Print the tables, write the HTML report, and return what is in them.
 
-    `write` guards against links where the folder is another user's; `counts_of` counts the samples.
+    `write` is `write_whole` for the page of a results folder; `counts_of` counts the samples.
     """
     summary = session.summary_of(results, results.path)
     if html is None:
@@ -313,12 +300,8 @@ def _report(
     with laying_out(summary, results.trials, results, counts_of(results)) as parts:
         Console().print(render(summary))
         page = parts()
-    try:
+    with writing("the report", html, "file with --html"):
         write(html, page)
-    except OSError as error:
-        raise UsageError(
-            f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
-        ) from error
     print(f"report: {html}")
     return summary
 
@@ -327,7 +310,7 @@ def _tell_resumed(store: Store) -> None:
     if store.count:
         broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
         torn = f", {store.truncated} torn line(s) were archived" if store.truncated else ""
-        _say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
+        say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
 
 
 def _why(plan: Plan, cell: Cell) -> str:
@@ -340,7 +323,3 @@ def _why(plan: Plan, cell: Cell) -> str:
     if expected_s <= limit_s:
         return root
     return f"{root}  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
-
-
-def _say(message: str) -> None:
-    print(printable(message, lines=True), file=sys.stderr, flush=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tare.cli.output import say
 from tare.errors import MissingTool, UsageError
 from tare.host.packages import install
 from tare.host.paths import cache_folder
@@ -40,9 +40,9 @@ def image_list() -> None:
 def image_build(names: Sequence[str]) -> None:
     """Build images that are not in the cache; print the path and digest of each."""
     for recipe in [find_recipe(name) for name in names or [DEFAULT]]:
-        image = ensure_image(recipe, progress=_say)
+        image = ensure_image(recipe, progress=say)
         print(f"{image.name}  {image.digest}  {image.rootfs}")
-    prune(progress=_say)
+    prune(progress=say)
 
 
 def image_convert(name: str, wanted: str, out: Path | None) -> None:
@@ -51,21 +51,21 @@ def image_convert(name: str, wanted: str, out: Path | None) -> None:
         raise UsageError(f"unknown format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
     program = _packer(wanted)
     own = is_path(name)
-    image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
-    made = convert(image, wanted, out, program, _say)
+    image = ensure_own(Path(name), progress=say) if own else ensure_image(find_recipe(name), progress=say)
+    made = convert(image, wanted, out, program, say)
     print(f"{made.path}  {made.digest}")
-    prune(progress=_say)
+    prune(progress=say)
 
 
 def image_push(text: str, name: str, *, plain_http: bool) -> None:
     """Push an image to a registry with the credentials that Docker has for it; print the reference by digest."""
     parse(text, "latest")  # what is wrong with it is said before an image is built
     own = is_path(name)
-    image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
+    image = ensure_own(Path(name), progress=say) if own else ensure_image(find_recipe(name), progress=say)
     reference = parse(text, image.digest[:16])
-    made = convert(image, "oci", None, "", _say)
+    made = convert(image, "oci", None, "", say)
     found = find_credentials(reference.host)
-    digest = push(made.path, reference, found, plain_http=plain_http, progress=_say)
+    digest = push(made.path, reference, found, plain_http=plain_http, progress=say)
     print(reference.by_digest(digest))
 
 
@@ -75,7 +75,7 @@ def image_prune(limit: str, unused_days: float) -> None:
         allowed = parse_bytes(limit) if limit else limit_bytes()
     except ValueError as error:
         raise UsageError(f"--limit: {error}", remedy="write it as --limit 20GB") from error
-    removed = prune(allowed, progress=_say, unused_s=unused_days * 86400)
+    removed = prune(allowed, progress=say, unused_s=unused_days * 86400)
     left = sum(entry.size_bytes for entry in entries())
     freed = sum(entry.size_bytes for entry in removed)
     print(f"removed {len(removed)} of {len(removed) + len(entries())} entries, {_gigabytes(freed)}")
@@ -112,7 +112,3 @@ def _packer(wanted: str) -> str:
 
 def _gigabytes(size: float) -> str:
     return f"{size / 1e9:.1f} GB"
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

@@ -10,11 +10,11 @@ import dataclasses
 import json
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tare.cli import lab_kubernetes, lab_state
+from tare.cli.output import say
 from tare.cluster import lab
 from tare.containers.held import enter
 from tare.errors import InfrastructureError, UsageError
@@ -47,7 +47,7 @@ def lab_up(
     lab_state.check_name(name)
     if kubernetes:
         lab_kubernetes.refuse(subnets)
-        lab_kubernetes.images(_say)
+        lab_kubernetes.images(say)
     if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="run as root, or leave --docker out")
     become_root()
@@ -178,7 +178,3 @@ def _show(made: lab.Lab) -> None:
         print(f"  {node.name}  cores {cores}  control {node.control_address}  {nics}{docker_text}")
     for line in lab_kubernetes.lines(made.name):
         print(line)
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ from typing import Final
 
 from tare import study
 from tare.cli import session
+from tare.cli.output import say
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -139,7 +140,7 @@ def make_plan(wanted: Wanted) -> Plan:
     )
     # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
-    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), _say)
+    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), say)
 
 
 def _placement(wanted: Wanted) -> dict[str, object]:
@@ -182,7 +183,7 @@ def _run(wanted: Wanted) -> int:
     (cell,) = available(plan)
     program = cell.workload.command[0]
     if not cell.environment.image and located.command_file(program) is None:
-        _say(f"tare: {located.no_such_program(program)}")
+        say(f"tare: {located.no_such_program(program)}")
         return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
     folder, here = str(Path(program).parent), str(Path.cwd())
@@ -193,13 +194,13 @@ def _run(wanted: Wanted) -> int:
         located.check_can_be_shown(here, "the current folder")
     cwd = here if here != "/" else ""
     programs = {program: Path(program)} if on_host else {}
-    plan, made = session.make_ready(plan, _say, shown=shown, programs=programs, cwd=cwd, measured=wanted.prove)
+    plan, made = session.make_ready(plan, say, shown=shown, programs=programs, cwd=cwd, measured=wanted.prove)
     files = made.of(cell.environment)
     if not on_host and cell.environment.image and (reason := preflight.program_missing(cell, files)):
-        _say(f"tare: {reason}")
+        say(f"tare: {reason}")
         return NOT_FOUND
     _check_available(plan)
-    clean.leftovers_of_the_dead(_say)
+    clean.leftovers_of_the_dead(say)
     name = clean.free_name(f"l{os.getpid()}")
     with opened(plan, [files], name=name) as site, deployed_alone(site, cell, files) as up, ExitStack() as stack:
         stack.callback(up.end_strays)
@@ -209,12 +210,12 @@ def _run(wanted: Wanted) -> int:
             print(described(launch, str(agent), up, ping_pong.expected(cell.environment, cell.placement)))
             return 0
         if wanted.verbose:
-            _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
+            say(f"tare: pods up in {time.monotonic() - started:.2f} s")
         if wanted.verbose or wanted.prove:
-            _say(f"tare: {ping_pong.expected(cell.environment, cell.placement)}")
+            say(f"tare: {ping_pong.expected(cell.environment, cell.placement)}")
         if wanted.prove and cell.placement.ranks_per_node > 1:
             for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
-                _say(f"tare: {sentence}")
+                say(f"tare: {sentence}")
         return _attended(wanted, launch, agent, site, up)
 
 
@@ -242,9 +243,9 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     if status and (missing := up.ended()):
         raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
     if hit := up.memory_hit(kills):
-        _say(f"tare: {hit}")
+        say(f"tare: {hit}")
     if wanted.verbose:
-        _say(f"tare: the job took {time.monotonic() - started:.2f} s, including its start")
+        say(f"tare: the job took {time.monotonic() - started:.2f} s, including its start")
     return status
 
 
@@ -260,7 +261,3 @@ def described(launch: Launch, agent: str, up: Deployed, expectation: str) -> str
         for local, entry in enumerate(host.enter):
             lines += [f"# rank {local} of {host.name}, followed by the program", shlex.join(entry.argv)]
     return "\n".join(lines)
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from tare import study
 from tare.cli import lab_commands, lab_state
+from tare.cli.output import say
 from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
@@ -173,7 +174,7 @@ def _left_up(wanted: Wanted) -> int:
 
 def _attended(wanted: Wanted, one: Plan) -> None:
     """Keep the network until a signal arrives or its pods have ended (`tare clean` removes them)."""
-    clean.leftovers_of_the_dead(_say)
+    clean.leftovers_of_the_dead(say)
     with _kept(wanted, one) as up, _noted(wanted, up):
         for line in report(wanted, up):
             print(line, flush=True)
@@ -192,7 +193,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
     # Without an image there is nothing to build: only packets are sent, and no program is measured.
     files = Files(host_prefix=Path("/"))
     if cell.environment.image:
-        files = study_files.make_files(one, _say, measured=False).of(cell.environment)
+        files = study_files.make_files(one, say, measured=False).of(cell.environment)
     with _site(wanted, one, files) as site, deployed_alone(site, cell, files) as up:
         yield up
 
@@ -324,7 +325,3 @@ def _state(name: str) -> dict[str, Any] | None:
         return state if lives(state) else None
     except (AttributeError, OSError, TypeError, ValueError):
         return None
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Final
 from tare.batch import SYSTEMS, BatchJob, BatchSystem
 from tare.batch.waiting import Waiting
 from tare.cli.commands import RESULTS_FOLDER, Where
+from tare.cli.output import say, writing
 from tare.cluster import CLUSTERS
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.host.process import find, run
+from tare.host.safe_files import check_only_root_changes, folder_at, replacing
 from tare.model import SlurmSpec, Study
 from tare.model.quantities import parse_duration
 from tare.plan.cells import estimate_s, expand
@@ -61,7 +64,7 @@ def submit_study(wanted: Wanted) -> int:
     print(f"results: {job.results}   logs: {job.folder}")
     if not wanted.wait:
         return 0
-    Waiting(system=system, number=number, told_s=wanted.told_s, say=_say).to_the_end()
+    Waiting(system=system, number=number, told_s=wanted.told_s, say=lambda text: say(f"tare: {text}")).to_the_end()
     return reported(job)
 
 
@@ -122,10 +125,12 @@ def estimated_s(stated: Study) -> float:
 
 def submitted(system: BatchSystem, job: BatchJob) -> str:
     """Write a job's script and submit it; return the job's number."""
-    job.folder.mkdir(parents=True, exist_ok=True)
     script = job.folder / "job.sh"
-    script.write_text(system.script(job))
-    script.chmod(0o755)
+    with writing("the job", job.folder, "folder with -o"):
+        check_only_root_changes(job.folder, "job")
+        with folder_at(job.folder, make=True) as folder, replacing(folder, script.name) as file:
+            os.fchmod(file.fileno(), 0o755)
+            file.write(system.script(job).encode())
     try:
         printed = run(system.submit(script), timeout_s=LIMIT_S, what=system.program).stdout
     except CommandFailed as error:
@@ -147,7 +152,3 @@ def reported(job: BatchJob) -> int:
     if not job.results.exists():
         raise InfrastructureError(f"the job left no results in {job.results}", remedy=f"read the logs in {job.folder}")
     return show_report(job.results, None)
-
-
-def _say(text: str) -> None:
-    print(f"tare: {text}", file=sys.stderr, flush=True)

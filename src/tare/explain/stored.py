@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from tare.errors import ResultsError
 from tare.explain.explained import causes_of, explain
 from tare.explain.shares import Measured
 from tare.model import Cause, Summary
-from tare.store.results import PLAN, Results, read_only
+from tare.store.results import PLAN, SHARED, TRIALS, Results, read_only
 from tare.summary import Compared, compared
 
 FOLDER: Final = "explain"
@@ -25,14 +26,36 @@ def compared_of(results: Results) -> Compared:
 
 def ablations_of(folder: Path) -> tuple[Measured, ...]:
     """Return what `tare explain --run` measured for a results folder; results that are refused are left out."""
-    found = sorted(path.parent for path in (folder / FOLDER).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
     measured = []
-    for path in found:
+    for path in _ablations_in(folder):
         with suppress(ResultsError):  # the report of the results themselves must not end with it
             results = read_only(path, skip_damaged=True)
             comparisons = compared_of(results).comparisons
             measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
     return tuple(measured)
+
+
+def _ablations_in(folder: Path) -> Iterator[Path]:
+    """Yield the folders of ablations that are below a folder itself.
+
+    Links are left out, and folders that share a file with an earlier one: no data is read twice.
+    """
+    seen = _files_of(folder)
+    for path in sorted(path.parent for path in (folder / FOLDER).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]:
+        files = _files_of(path)
+        if not path.is_symlink() and seen.isdisjoint(files):
+            seen |= files
+            yield path
+
+
+def _files_of(folder: Path) -> set[tuple[int, int]]:
+    """Return the device and inode of each file of a folder that is read."""
+    found = set()
+    for name in (PLAN, TRIALS, SHARED):
+        with suppress(OSError):
+            status = (folder / name).stat()
+            found.add((status.st_dev, status.st_ino))
+    return found
 
 
 def causes_in(results: Results, summary: Summary) -> tuple[Cause, ...]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Final
 
 from tare.export import sample_rows
 from tare.export.format import FilesFormat
 from tare.frames import TABLES, Kind, Source
 from tare.frames.columns import Column, Row, names_of
+from tare.host.safe_files import folder_at, output_file, replacing
 
-PARTIAL: Final = ".partial"
 ZIP: Final = ".zip"
 COMPRESSION: Final = 1
 """The fastest level of deflate: samples hardly compress."""
@@ -28,22 +28,18 @@ COMPRESSION: Final = 1
 _TRUTH: Final = {True: "true", False: "false", None: None}
 
 
-class Place(Protocol):
-    """Where files are written; temporary ones belong into `folder`."""
-
-    folder: Path
-
-    def file(self, name: str) -> Any:
-        """Return a context manager that gives a binary file of this name, open for writing."""
+File = Callable[[str], AbstractContextManager[IO[bytes]]]
+"""Gives a binary file of a name, open for writing, in the folder or the archive that a user named."""
 
 
 def write(source: Source, path: Path) -> None:
     """Write every table and the samples to a folder, or to an archive if the name ends in `.zip`."""
-    with _place(path) as place, sample_rows.writing(source, place.folder) as write_samples:
+    opened = _archive(path) if path.suffix.lower() == ZIP else folder_of_files(path)
+    with opened as new, sample_rows.writing(source) as write_samples:
         for table in TABLES.values():
-            with place.file(f"{table.name}.csv") as file:
+            with new(f"{table.name}.csv") as file:
                 write_rows(file, table.columns, table.rows(source))
-        with place.file("samples.csv") as file:
+        with new("samples.csv") as file:
             write_samples(file)
 
 
@@ -66,50 +62,17 @@ def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) 
 
 
 @contextmanager
-def _place(path: Path) -> Iterator[Place]:
-    """Give the place that a name means; what is written there replaces older files only when it is complete."""
-    if path.suffix.lower() != ZIP:
-        path.mkdir(parents=True, exist_ok=True)
-        yield Folder(path)
-        return
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as archive:
-            yield Archive(archive, path.parent)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+def folder_of_files(path: Path) -> Iterator[File]:
+    """Give the files of a folder, which is created if missing; each replaces an older one when it is complete."""
+    with folder_at(path, make=True) as folder:
+        yield partial(replacing, folder)
 
 
-class Folder:
-    """A folder in which files are replaced when they are complete."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @contextmanager
-    def file(self, name: str) -> Iterator[IO[bytes]]:
-        """Give a file that replaces an older one at the end; after an error the older one stays."""
-        partial = self.folder / (name + PARTIAL)
-        try:
-            with partial.open("wb") as file:
-                yield file
-            os.replace(partial, self.folder / name)
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-class Archive:
-    """A zip archive."""
-
-    def __init__(self, archive: zipfile.ZipFile, folder: Path) -> None:
-        self._archive, self.folder = archive, folder
-
-    @contextmanager
-    def file(self, name: str) -> Iterator[IO[bytes]]:
-        """Give a member of the archive."""
-        with self._archive.open(name, "w", force_zip64=True) as member:
-            yield member
+@contextmanager
+def _archive(path: Path) -> Iterator[File]:
+    """Give the members of a zip archive, which replaces an older one when it is complete."""
+    with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as made:
+        yield lambda name: made.open(name, "w", force_zip64=True)
 
 
 CSV: Final = FilesFormat(meaning="tables and samples as CSV, in a folder or a .zip file", zips=True, write=write)

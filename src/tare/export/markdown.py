@@ -16,7 +16,7 @@ from tare.export.format import TextFormat
 from tare.frames import TABLES, Source
 from tare.frames.columns import names_of
 from tare.model import Comparison, Summary
-from tare.model.text import printable
+from tare.model.text import printable, without_html
 from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, cell_text
 from tare.report.tables import merge
@@ -31,7 +31,6 @@ LONGEST_TEXT: Final = 1000
 MOST_WARNINGS: Final = 10
 
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]#|~$^]")
-_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LINKS: Final = re.compile(r"@(?=\w)|:(?=//)|www(?=\.)", re.IGNORECASE)
 """GitHub makes mentions and links of what these begin, wherever they occur; a comment behind them prevents that."""
 
@@ -143,9 +142,8 @@ def _cells(source: Source) -> Iterator[str]:
 
 def escape(text_: str) -> str:
     """Return a text that Markdown shows as it is, on one line."""
-    short = " ".join(printable(text_, lines=True)[:LONGEST_TEXT].split())
-    escaped = _MARKUP.sub(lambda match: f"\\{match[0]}", short)
-    escaped = re.sub("[&<>]", lambda match: _ENTITIES[match[0]], escaped)
+    short = printable(text_, lines=True)[:LONGEST_TEXT]
+    escaped = without_html(_MARKUP.sub(lambda match: f"\\{match[0]}", short))
     return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", escaped)
 
 

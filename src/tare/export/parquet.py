@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.export.csv import Folder
+from tare.export.csv import folder_of_files
 from tare.export.format import FilesFormat
 from tare.frames import TABLES, Samples, Source
 from tare.frames.frame import arrow_batches, arrow_schema, load
@@ -15,16 +15,15 @@ def write(source: Source, path: Path) -> None:
     """Write every table and the samples; raises `MissingTool` if pyarrow is not installed."""
     load("pyarrow")
     parquet = load("pyarrow.parquet")
-    path.mkdir(parents=True, exist_ok=True)
-    folder = Folder(path)
-    for table in TABLES.values():
-        with folder.file(f"{table.name}.parquet") as file:
-            schema = arrow_schema(table.columns)
-            with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-                for batch in arrow_batches(table.columns, table.rows(source)):
-                    writer.write_batch(batch)
-    with folder.file("samples.parquet") as file:
-        Samples(source, metric="", environment="", group="", counted=False).write_parquet(file)
+    with folder_of_files(path) as new:
+        for table in TABLES.values():
+            with new(f"{table.name}.parquet") as file:
+                schema = arrow_schema(table.columns)
+                with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+                    for batch in arrow_batches(table.columns, table.rows(source)):
+                        writer.write_batch(batch)
+        with new("samples.parquet") as file:
+            Samples(source, metric="", environment="", group="", counted=False).write_parquet(file)
 
 
 PARQUET: Final = FilesFormat(

@@ -1,30 +1,28 @@
 """Write the samples as CSV; those of large results in a process of its own, while this one writes the other tables.
 
-Formatting 10^7 samples takes as long as everything else. The other process is told the files of all launches, and
-writes its rows to a temporary file next to the user's. Whatever ends it early, the samples are written here instead.
+Formatting 10^7 samples takes as long as everything else. The other process is told the files of all launches as JSON,
+and writes its rows to a file of the system's temporary folder: the user's output may be in a folder of somebody who
+would put other files in their place. Whatever ends it early, the samples are written here instead.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from tare.frames import Source
 from tare.frames.columns import names_of
 from tare.frames.samples import COLUMNS
 from tare.host import process
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from tare.store.results import columns_at
 
 MANY: Final = 5_000
 """Launches from which another process saves more time than it takes."""
@@ -33,22 +31,21 @@ COPIED_BYTES: Final = 1 << 20
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What a text begins with that a spreadsheet would calculate."""
 
-Read = Callable[[], "Mapping[str, NDArray[np.float64]]"]
-Launches = Sequence[tuple[int, Read]]
-"""The number of each launch that has samples, and what reads them."""
+Launches = Sequence[tuple[int, str]]
+"""The number of each launch that has samples, and their file."""
 
 
 @contextmanager
-def writing(source: Source, folder: Path) -> Iterator[Callable[[IO[bytes]], None]]:
-    """Give a function that writes the samples to a file; of many launches, they are prepared meanwhile in `folder`."""
-    launches = [(each.number, source.results.reader(each.trial)) for each in source.trials if each.trial.samples_file]
+def writing(source: Source) -> Iterator[Callable[[IO[bytes]], None]]:
+    """Give a function that writes the samples to a file; of many launches, they are prepared meanwhile."""
+    launches = [(each.number, source.results.file(each.trial)) for each in source.trials if each.trial.samples_file]
     here = partial(write_rows, launches)
     if len(launches) < MANY or len(os.sched_getaffinity(0)) < 2:
         yield here
         return
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".tare-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="tare-") as temporary:
         work, rows = Path(temporary) / "work", Path(temporary) / "rows"
-        work.write_bytes(pickle.dumps(launches))
+        work.write_text(json.dumps(launches))
         argv = (sys.executable, "-P", "-m", "tare.export.sample_rows", str(work))
         with rows.open("wb") as file, process.beside(argv, stdout=file.fileno()) as other:
             yield partial(_copy, other.wait, rows, here)
@@ -66,8 +63,8 @@ def _copy(wait: Callable[[], int], rows: Path, here: Callable[[IO[bytes]], None]
 def write_rows(launches: Launches, file: IO[bytes]) -> None:
     """Write the samples of launches below their header; raise `ResultsError` for a file that cannot be read."""
     file.write((",".join(names_of(COLUMNS)) + "\r\n").encode())
-    for number, read in launches:
-        for name, values in read().items():
+    for number, path in launches:
+        for name, values in columns_at(path).items():
             metric, _, column = name.rpartition("/")
             begin = f"{number},{quoted(metric)},{quoted(column)},"
             numbers = values.astype(float, copy=False).tolist()
@@ -87,4 +84,4 @@ def quoted(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write_rows(pickle.loads(Path(sys.argv[1]).read_bytes()), sys.stdout.buffer)  # our own process
+    write_rows(json.loads(Path(sys.argv[1]).read_text()), sys.stdout.buffer)

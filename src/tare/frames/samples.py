@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from tare.frames.columns import Column, count, number, text
 from tare.frames.frame import arrow_schema, load
 from tare.frames.source import Numbered, Source
+from tare.host.safe_files import output_file
 
 if TYPE_CHECKING:
     import pandas
@@ -97,7 +99,8 @@ class Samples:
         """Write the samples to a Parquet file, named or open, one batch a row group."""
         load("pyarrow")
         parquet = load("pyarrow.parquet")
-        with parquet.ParquetWriter(path, schema(), compression="zstd") as writer:
+        opened = output_file(Path(path)) if isinstance(path, Path | str) else nullcontext(path)
+        with opened as file, parquet.ParquetWriter(file, schema(), compression="zstd") as writer:
             for batch in self.batches():
                 writer.write_batch(batch)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +15,9 @@ from tare.errors import InfrastructureError
 OTHER: Final = "remove it, or set XDG_RUNTIME_DIR to a folder that you own"
 RUN_FOLDER: Final = "TARE_RUN_FOLDER"
 """Names the user's state folder for a command inside a user namespace, where everybody is root."""
+_OF_ROOT: Final = (Path("/run/tare"), Path("/var/lib/tare"))
+_used: Final = set[Path]()
+"""The folders that this process has a shared lock on."""
 
 
 def cache_folder() -> Path:
@@ -43,10 +49,31 @@ def run_folder() -> Path:
 
 
 def made_run_folder() -> Path:
-    """Return the folder of this boot's state, and create it if missing; raise as `run_folder` does."""
+    """Return the folder of this boot's state, and create it if missing; raise as `run_folder` does.
+
+    A user's is removed when the last process ends that has called this, if nothing is in it.
+    """
     # The temporary user of podman-rootless reaches the folder of its run through root's.
-    _run_folder().mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    return run_folder()
+    mode = 0o711 if os.geteuid() == 0 else 0o700
+    _run_folder().mkdir(mode=mode, parents=True, exist_ok=True)
+    folder = run_folder()
+    while folder not in (*_OF_ROOT, *_used):
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(number, fcntl.LOCK_SH)
+        if folder.exists() and os.path.samestat(folder.stat(), os.fstat(number)):
+            _used.add(folder)
+            atexit.register(_leave, folder, number)
+        else:  # the last process that used it has ended meanwhile
+            os.close(number)
+            folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    return folder
+
+
+def _leave(folder: Path, number: int) -> None:
+    """Remove a user's folder of state if it is empty and no other process uses it."""
+    with suppress(OSError):
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.rmdir()
 
 
 def _run_folder() -> Path:
@@ -54,6 +81,6 @@ def _run_folder() -> Path:
         return Path(given)
     if os.geteuid() == 0:
         # It holds the helper that launchers start, and many systems mount /run noexec.
-        return Path("/var/lib/tare" if os.statvfs("/run").f_flag & os.ST_NOEXEC else "/run/tare")
+        return _OF_ROOT[bool(os.statvfs("/run").f_flag & os.ST_NOEXEC)]
     base = os.environ.get("XDG_RUNTIME_DIR")
     return Path(base) / "tare" if base else Path(f"/tmp/tare-{os.getuid()}")

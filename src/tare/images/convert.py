@@ -13,7 +13,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,9 @@ from typing import Final
 
 from tare.errors import InfrastructureError, UsageError
 from tare.host import process
+from tare.host.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 from tare.images.build import Image, ensure_tar
-from tare.images.cache import PRIVATE, Progress, locked, remove_tree, silent, write_atomically
+from tare.images.cache import Progress, locked, remove_tree, silent, write_atomically
 from tare.images.inside import archive
 from tare.images.inside.below import strip_privileges, write_file
 from tare.images.usage import mark_used
@@ -104,12 +106,14 @@ def convert(
         converted = ensure_file(image, wanted, program, progress)
         if out is None:
             return converted
-        _whole(out, partial(shutil.copyfile, converted.path))
+        with _written(out), output_file(out) as file:
+            shutil.copyfile(converted.path, f"/proc/self/fd/{file.fileno()}")
         return Converted(path=out, digest=converted.digest)
     if out is None:
         return Converted(path=image.rootfs, digest=image.digest)
     progress(f"image {image.name}: copying its files to {out}")
-    _whole(out, partial(_copy, image, for_charliecloud=wanted == "charliecloud"))
+    with _written(out):
+        _copy(image, out, for_charliecloud=wanted == "charliecloud")
     return Converted(path=out, digest=image.digest)
 
 
@@ -204,21 +208,22 @@ def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
     Setuid bits, device nodes and file capabilities (an extended attribute) are left out.
     """
     argv = ("cp", "--archive", "--no-preserve=xattr", "--reflink=auto", "--one-file-system", "--no-target-directory")
-    private = target.with_name(f"{target.name}-files")
-    private.mkdir(mode=PRIVATE)
-    try:
+    with folder_at(target.parent) as folder, private_folder(folder, f".{target.name}.tare-{os.getpid()}") as private:
         copied = private / "rootfs"
-        process.run((*argv, str(image.rootfs), str(copied)), timeout_s=_LIMIT_S, what=f"copying {image.name}")
-        strip_privileges(copied)
-        if for_charliecloud:
-            write_file(copied, "ch/environment", "".join(f"{variable}\n" for variable in image.variables))
-        copied.rename(target)
-    finally:
-        remove_tree(private)
+        try:
+            process.run((*argv, str(image.rootfs), str(copied)), timeout_s=_LIMIT_S, what=f"copying {image.name}")
+            strip_privileges(copied)
+            if for_charliecloud:
+                write_file(copied, "ch/environment", "".join(f"{variable}\n" for variable in image.variables))
+            os.rename(copied, target.name, dst_dir_fd=folder)
+        finally:
+            remove_tree(copied)
 
 
 def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Converted:
     program = process.need("podman", package="podman")
+    if storage is not None:
+        check_only_root_changes(storage.absolute().parent, "storage")
     source = ensure_file(image, "docker-archive", progress=progress).path
     where = "Podman's storage" if storage is None else str(storage)
     progress(f"image {image.name}: loading it into {where} as {image_tag(image)}")
@@ -230,14 +235,10 @@ def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Conv
     return Converted(path=storage or Path(image_tag(image)), digest=image.digest)
 
 
-def _whole(out: Path, make: Callable[[Path], object]) -> None:
-    """Write a file or folder under a temporary name and move it to its place when it is complete."""
-    part = out.with_name(f".{out.name}.tare-{os.getpid()}")
+@contextmanager
+def _written(out: Path) -> Iterator[None]:
+    """Raise `UsageError` if a file or folder cannot be written."""
     try:
-        make(part)
-        part.rename(out)
+        yield
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}", remedy="choose another place") from error
-    finally:
-        if part.exists():
-            remove_tree(part)

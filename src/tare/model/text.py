@@ -13,6 +13,8 @@ _CONTROLS: Final = re.compile(
 )
 """Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and lone surrogates."""
 
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
 
 def printable(text: str, *, lines: bool = False) -> str:
     r"""Escape every character of foreign text that controls a terminal, as `\x1b`.
@@ -27,6 +29,11 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def without_html(text: str) -> str:
+    """Return foreign text for a line of Markdown, in which no element begins."""
+    return " ".join(printable(text, lines=True).split()).translate(_ENTITIES)
 
 
 def bytes_label(count: int) -> str:

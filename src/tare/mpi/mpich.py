@@ -79,14 +79,14 @@ class Mpich(Mpi):
 
     def launch(self, job: Job) -> Launch:
         program = job.wiring.launcher or self._program() or PROGRAMS[0]
-        return hydra(program, job, way_of(WAYS, job.wiring.transport, TITLE))
+        return hydra(program, job, way_of(self.ways, job.wiring.transport, self.title))
 
     @property
     def pmis(self) -> tuple[str, ...]:
         return ("pmi2",)
 
     def for_srun(self, job: Job) -> tuple[JobHost, ...]:
-        return for_srun(way_of(WAYS, job.wiring.transport, TITLE), job)
+        return for_srun(way_of(self.ways, job.wiring.transport, self.title), job)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import Launch
-from tare.launch.job import Job, JobHost
-from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
-from tare.model import RankOrder
-from tare.mpi.mpich import for_srun, hydra
+from tare.mpi.mpich import Mpich
 
 TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
@@ -41,7 +36,7 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
-class Mpich5(Mpi):
+class Mpich5(Mpich):
     """Launch with Hydra: `mpiexec` and the proxy that it starts on each host."""
 
     name = "mpich5"
@@ -49,7 +44,6 @@ class Mpich5(Mpi):
     inside = str(wheels.program("mpich5", "mpiexec"))
     title = TITLE
     ways = WAYS
-    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         return wheels.probe(self.name)
@@ -62,21 +56,5 @@ class Mpich5(Mpi):
         number = wheels.version(self.name)
         return f"MPICH {number}" if number else ""
 
-    def launch(self, job: Job) -> Launch:
-        return hydra(job.wiring.launcher or self.inside, job, way_of(WAYS, job.wiring.transport, TITLE))
-
-    @property
-    def pmis(self) -> tuple[str, ...]:
-        return ("pmi2",)
-
-    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
-        return for_srun(way_of(WAYS, job.wiring.transport, TITLE), job)
-
-    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
-        return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
-
-    def listen_on(self, port: int) -> Mapping[str, str]:
-        return {"MPIEXEC_PORT_RANGE": f"{port}:{port}"}
-
-    def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}
+    def _program(self) -> str:
+        return self.inside

@@ -136,7 +136,11 @@ class OpenMpi(Mpi):
             *binding(job.placement),
             *mapping(job.placement),
         )  # fmt: skip
-        members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
+        return self.launched(job, launcher)
+
+    def launched(self, job: Job, launcher: tuple[str, ...]) -> Launch:
+        """Return the launch by a launcher's command, which the arguments for each part of the job follow."""
+        members = with_variables(way_of(self.ways, job.wiring.transport, self.title), job)
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
@@ -145,7 +149,7 @@ class OpenMpi(Mpi):
         return ("pmix",)
 
     def for_srun(self, job: Job) -> tuple[JobHost, ...]:
-        return with_parameters(way_of(WAYS, job.wiring.transport, TITLE), job)
+        return with_parameters(way_of(self.ways, job.wiring.transport, self.title), job)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--tag-output",) if by_rank else ()))

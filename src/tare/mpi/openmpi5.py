@@ -15,10 +15,8 @@ from tare.host import wheels
 from tare.host.process import find, run
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.launch import Launch
-from tare.launch.job import Job, JobHost, group_contexts
-from tare.launch.mpi import Mpi
+from tare.launch.job import Job
 from tare.launch.ways import Way, libfabric, ucx, way_of
-from tare.model import RankOrder
 from tare.mpi.openmpi import (
     ASKS_BTL,
     NEWEST,
@@ -27,14 +25,12 @@ from tare.mpi.openmpi import (
     UCT_TRANSPORTS,
     WITH_PML_UCX,
     WITHIN,
+    OpenMpi,
     binding,
     components,
-    context_arguments,
     mapping,
     missing_part,
     point_to_point,
-    with_parameters,
-    with_variables,
 )
 
 TITLE: Final = "Open MPI 5"
@@ -67,7 +63,7 @@ CRASHES: Final = (
 )
 
 
-class OpenMpi5(Mpi):
+class OpenMpi5(OpenMpi):
     """Launch with `mpirun`, which is PRRTE's `prterun`, and its `prted` daemons."""
 
     name = "openmpi5"
@@ -75,7 +71,6 @@ class OpenMpi5(Mpi):
     inside = str(wheels.program("openmpi5", "mpirun"))
     title = TITLE
     ways = WAYS
-    rank_orders = tuple(RankOrder)
 
     def probe(self) -> str | None:
         program = self._program()
@@ -113,16 +108,7 @@ class OpenMpi5(Mpi):
             *binding(job.placement),
             *mapping(job.placement),
         )  # fmt: skip
-        members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
-        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
-        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
-
-    @property
-    def pmis(self) -> tuple[str, ...]:
-        return ("pmix",)
-
-    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
-        return with_parameters(way_of(WAYS, job.wiring.transport, TITLE), job)
+        return self.launched(job, launcher)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))

@@ -88,10 +88,15 @@ class Results:
         """Return what `columns` would do for a trial, as a function that does not need the trial."""
         if not trial.samples_file:
             return dict
-        return partial(_columns, f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}")
+        return partial(columns_at, self.file(trial))
+
+    def file(self, trial: model.Trial) -> str:
+        """Return the path of the samples of a trial that has some."""
+        return f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}"
 
 
-def _columns(path: str) -> Columns:
+def columns_at(path: str) -> Columns:
+    """Read and return the samples of a file by column; raise `ResultsError` if it is missing or damaged."""
     try:
         columns = read_samples(path, MOST_BYTES)
         if wrong := next((name for name in columns if not _is_column(name)), None):

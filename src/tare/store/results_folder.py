@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import __version__, model
 from tare.errors import ResultsError
-from tare.host.safe_files import exists, folder_at, new_file, open_file
+from tare.host.safe_files import PARTIAL, exists, folder_at, open_file, replacing
 from tare.store.codec import encode
 from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tare.store.results import Columns
 
 LOCK: Final = "lock"
-PARTIAL: Final = ".partial"
 _OURS: Final = frozenset({PLAN, TRIALS, SHARED, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
 _SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?")
 
@@ -137,11 +136,10 @@ def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
     """Write plan.json atomically."""
     stated = dict(header) | {"format": FORMAT, "tool": f"tare {__version__}", "plan": encode(plan)}
     with folder_at(path) as folder:
-        with os.fdopen(new_file(folder, PLAN + PARTIAL), "w") as file:
-            json.dump(stated, file, indent=1)
+        with replacing(folder, PLAN) as file:
+            file.write(json.dumps(stated, indent=1).encode())
             file.flush()
             os.fsync(file.fileno())
-        os.replace(PLAN + PARTIAL, PLAN, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
 
 
@@ -172,15 +170,12 @@ def write_samples(path: Path, columns: Columns) -> None:
     """Write an .npz file atomically; `np.savez` is not used because it does not accept a column named `file`."""
     import numpy as np
 
-    partial = path.name + PARTIAL
-    with folder_at(path.parent) as folder:
-        with os.fdopen(new_file(folder, partial), "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, column in columns.items():
-                    if not COLUMN.fullmatch(name):
-                        raise ValueError(f"{name!r} cannot name a column of samples")
-                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
-            file.flush()
-            os.fdatasync(file.fileno())
-        os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    with folder_at(path.parent) as folder, replacing(folder, path.name) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, column in columns.items():
+                if not COLUMN.fullmatch(name):
+                    raise ValueError(f"{name!r} cannot name a column of samples")
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+        file.flush()
+        os.fdatasync(file.fileno())

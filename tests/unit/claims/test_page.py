@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,18 @@ def test_a_table_says_what_was_compared(tmp_path: Path) -> None:
     assert "| slow against plain: above +2 %. A bound | reproduced | slow against plain: +20" in row.replace(
         NO_BREAK, " "
     )
+
+
+def test_markdown_has_no_html_link_or_mention_of_the_file_s(tmp_path: Path) -> None:
+    bad = "<script>x</script> ![i](http://e.example) [l](javascript:x) @team & a | b \\| c `code`\x1b[31m"
+    found = judged(
+        tmp_path, claim(1, "note: a bound, test: {study: made-up, cost: {of: slow, against: plain, above: 2%}}")
+    )
+    paper = replace(read_paper(tmp_path / "900.yaml"), title=bad, conditions=bad)
+    hostile = [replace(each, claim=replace(each.claim, says=bad, place=bad, note=bad), why=bad) for each in found]
+    text = "\n".join(markdown(paper, hostile))
+    assert text.count("&lt;script&gt;x&lt;/script&gt;") == 6
+    assert "`code`" in text
+    for harmful in ("<script", "](", "@team", "\x1b"):
+        assert harmful not in text
+    assert all(row.count(" | ") == 7 for row in text.splitlines() if row.startswith("| ") and "script" in row)

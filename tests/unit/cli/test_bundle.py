@@ -89,6 +89,17 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "here").read_text() == "mine"
 
 
+def test_root_installs_where_nobody_else_can_put_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setattr(install.os, "geteuid", lambda: 0)
+    with pytest.raises(install.InstallError, match="open can be changed by another user") as caught:
+        install.check_folder(tmp_path / "open" / "new")
+    assert caught.value.code == install.EXIT_USAGE
+    monkeypatch.setattr(install.os, "geteuid", lambda: 1000)
+    install.check_folder(tmp_path / "open" / "new")
+
+
 def test_the_installer_is_python_3_9_imports_the_standard_library_alone_and_shows_its_help(tmp_path: Path) -> None:
     tree = ast.parse(command.INSTALLER.read_text(), feature_version=(3, 9))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

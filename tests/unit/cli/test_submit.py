@@ -120,6 +120,21 @@ def test_a_submitted_job_is_named_with_folders(
     assert os.access(script, os.X_OK)
 
 
+def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_others_change(
+    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "sbatch", "echo 4711")
+    (tmp_path / "kept.job").mkdir()
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "kept.job" / "job.sh").symlink_to(tmp_path / "victim")
+    assert submit_study(wanted) == 0
+    assert (tmp_path / "victim").read_text() == "mine"
+    monkeypatch.setattr("tare.host.safe_files.is_real_root", lambda: True)
+    (tmp_path / "kept.job").chmod(0o777)
+    with pytest.raises(UsageError, match="can be changed by another user, so root's job must not be in it"):
+        submit_study(wanted)
+
+
 def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wanted, tmp_path: Path) -> None:
     program(
         tmp_path, "sbatch", "echo 'sbatch: error: Batch job submission failed: Invalid qos specification' >&2; exit 1"

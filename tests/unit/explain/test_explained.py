@@ -15,12 +15,14 @@ from factory_explained import Behaviour, measured, plan_of, summary_of, trials_o
 from plants import check
 from plants.plants import PLAIN, PLANTED, PLANTS
 from tare import study
-from tare.explain import explain
+from tare.errors import ResultsError
+from tare.explain import explain, stored
 from tare.explain.ablation import studies_of
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence
 from tare.model import Environment
 from tare.plan.cells import expand
+from tare.store.results import PLAN, SHARED, TRIALS
 
 STUDY = """
 environments:
@@ -197,3 +199,25 @@ def test_thirteen_kinds_and_nothing_are_planted() -> None:
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()
+
+
+def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of somebody else's with a thousand links to itself would be read a thousand times."""
+    read: list[str] = []
+    monkeypatch.setattr(stored, "read_only", lambda path, **_: read.append(path.name) or refuse())
+    for place in (tmp_path, tmp_path / "explain/own", tmp_path / "explain/second"):
+        place.mkdir(parents=True, exist_ok=True)
+        for name in (PLAN, TRIALS, SHARED):
+            (place / name).touch()
+    for number in range(20):
+        (tmp_path / f"explain/to-itself-{number}").symlink_to("..")
+        (tmp_path / f"explain/to-another-{number}").symlink_to("own")
+        (tmp_path / f"explain/with-links-{number}").mkdir()
+        (tmp_path / f"explain/with-links-{number}" / PLAN).touch()
+        (tmp_path / f"explain/with-links-{number}" / TRIALS).symlink_to(f"../../{TRIALS}")
+    assert stored.ablations_of(tmp_path) == ()
+    assert read == ["own", "second"]
+
+
+def refuse() -> None:
+    raise ResultsError("no results")

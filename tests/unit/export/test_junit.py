@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import stat
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import Popen
+from tempfile import gettempdir
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -175,6 +180,27 @@ def test_the_other_process_writes_the_same(written: Source, tmp_path: Path, monk
     csv.write(written, tmp_path / "beside")
     assert (tmp_path / "here" / "samples.csv").read_bytes() == (tmp_path / "beside" / "samples.csv").read_bytes()
     assert not [path for path in (tmp_path / "beside").iterdir() if path.name.startswith(".")]
+
+
+def test_the_other_process_is_told_numbers_and_texts_in_a_folder_of_the_system_s(
+    written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output's folder may be another user's, who would put other files in place of these."""
+    monkeypatch.setattr(sample_rows, "MANY", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    beside, told = sample_rows.process.beside, []
+
+    def seen(argv: tuple[str, ...], **options: int) -> AbstractContextManager[Popen[str]]:
+        work = Path(argv[-1])
+        told.append((work.parent.parent, stat.S_IMODE(work.parent.stat().st_mode), json.loads(work.read_text())))
+        return beside(argv, **options)
+
+    monkeypatch.setattr(sample_rows.process, "beside", seen)
+    csv.write(written, tmp_path / "out.zip")
+    ((place, mode, launches),) = told
+    assert place == Path(gettempdir())
+    assert mode == 0o700
+    assert all(isinstance(number, int) and path.endswith(".npz") for number, path in launches)
 
 
 def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,28 @@ def test_a_damaged_root_leaves_nothing_and_names_that_lead_outside_stay_inside(b
     image = bring_image(brought, tmp_path / "cache")
     assert (image.rootfs / "victim").is_file()
     assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize("wanted", ["directory", "oci"])
+def test_a_folder_that_is_replaced_by_a_link_meanwhile_gets_nothing(
+    image: Image, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_file(image, "oci")
+    theirs, elsewhere = tmp_path / "theirs", tmp_path / "elsewhere"
+    theirs.mkdir()
+    elsewhere.mkdir()
+
+    def swapped(work: Callable[..., object]) -> Callable[..., object]:
+        def swap(*arguments: object, **options: object) -> object:
+            if theirs.is_dir() and not theirs.is_symlink() and not (tmp_path / "moved").exists():
+                theirs.rename(tmp_path / "moved")
+                theirs.symlink_to(elsewhere)
+            return work(*arguments, **options)
+
+        return swap
+
+    monkeypatch.setattr(convert.shutil, "copyfile", swapped(convert.shutil.copyfile))
+    monkeypatch.setattr(convert.process, "run", swapped(convert.process.run))
+    convert.convert(image, wanted, theirs / "out")
+    assert not list(elsewhere.iterdir())
+    assert [path.name for path in (tmp_path / "moved").iterdir()] == ["out"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from tare.cli import commands
 from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Trial
 from tare.report import render_html
+from tare.report.plots.figures import Drawing
 from tare.report.samples import (
     BIN_RATIO,
     Histograms,
@@ -186,20 +186,26 @@ def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
 def test_groups_that_the_other_process_has_not_begun_are_drawn_here(tmp_path: Path, ended: tuple[int, int]) -> None:
     class Counted(drawing.Work):
         def histograms(self) -> nullcontext[SimpleNamespace]:
-            return nullcontext(SimpleNamespace(read=lambda number: {"c": f"samples {number} here"}))
+            return nullcontext(SimpleNamespace(read=lambda number: {"c": [drawn_as(f"samples {number} here")]}))
 
     wanted = [SimpleNamespace(row_of=number, draw_samples=lambda histograms: histograms) for number in range(3)]
     work = Counted(folder=tmp_path, counted=tmp_path / "none", digests={}, wanted=wanted)
     (tmp_path / "begun-0").touch()
-    launches = [{"c": f"launches {number}"} for number in range(3)]
-    file = io.BytesIO(b"".join(map(pickle.dumps, (*launches, {"c": "samples 0 there"}))))
+
+    def drawn_as(text: str) -> Drawing:
+        return Drawing(ident="c", title=text, caption="", chart=None)
+
+    file = io.BytesIO()
+    for text in (*(f"launches {number}" for number in range(3)), "samples 0 there"):
+        drawing._write_plots({"c": [drawn_as(text)]}, file)
     counted, drawn = ended
     found = list(drawing._drawn(work, lambda: counted, lambda: drawn, file, iter(["all here"])))
     if any(ended):
         assert found == ["all here"]
     else:
-        assert [one["c"].launches for one in found] == ["launches 0", "launches 1", "launches 2"]
-        assert [one["c"].samples for one in found] == ["samples 0 there", "samples 1 here", "samples 2 here"]
+        assert [one["c"].launches for one in found] == [[drawn_as(f"launches {number}")] for number in range(3)]
+        places = ["samples 0 there", "samples 1 here", "samples 2 here"]
+        assert [one["c"].samples for one in found] == [[drawn_as(place)] for place in places]
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -20,7 +20,7 @@ from tare.across.history import history
 from tare.across.history_data import history_data
 from tare.across.history_terminal import HistoryReport
 from tare.across.reading import read
-from tare.cli.afterwards.page_file import write_page
+from tare.cli.output import write_page
 from tare.errors import EXIT_DONE, EXIT_OVER_LIMIT, UsageError
 
 

@@ -15,7 +15,7 @@ from tare.claims.figures import Measured
 from tare.claims.judge import studies_of
 from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
-from tare.cli.afterwards.page_file import write_page
+from tare.cli.output import write_page
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
 from tare.store.cycles import without_cycle_search

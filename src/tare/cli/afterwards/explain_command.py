@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cli import commands
+from tare.cli.output import say
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
@@ -103,7 +103,7 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
         )
     for ablation in ablations:
         folder = wanted.folder / EXPLAIN / ablation.folder
-        _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
+        say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
         commands.measure(_as_stored(ablation.study, folder), folder)
 
 
@@ -130,7 +130,7 @@ def _trace(study: Study, costs: Sequence[Explained], wanted: Wanted) -> None:
             groups[cell.group].setdefault(cell.environment.name, cost)
     for group, rows in groups.items():
         names = (study.baseline, *rows)
-        _say(f"tare: tracing {', '.join(names)} ({group}); launches are slower, and their figures are not used")
+        say(f"tare: tracing {', '.join(names)} ({group}); launches are slower, and their figures are not used")
         environments = tuple(stated(study, name) for name in names)
         made = study_of_group(study, environments, next(iter(rows.values())), TRACED)
         once = replace(made, self_comparison=False, repetition=replace(made.repetition, turns=1, reruns=0))
@@ -263,7 +263,3 @@ def _share(share: Estimate) -> str:
 def _percent(estimate: Estimate) -> str:
     interval = units.overhead_interval(estimate)
     return f"{interval}, n = {estimate.n} rounds"
-
-
-def _say(message: str) -> None:
-    print(printable(message), file=sys.stderr, flush=True)

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from tare.cli import commands, session
+from tare.cli.output import writing
 from tare.errors import UsageError
 from tare.export import FORMATS, FilesFormat, TextFormat
 from tare.frames import Source
+from tare.host.safe_files import write_output
 from tare.model.text import printable
 from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
@@ -34,13 +36,8 @@ def export_results(folder: Path, name: str, output: Path | None) -> int:
         for caveat in results.caveats:
             print(f"tare: {printable(caveat)}", file=sys.stderr)
         source = Source(results, session.summary_of(results, folder))
-        try:
+        with writing("the report", output or "standard output", "file with -o"):
             write(source)
-        except OSError as error:
-            raise UsageError(
-                f"the report cannot be written to {output or 'standard output'}: {error.strerror}",
-                remedy="name another file with -o",
-            ) from error
         return source.summary.exit_code
 
 
@@ -61,12 +58,12 @@ def _writer(name: str, output: Path | None) -> Callable[[Source], None]:
 
 
 def _write_text(text: Callable[[Source], str], output: Path | None, source: Source) -> None:
-    data = text(source).encode("utf-8", "backslashreplace")
+    shown = text(source)
     if output is not None:
-        output.write_bytes(data)
+        write_output(output, [shown])
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
 
 

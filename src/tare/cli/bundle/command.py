@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
@@ -24,7 +25,9 @@ import tare
 from tare.cli.bundle import wheels
 from tare.cli.bundle.archive import write_zip
 from tare.cli.bundle.install import FORMAT, MOST_BYTES
+from tare.cli.output import say, writing
 from tare.errors import UsageError
+from tare.host.safe_files import output_file
 from tare.images import find_recipe
 from tare.images.build import RECORD, ensure_image
 from tare.images.inside.archive import sha256_of
@@ -43,19 +46,19 @@ def write_bundle(target: Path, images: Sequence[str], pythons: Sequence[str]) ->
         raise UsageError(f"the folder {target.absolute().parent} does not exist", remedy="create it, or name another")
     versions = sorted(set(map(checked, pythons)) or {f"3.{sys.version_info.minor}"})
     files = images_of(images)
-    with tempfile.TemporaryDirectory(prefix=".tare-bundle-", dir=target.absolute().parent) as scratch_name:
-        scratch = Path(scratch_name)
-        files |= wheels_of(versions, scratch)
-        part = scratch / "bundle"
-        write_archive(part, files, versions)
-        if part.stat().st_size > MOST_BYTES:
-            raise UsageError(
-                f"the bundle would have {part.stat().st_size / 1e9:.1f} GB; Python starts archives up to 4 GB",
-                remedy="write one bundle for each image",
-            )
-        part.chmod(0o755)
-        part.rename(target)
-    print(f"{target}  sha256:{sha256_of(target)}  {target.stat().st_size / 1e6:.0f} MB")
+    with tempfile.TemporaryDirectory(prefix="tare-bundle-") as scratch:
+        files |= wheels_of(versions, Path(scratch))
+        with writing("the bundle", target, "file"), output_file(target) as file:
+            os.fchmod(file.fileno(), 0o755)
+            part = Path(f"/proc/self/fd/{file.fileno()}")  # the name may be another file meanwhile
+            write_archive(part, files, versions)
+            size, digest = part.stat().st_size, sha256_of(part)
+            if size > MOST_BYTES:
+                raise UsageError(
+                    f"the bundle would have {size / 1e9:.1f} GB; Python starts archives up to 4 GB",
+                    remedy="write one bundle for each image",
+                )
+    print(f"{target}  sha256:{digest}  {size / 1e6:.0f} MB")
     print(f"copy it to the other machine and run there: python3 {target.name} FOLDER")
 
 
@@ -85,7 +88,7 @@ def images_of(names: Sequence[str]) -> dict[str, bytes | Path]:
                 f"--image: {name} has the MPI at {recipe.brought}, which a bundle does not hold",
                 remedy="use debian-openmpi or debian-mpich",
             )
-        image = ensure_image(recipe, progress=_say)
+        image = ensure_image(recipe, progress=say)
         files[f"images/{image.digest}/{RECORD}"] = (image.rootfs.parent / RECORD).read_bytes()
         files[f"images/{image.digest}/rootfs.tar"] = image.tar
     return files
@@ -97,7 +100,7 @@ def wheels_of(versions: Sequence[str], scratch: Path) -> dict[str, bytes | Path]
     folder = scratch / "wheels"
     folder.mkdir()
     for version in versions:
-        _say(f"downloading the Python packages for Python {version}")
+        say(f"downloading the Python packages for Python {version}")
         wheels.download(version, folder)
     wheel = wheels.own_wheel(folder)
     for version in versions:
@@ -127,7 +130,3 @@ def _entry(content: bytes | Path) -> dict[str, str | int]:
     if isinstance(content, bytes):
         return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
     return {"sha256": sha256_of(content), "bytes": content.stat().st_size}
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

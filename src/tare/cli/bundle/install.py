@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess  # noqa: TID251 - tare is not installed yet
 import sys
 import tempfile
@@ -85,6 +86,7 @@ def install(bundle: Path, folder: Path, wanted: str) -> None:
         environment = folder / "venv"
         if environment.exists() and not (environment / STAMP).exists():
             raise InstallError(f"{environment} exists and is not of a bundle\n  choose another folder", EXIT_USAGE)
+        check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".tare-unpacked-", dir=folder))
         try:
@@ -98,6 +100,19 @@ def install(bundle: Path, folder: Path, wanted: str) -> None:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     say(f"done. Next: {environment}/bin/tare doctor")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `InstallError` if root would install where another user can put files in place of tare's."""
+    for place in (folder.resolve(), *folder.resolve().parents) if os.geteuid() == 0 else ():
+        if place.exists():
+            status = place.stat()
+            if status.st_uid != 0 or (status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX):
+                raise InstallError(
+                    f"{place} can be changed by another user, who could put other files in place of tare's\n"
+                    "  install as that user, or name a folder of root's",
+                    EXIT_USAGE,
+                )
 
 
 def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from tare.errors import ImageError
+from tare.host.safe_files import replacing
 
 LINKS: Final = 40
 """As many links are followed for one path, as in the kernel."""
@@ -75,12 +76,9 @@ def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
     place = PurePosixPath(path)
     folder = _made_folder(rootfs, str(place.parent))
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(place.name, dir_fd=folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(place.name, flags, mode, dir_fd=folder), "w") as file:
+        with replacing(folder, place.name, mode=mode) as file:
             os.fchmod(file.fileno(), mode)
-            file.write(text)
+            file.write(text.encode())
     except OSError as error:
         raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {error.strerror}") from error
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
+from tare.host.safe_files import folder_at, replacing
 from tare.report.plots.figures import Drawing
 from tare.report.plots.svg import svg_file
 
@@ -22,12 +23,13 @@ def write_figures(figures: Iterable[tuple[str, Drawing]], folder: Path) -> int:
     is not installed, before anything is written, and OSError.
     """
     to_pdf = _converter()
-    folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
-    for label, text in _documents(figures):
-        name = _free_name(label, taken)
-        (folder / f"{name}.svg").write_text(text, encoding="utf-8")
-        (folder / f"{name}.pdf").write_bytes(to_pdf(text))
+    with folder_at(folder, make=True) as opened:
+        for label, text in _documents(figures):
+            name = _free_name(label, taken)
+            for suffix, content in ((".svg", text.encode()), (".pdf", to_pdf(text))):
+                with replacing(opened, name + suffix) as file:
+                    file.write(content)
     return len(taken)
 
 

@@ -30,6 +30,17 @@ class Points:
     rounds: list[int] = field(default_factory=list)
     costs_s: list[float] = field(default_factory=list)
 
+    @property
+    def numbers(self) -> Floats:
+        """Return the launches as an array of shape (3, n), for `of_numbers`."""
+        return np.array([self.orders, self.rounds, self.costs_s], dtype=np.float64)
+
+    @classmethod
+    def of_numbers(cls, numbers: Floats) -> Points:
+        """Return the launches that an array has."""
+        orders, rounds, costs_s = numbers
+        return cls(orders=orders.astype(int).tolist(), rounds=rounds.astype(int).tolist(), costs_s=costs_s.tolist())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plotted:
@@ -51,10 +62,15 @@ def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> 
             of_row.orders.append(run.order)
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
-    size, unit = column.axis([cost_s for one in result.values() for cost_s in one.costs_s])
+    return plotted_as(column, result)
+
+
+def plotted_as(column: Column, by_row: Mapping[str, Points]) -> Plotted:
+    """Return how the launches of a column are drawn."""
+    size, unit = column.axis([cost_s for one in by_row.values() for cost_s in one.costs_s])
     shown = column.shown if column.is_rate else float
-    drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in result.items()}
-    return Plotted(by_row=result, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size)
+    drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in by_row.items()}
+    return Plotted(by_row=by_row, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size)
 
 
 def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:

@@ -1,16 +1,17 @@
 """Count the samples of large results in a process of its own, while this one reads trials and computes the summary.
 
 100,000 files of samples take longer to read than the trials. The other process is told the folder. It finds out which
-launches count without decoding them, and writes the histograms of each cell to a temporary file. It is a new one, not a
-copy of this one: a copy would soon have its own of every page of this one's memory. If it ends early, or has counted
-other files than the report is about (a line may be damaged, or a run may add launches), they are counted here instead.
+launches count without decoding them, and writes the histograms of each cell to a temporary file, as arrays of numbers.
+It is a new one, not a copy of this one: a copy would soon have its own of every page of this one's memory. If it ends
+early, or has counted other files than the report is about (a line may be damaged, or a run may add launches), they are
+counted here instead.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import IO, Final
 
 from tare.host import process
 from tare.model import Completed, Failed, Interrupted, Outcome, Trial, TrialKey
-from tare.report.samples.histograms import Histograms, SampleSource, collect
+from tare.report.samples.histograms import Histograms, LogHistogram, SampleSource, collect
 from tare.store.cycles import without_cycle_search
 from tare.store.results import TRIALS, Results, decode_plan, read_keys, read_plan
 from tare.summary.select import select
@@ -91,7 +92,7 @@ class CountsFile:
         self._file = file
         file.seek(-8, os.SEEK_END)
         file.seek(int.from_bytes(file.read(8), "little"))
-        self._cells: Mapping[str, tuple[int, str]] = pickle.load(file)  # written by our own process
+        self._cells: Mapping[str, tuple[int, str, list[tuple[str, str]]]] = json.loads(file.read()[:-8])
 
     def has(self, digests: Mapping[str, str]) -> bool:
         """Tell whether exactly these files of samples were counted (`digests_of`)."""
@@ -101,9 +102,9 @@ class CountsFile:
         """Return the histograms of cells, each under the name of its row."""
         result: Histograms = {}
         for cell, row in row_of.items():
-            self._file.seek(self._cells[cell][0])
-            counted: Histograms = pickle.load(self._file)  # written by our own process
-            result |= {(row, metric, column): histogram for (_, metric, column), histogram in counted.items()}
+            at, _, columns = self._cells[cell]
+            self._file.seek(at)
+            result |= {(row, metric, column): LogHistogram.read(self._file) for metric, column in columns}
         return result
 
 
@@ -142,13 +143,15 @@ def _undecoded(key: TrialKey, outcome: str, file: str) -> Trial:
 
 
 def write_counts(launches: Mapping[str, Sequence[Trial]], source: SampleSource, file: IO[bytes]) -> None:
-    """Write the histograms of each cell, then for each cell its place and what was counted, then the place of this."""
+    """Write the histograms of each cell, then of each its place, what was counted and its columns, then their place."""
     cells = {}
     for cell, trials in launches.items():
-        cells[cell] = file.tell(), _digest(trials)
-        pickle.dump(collect(source, ((cell, trial) for trial in trials)), file)
+        at, counted = file.tell(), collect(source, ((cell, trial) for trial in trials))
+        for histogram in counted.values():
+            histogram.write(file)
+        cells[cell] = at, _digest(trials), [(metric, column) for _, metric, column in counted]
     at = file.tell()
-    pickle.dump(cells, file)
+    file.write(json.dumps(cells).encode())
     file.write(at.to_bytes(8, "little"))
     file.flush()
 

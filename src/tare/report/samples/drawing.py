@@ -1,34 +1,38 @@
 """Draw launches and samples of large results in a process of its own, while this one lays out the rest of the report.
 
 That process reads the histograms that another one counts (`tare.report.samples.counting`). It is told what the plots
-show besides samples, and writes them to a temporary file, those of launches first: samples may still be counted.
+show besides samples, as JSON and arrays of numbers, and writes them to a temporary file, a line of JSON for each group,
+those of launches first: samples may still be counted.
 Once this process waits for the plots, it draws too: samples are drawn from the first group on there and from the last
 one on here, until the two meet. Whatever ends one of the others early, all plots are drawn here instead.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, Self
+
+import numpy as np
 
 from tare.host import process
 from tare.model import Pattern, Trial
 from tare.report.plots import launches, patterns, samples
 from tare.report.plots.figures import Drawing
-from tare.report.plots.launches import Plotted
+from tare.report.plots.launches import Plotted, Points, plotted_as
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, digests_of
 from tare.report.samples.histograms import Histograms, LogHistogram, columns_of, gap_columns, main_column, row_key
 from tare.report.view import Column
+from tare.store.codec import decode, encode
 from tare.summary.patterns.iterations import OfLaunches, patterns_of_iterations
 
 CURVE_POINTS: Final = 240
@@ -64,6 +68,41 @@ class Wanted:
     style: Mapping[str, Style]
     baseline: str
     share: float = 1.0
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write it as a line of JSON, followed by an array of numbers for each column."""
+        stated = {
+            "group": self.group,
+            "rows": self.rows,
+            "row_of": dict(self.row_of),
+            "columns": [encode(_without_launches(column)) for column in self.columns],
+            "plotted": {
+                ident: {name: len(one.orders) for name, one in plotted.by_row.items()}
+                for ident, plotted in self.plotted.items()
+            },
+            "style": encode(self.style),
+            "baseline": self.baseline,
+            "share": self.share,
+        }
+        file.write(json.dumps(stated).encode() + b"\n")
+        for column in self.columns:
+            of_rows = [one.numbers for one in self.plotted[column.ident].by_row.values()]
+            np.lib.format.write_array(file, np.hstack([np.empty((3, 0)), *of_rows]), allow_pickle=False)
+
+    @classmethod
+    def read(cls, file: IO[bytes]) -> Self:
+        """Return what `write` wrote."""
+        stated: dict[str, Any] = json.loads(file.readline())
+        columns = tuple(decode(Column, each) for each in stated.pop("columns"))
+        counts, plotted = stated.pop("plotted"), {}
+        for column in columns:
+            numbers, by_row, begin = np.lib.format.read_array(file, allow_pickle=False), {}, 0
+            for name, count in counts[column.ident].items():
+                by_row[name] = Points.of_numbers(numbers[:, begin : begin + count])
+                begin += count
+            plotted[column.ident] = plotted_as(column, by_row)
+        style = {name: decode(Style, each) for name, each in stated.pop("style").items()}
+        return cls(rows=tuple(stated.pop("rows")), columns=columns, plotted=plotted, style=style, **stated)
 
     def draw(self, histograms: Histograms) -> Drawings:
         """Return the plots of launches and samples."""
@@ -120,6 +159,12 @@ class Wanted:
         yield from patterns.of_iterations(column, found, sampled.mains, self.style)
 
 
+def _without_launches(column: Column) -> Column:
+    """Return a column whose baseline has no figures of single launches, of which there may be many."""
+    baseline = column.baseline and replace(column.baseline, rounds=(), values_s=(), means_s=())
+    return replace(column, baseline=baseline)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sampled:
     """The histograms of a column: by row those of all `sides` that are stored with it, of which `main` is its own."""
@@ -143,6 +188,20 @@ class Work:
     counted: Path
     digests: Mapping[str, str]
     wanted: Sequence[Wanted]
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write it for the other process."""
+        stated = str(self.folder), str(self.counted), dict(self.digests), len(self.wanted)
+        file.write(json.dumps(stated).encode() + b"\n")
+        for one in self.wanted:
+            one.write(file)
+
+    @classmethod
+    def read(cls, file: IO[bytes]) -> Self:
+        """Return what `write` wrote."""
+        folder, counted, digests, count = json.loads(file.readline())
+        wanted = [Wanted.read(file) for _ in range(count)]
+        return cls(folder=Path(folder), counted=Path(counted), digests=digests, wanted=wanted)
 
     @contextmanager
     def histograms(self) -> Iterator[CountsFile | None]:
@@ -179,7 +238,8 @@ def drawing(
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "drawings").open("w+b") as file:
         work = Work(folder=Path(folder), counted=counts.path, digests=digests, wanted=wanted)
         given = work.folder / "work"
-        given.write_bytes(pickle.dumps(work))
+        with given.open("wb") as handed:
+            work.write(handed)
         argv = (sys.executable, "-P", "-m", "tare.report.samples.drawing", str(given))
         with process.beside(argv, stdout=file.fileno()) as other:
             yield _drawn(work, counts.wait, other.wait, file, here)
@@ -202,13 +262,23 @@ def _drawn(
         yield from here
         return
     file.seek(0)
-    of_launches: list[Plots] = [pickle.load(file) for _ in work.wanted]  # written by our own process
+    of_launches = [_read_plots(file) for _ in work.wanted]
     for number, one in enumerate(of_launches):
-        yield _joined(one, own[number] if number in own else pickle.load(file))  # written by our own process
+        yield _joined(one, own[number] if number in own else _read_plots(file))
 
 
 def _joined(of_launches: Plots, of_samples: Plots) -> Drawings:
     return {ident: DrawnColumn(launches=of_launches[ident], samples=of_samples[ident]) for ident in of_launches}
+
+
+def _write_plots(plots: Plots, file: IO[bytes]) -> None:
+    stored = {ident: [figure.stored for figure in figures] for ident, figures in plots.items()}
+    file.write(json.dumps(stored).encode() + b"\n")
+
+
+def _read_plots(file: IO[bytes]) -> Plots:
+    stored: dict[str, list[list[str]]] = json.loads(file.readline())
+    return {ident: [Drawing.restored(texts) for texts in figures] for ident, figures in stored.items()}
 
 
 # --- in the other process ---------------------------------------------------------------------------------------------
@@ -217,13 +287,13 @@ def _joined(of_launches: Plots, of_samples: Plots) -> Drawings:
 def write_drawings(work: Work, file: IO[bytes]) -> None:
     """Write the plots of launches of each group, and once the samples are counted the plots of samples of some."""
     for one in work.wanted:
-        pickle.dump(one.draw_launches(), file)
+        _write_plots(one.draw_launches(), file)
     _wait_for(work.counted)
     with work.histograms() as histograms:
         if histograms is None:
             raise SystemExit(1)
         for _, plots in work.samples(histograms, range(len(work.wanted))):
-            pickle.dump(plots, file)
+            _write_plots(plots, file)
     file.flush()
 
 
@@ -237,4 +307,6 @@ def _wait_for(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_drawings(pickle.loads(Path(sys.argv[1]).read_bytes()), sys.stdout.buffer)  # written by our own process
+    with Path(sys.argv[1]).open("rb") as given:
+        handed_over = Work.read(given)
+    write_drawings(handed_over, sys.stdout.buffer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import IO, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +155,23 @@ class LogHistogram:
             used[self._first - first : self._first - first + self._used.size] = self._used
             self._used = used
         self._first = first
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the histogram as arrays of numbers."""
+        bounds = np.array([self._least, self._greatest])
+        whole = np.array([self._first, self.launches, self.order.iterations])
+        for numbers in (whole, bounds, self._used, self.order.lags, self.order.profiles):
+            np.lib.format.write_array(file, numbers, allow_pickle=False)
+
+    @classmethod
+    def read(cls, file: IO[bytes]) -> Self:
+        """Return what `write` wrote; nothing is added to it later."""
+        whole, bounds, used, lags, profiles = (np.lib.format.read_array(file, allow_pickle=False) for _ in range(5))
+        made = cls()
+        made._first, made.launches, made.order.iterations = map(int, whole)
+        made._least, made._greatest = map(float, bounds)
+        made._used, made.order.lags, made.order.profiles = used, lags, profiles
+        return made
 
     def curve(self, points: int = 300) -> Curve:
         """Return at most `points` quantiles: evenly spaced in the body, denser towards the tail."""

@@ -1,0 +1,169 @@
+"""Files are written in named places only, and nothing that runs code when it is read is written or read at all.
+
+`tare` runs as root in folders of other users. What a user names as an output goes through `tare.host.safe_files`, which
+follows no link of another user's; the modules below write where nobody else can put a link, or have checked it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import tare
+
+SOURCE: Final = Path(tare.__file__).parent
+THE_PLACE: Final = "the one place that opens outputs"
+STATE: Final = (
+    "folders of the run, of the lab or of the cache, which belong to the caller (tare.host.paths, images.cache)"
+)
+KERNEL: Final = "files of /proc, /sys and cgroups"
+SCRATCH: Final = "a new folder of the system's temporary folder, mode 0700"
+OPENED: Final = "a file or a folder that safe_files has opened"
+NODE: Final = "it runs on a node or in a container, in a folder that tare has made there"
+
+WRITERS: Final[dict[str, tuple[str, ...]]] = {
+    THE_PLACE: ("host/safe_files.py",),
+    OPENED: ("export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
+    SCRATCH: (
+        "cli/bundle/wheels.py", "doctor/noise_probe.py", "export/sample_rows.py", "report/samples/counting.py",
+        "report/samples/drawing.py", "runtimes/podman_hpc.py", "trace/bpftrace.py",
+    ),
+    STATE: (
+        "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "cluster/connections.py",
+        "cluster/kubernetes_site.py", "cluster/lab_site.py", "cluster/local.py", "cluster/remote_cluster.py",
+        "cluster/ssh_clean.py", "containers/user_podman.py", "host/process.py", "images/bring.py", "images/build.py",
+        "images/cache.py", "images/direct_build.py", "images/host_build.py", "images/host_mpi.py",
+        "images/inside/archive.py", "images/inside/layered.py", "images/own.py", "images/usage.py",
+        "kubernetes/gate.py", "kubernetes/in_lab.py", "kubernetes/lab_networks/cilium.py",
+        "kubernetes/lab_networks/flannel.py", "kubernetes/lab_networks/model.py", "launch/__init__.py",
+        "networks/calico.py", "networks/canal.py", "node/cgroup_marks.py", "node_service/local.py",
+        "node_service/site_folder.py", "remote/served.py", "services/containerd.py", "services/coredns.py",
+        "services/docker.py", "services/kubernetes.py", "services/ssh.py",
+    ),
+    KERNEL: (
+        "containers/idmapped.py", "host/namespaces.py", "node/bridges.py", "node/cgroups.py", "node/limits.py",
+        "node/page_cache.py", "node_service/owned.py", "wiring/host_stack.py",
+    ),
+    NODE: ("host/holder.py", "launch/agent.py", "remote/archive.py", "remote/bootstrap.py"),
+    "it runs where tare is not installed, and checks the folder first": ("cli/bundle/install.py",),
+}  # fmt: skip
+"""What writes files by their path, by where."""
+
+RESOLVERS: Final[dict[str, str]] = {
+    "cli/bundle/install.py": "to look at the folders above, and its own path",
+    "host/namespaces.py": "the Python that runs tare",
+    "images/host_mpi.py": "files of this machine's MPI, which are read",
+    "images/inside/below.py": "compared, and refused if it leads out",
+    "images/kernels.py": "this machine's compiler",
+    "mpi/recognised.py": "this machine's programs",
+    "remote/archive.py": "tare's own files",
+    "wiring/infiniband.py": "a link of /sys",
+}
+"""What follows the links of a path before it uses it: a link is then followed whoever made it."""
+
+COMPARERS: Final[dict[str, str]] = {
+    "cluster/remote_files.py": "a path of the cache",
+    "feasibility/injection.py": "a path that `find_linked` has found inside",
+    "feasibility/preflight.py": "only to follow its links inside the image",
+    "images/inside/linked.py": "only to follow its links inside the image; a path with `..` is the image's",
+    "node/cgroups.py": "a path with `..` is refused",
+    "runtimes/podman_rootless.py": "it decides no access",
+    "workloads/programs/locate.py": "only to follow its links inside the image",
+}
+"""What compares paths as texts, for which `/cache/../etc` is in `/cache`."""
+
+_MODE: Final = re.compile(r"(?=.*[wax+])[rwaxbt+]{1,4}")
+_METHODS: Final = {"write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "rename"}
+_FUNCTIONS: Final = {
+    "os.rename", "os.replace", "os.symlink", "os.link", "os.truncate", "shutil.copyfile", "shutil.copy", "shutil.copy2",
+    "shutil.copytree", "shutil.move", "np.save", "np.savez", "np.savetxt",
+}  # fmt: skip
+_TEMPORARY: Final = {"mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile"}
+
+
+def writes(code: str) -> Iterator[str]:
+    """Yield each call that writes, makes, or moves a file by its path."""
+    for node in ast.walk(ast.parse(code)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        last = called.rpartition(".")[2]
+        given = (*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode"))
+        texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        opens = last in {"open", "ZipFile", "TarFile"} and any(map(_MODE.fullmatch, texts))
+        creates = called == "os.open" and any(flag in ast.unparse(node) for flag in ("O_CREAT", "O_WRONLY", "O_RDWR"))
+        beside = last in _TEMPORARY and any(keyword.arg == "dir" for keyword in node.keywords)
+        if opens or creates or beside or called in _FUNCTIONS or ("." in called and last in _METHODS):
+            yield f"line {node.lineno}: {called}"
+
+
+def modules() -> dict[str, str]:
+    """Return the code of every module, by its path below the package."""
+    files = (path for path in sorted(SOURCE.rglob("*.py")) if "sources" not in path.relative_to(SOURCE).parts[:1])
+    return {str(path.relative_to(SOURCE)): path.read_text() for path in files}
+
+
+MODULES: Final = modules()
+
+
+def test_files_are_written_in_named_places_only() -> None:
+    named = {name for names in WRITERS.values() for name in names}
+    found = {name: calls for name, code in MODULES.items() if (calls := list(writes(code)))}
+    new = {name: calls for name, calls in found.items() if name not in named}
+    assert not new, "use safe_files.output_file or safe_files.replacing for what a user names, or name the place above"
+    assert named == found.keys(), "these write no more"
+
+
+@pytest.mark.parametrize(
+    ("places", "pattern", "instead"),
+    [
+        (RESOLVERS, r"\.resolve\(\)|realpath\(", "safe_files walks a path, and follows no link of another user's"),
+        (COMPARERS, r"\bis_relative_to\(", "resolve both paths, or refuse one with `..`"),
+    ],
+)
+def test_links_are_resolved_and_paths_compared_in_named_places_only(
+    places: dict[str, str], pattern: str, instead: str
+) -> None:
+    assert {name for name, code in MODULES.items() if re.search(pattern, code)} == places.keys(), instead
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "path.write_text(page)", "path.write_bytes(b'')", "path.open('w')", "open(path, mode='ab')", "path.open('r+b')",
+        "os.open(path, os.O_WRONLY)", "shutil.copyfile(one, other)", "zipfile.ZipFile(path, 'w')",
+        "tarfile.open(path, 'w', format=1)", "tempfile.TemporaryDirectory(dir=folder)", "part.rename(out)",
+        "os.replace(a, b)", "gzip.open(path, 'wt')", "path.touch()",
+    ],
+)  # fmt: skip
+def test_what_writes_a_file_is_recognised(code: str) -> None:
+    assert list(writes(code))
+
+
+@pytest.mark.parametrize(
+    "code", ["path.open('rb')", "open(path)", "text.replace('a', 'w')", "os.open(path, os.O_RDONLY)"]
+)
+def test_what_reads_is_not(code: str) -> None:
+    assert not list(writes(code))
+
+
+def test_no_code_is_read_from_a_file() -> None:
+    """As ruff's banned-api (pyproject.toml), also for imports by name and for arguments."""
+    banned = re.compile(r"\b(pickle|marshal|shelve|dill|cloudpickle|multiprocessing)\b(?!,)|allow_pickle=True")
+    found = {name for name, code in MODULES.items() if banned.search(re.sub(r'"""[\s\S]*?"""', "", code))}
+    assert found == {"remote/archive.py"}, "tare's own byte code, for its own processes on the nodes"
+    assert "marshal.load" not in MODULES["remote/archive.py"]
+
+
+def test_messages_go_through_the_function_that_makes_them_printable() -> None:
+    """A message may have text of an image, a host or a batch system in it."""
+    places = {"cli/output.py", "cli/app.py", "cli/launch_command.py", "cli/bundle/install.py"}
+    names = {name for name in MODULES if name.startswith("cli/")}
+    assert {name for name in names if re.search(r"print\([^\n]*file=sys\.stderr", MODULES[name])} <= places | {
+        "cli/afterwards/export_command.py"
+    }
