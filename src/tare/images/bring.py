@@ -44,7 +44,7 @@ def bring_image(folder: Path, cache_dir: Path | None = None, progress: Progress 
             raise ImageError(f"{tar} is damaged: its digest is not that of its record", remedy="copy it again")
         with write_atomically(place, PRIVATE) as work:
             (work / "rootfs").mkdir(mode=0o755)
-            unpack_tar(tar, work / "rootfs", tar, Budget(work))
+            unpack_tar(tar, work / "rootfs", tar, Budget(tar, work, tar.stat().st_size))
             shutil.copyfile(tar, work / "rootfs.tar")
             (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
     image = read_image(place)

@@ -28,6 +28,7 @@ from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
 from tare.images.inside.archive import sha256_of
+from tare.images.inside.budget import MOST_BYTES, Budget, limited
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import mark_used
@@ -186,8 +187,11 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
         if not image.tar.is_file():
             progress(f"image {image.name}: packing its files")
             part = image.tar.with_suffix(".part")
-            _pack(image.name, image.rootfs, part)
-            part.rename(image.tar)
+            try:
+                _pack(image.name, image.rootfs, part)
+                part.rename(image.tar)
+            finally:
+                part.unlink(missing_ok=True)
     return image.tar
 
 
@@ -315,8 +319,9 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
 def _pack(name: str, rootfs: Path, tar: Path) -> None:
     owner = () if _is_root() else ("--owner=0", "--group=0")
     what = ("--one-file-system", "--numeric-owner", "--sort=name", *owner, ".")
+    most_bytes = Budget(rootfs, tar.parent, MOST_BYTES).most_bytes  # a user's own folder may have files of any size
     _step(
-        ("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
+        limited(("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what), most_bytes),
         name,
         "packing the root file system",
         remedy="free some disk space in the cache folder, then run the same command again",
