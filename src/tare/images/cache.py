@@ -94,7 +94,7 @@ def _remove_abandoned(family: Path) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder and its contents, but never cross into a file system that is mounted inside it."""
-    process.run(
+    process.undo(
         ("rm", "--recursive", "--force", "--one-file-system", "--", str(folder)),
         timeout_s=120.0,
         what=f"removing {folder}",
