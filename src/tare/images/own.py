@@ -13,14 +13,15 @@ import os
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tare.errors import ImageError, InfrastructureError, UsageError
+from tare.errors import ImageError, UsageError
 from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
+from tare.images.cache import PRIVATE, Progress, ensure, make_private, silent
 from tare.images.inside import budget as bounds
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
@@ -48,23 +49,15 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     digest = _digest(path, kind)
     place = (cache_dir or cache_folder()) / "images" / digest
     mark_used(place)
-    if (cached := read_image(place)) is not None:
-        make_private(place)
-        return _at(cached, path)
-    with locked(place, what=f"image {path.name}", progress=progress):
-        if (cached := read_image(place)) is not None:
-            return _at(cached, path)
-        with write_atomically(place, PRIVATE) as work:
-            record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
-            (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
-    image = read_image(place)
-    if image is None:
-        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return _at(image, path)
+    make_private(place)
 
+    def make(work: Path) -> None:
+        record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
+        (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
 
-def _at(image: Image, path: Path) -> Image:
-    """Return an image with the path that was given now: the same content may have been at another path before."""
+    what = f"image {path.name}"
+    image = ensure(place, partial(read_image, place), make, what=what, progress=progress, mode=PRIVATE)
+    # the same content may have been at another path before
     return replace(image, name=path.name, source=str(path), sif=path if image.sif is not None else None)
 
 
