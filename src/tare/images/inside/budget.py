@@ -60,9 +60,10 @@ class Budget:
 
     def __init__(self, path: Path, folder: Path, stored_bytes: int) -> None:
         disk = os.statvfs(folder)
-        self._path = path
-        self._room = max(0, disk.f_bavail * disk.f_frsize - KEPT_FREE_BYTES)
-        self._stored, self._taken, self._repeated = stored_bytes, 0, 0
+        self._path, self._folder = path, folder
+        self._room = _room(folder)
+        self._stored, self._repeated = stored_bytes, 0
+        self.taken_bytes = 0
         inodes = max(0, disk.f_favail - KEPT_FREE_MEMBERS) if disk.f_files else MOST_MEMBERS
         self._members = self.left_members = min(MOST_MEMBERS, inodes, self._room // disk.f_frsize)
         self._until = time.monotonic() + UNPACK_S
@@ -79,8 +80,8 @@ class Budget:
 
     @property
     def left_bytes(self) -> int:
-        """Return the size that what is still to be unpacked may have."""
-        return max(0, self.most_bytes - self._taken)
+        """Return the size that the next file may have; scratch files take room, too."""
+        return max(0, min(self.most_bytes - self.taken_bytes, _room(self._folder)))
 
     @property
     def left_s(self) -> float:
@@ -97,9 +98,9 @@ class Budget:
     def take(self, members: int, size_bytes: int) -> None:
         """Subtract what is unpacked; raise `ImageError` if it is more than there is."""
         self.left_members -= members
-        self._taken += size_bytes
+        self.taken_bytes += size_bytes
         check_members(self._path, self._members - self.left_members, self._members)
-        if self._taken > self.most_bytes:
+        if self.taken_bytes > self.most_bytes:
             raise self.too_large()
 
     def repeat(self, size_bytes: int) -> None:
@@ -122,6 +123,11 @@ class Budget:
             f"{self._path} was not unpacked: it takes more than {UNPACK_S / 60:g} minutes",
             remedy="put the cache on a faster disk (XDG_CACHE_HOME), or name an image with fewer layers",
         )
+
+
+def _room(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return max(0, disk.f_bavail * disk.f_frsize - KEPT_FREE_BYTES)
 
 
 def check_members(path: Path, members: int, most: int) -> None:

@@ -286,9 +286,9 @@ def _unpack_all(layers: Iterator[str], opener: Opener, rootfs: Path, work: Path,
             budget.repeat(sizes.get(part.key, 0))
             if path.is_dir() and part.key not in sizes:
                 budget.add_stored(part.size_bytes)
-            before = budget.left_bytes
+            before = budget.taken_bytes
             _unpack_layer(content, rootfs, Path(scratch), path, budget)
-            sizes[part.key] = before - budget.left_bytes
+            sizes[part.key] = budget.taken_bytes - before
             previous = part.key
 
 
