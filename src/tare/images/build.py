@@ -85,11 +85,12 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     place = cache / "images" / digest
     mark_used(place)
     make_private(place)
-
-    def make(work: Path) -> None:
+    if read_image(place) is None:
         for program, package in _TOOLS.items():
             process.need(program, package=package)
         _need_space(cache)
+
+    def make(work: Path) -> None:
         debian = _ensure_debian(recipe, cache, progress)
         if not recipe.mpi:
             (work / "kernels" / recipes.PREFIX.lstrip("/")).mkdir(parents=True)
@@ -179,7 +180,9 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
             progress(f"image {image.name}: packing its files")
             part = image.tar.with_suffix(".part")
             try:
-                _pack(image.name, image.rootfs, part)
+                # a user's own folder may have files of any size
+                most_bytes = Budget(image.rootfs, part.parent, MOST_BYTES).most_bytes
+                _pack(image.name, image.rootfs, part, limited((), most_bytes))
                 part.rename(image.tar)
             finally:
                 part.unlink(missing_ok=True)
@@ -187,7 +190,7 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
 
 
 def _need_space(cache: Path) -> None:
-    free = shutil.disk_usage(cache).free
+    free = shutil.disk_usage(next(place for place in (cache, *cache.absolute().parents) if place.exists())).free
     if free < _NEEDED_BYTES:
         raise InfrastructureError(
             f"building an image needs {_NEEDED_BYTES / 1e9:.0f} GB in {cache}, of which {free / 1e9:.1f} GB are free",
@@ -304,12 +307,11 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
     (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _pack(name: str, rootfs: Path, tar: Path) -> None:
+def _pack(name: str, rootfs: Path, tar: Path, bounds: tuple[str, ...] = ()) -> None:
     owner = () if _is_root() else ("--owner=0", "--group=0")
     what = ("--one-file-system", "--numeric-owner", "--sort=name", *owner, ".")
-    most_bytes = Budget(rootfs, tar.parent, MOST_BYTES).most_bytes  # a user's own folder may have files of any size
     _step(
-        limited(("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what), most_bytes),
+        (*bounds, "tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
         name,
         "packing the root file system",
         remedy="free some disk space in the cache folder, then run the same command again",

@@ -39,8 +39,8 @@ MOST_LIBRARIES: Final = 1024
 MOST_FOLDERS: Final = 256
 MOST_TOKENS: Final = 4
 """The variables ($ORIGIN) that are replaced in one folder."""
-MOST_LOOKUPS: Final = 200_000
-"""The paths that are tried for a program and all its libraries, at some 20 us each."""
+MOST_LOOKUPS: Final = 100_000
+"""The paths that are tried for a program and all its libraries, at 20 to 50 us each."""
 MOST_CACHE_ENTRIES: Final = 1 << 16
 LONGEST_CACHE_TEXT: Final = 1024
 _TOKEN: Final = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?!\w))")
