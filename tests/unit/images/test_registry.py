@@ -208,6 +208,7 @@ def test_credentials_are_given_where_they_are_asked_for(registry: Registry, layo
 
 def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, layout: Path) -> None:
     monkeypatch.setattr(client_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(client_module, "TIMEOUT_S", 3600.0)  # each byte comes in time
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def drip() -> None:
