@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tare import errors
-from tare.cli.app import EXIT_INTERRUPTED
 from tare.cli.launch_command import FAILED, NOT_EXECUTABLE, NOT_FOUND
 from tare.errors import (
     EXIT_CELLS_FAILED,
     EXIT_DONE,
     EXIT_INCONCLUSIVE,
     EXIT_INFRASTRUCTURE,
+    EXIT_INTERRUPTED,
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
     EXIT_UNFINISHED,

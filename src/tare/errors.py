@@ -30,6 +30,7 @@ EXIT_CELLS_FAILED: Final = 4
 EXIT_INFRASTRUCTURE: Final = 5
 EXIT_UNFINISHED: Final = 6
 """A study whose allocation ends before the study does; the same command in another allocation resumes it."""
+EXIT_INTERRUPTED: Final = 130
 
 EXIT_PRECEDENCE: Final = (
     EXIT_INFRASTRUCTURE,

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tare.batch.job import BatchSystem
-from tare.errors import InfrastructureError
+from tare.errors import EXIT_INTERRUPTED, InfrastructureError
 from tare.host.process import run
 
 PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 15.0
 LIMIT_S: Final = 60.0
-EXIT_INTERRUPTED: Final = 130
 UNSEEN: Final = 3
 """How often in a row a batch system may fail to answer before waiting ends with an error."""
 

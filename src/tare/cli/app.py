@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -58,7 +57,8 @@ from tare.cli.options import (
     WorkdirOption,
 )
 from tare.cli.usage import usage_error
-from tare.errors import EXIT_DONE, TareError, UsageError
+from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
+from tare.host.signals import end_as_interrupt
 from tare.model.text import printable
 
 app = typer.Typer(
@@ -72,8 +72,6 @@ app = typer.Typer(
 app.add_typer(lab_app, name="lab")
 app.add_typer(network_app, name="network")
 app.add_typer(image_app, name="image")
-
-EXIT_INTERRUPTED: Final = 130
 
 
 @app.callback(invoke_without_command=True)
@@ -344,8 +342,7 @@ def clean(
 
 def main() -> None:
     """Run the command line; each of tare's errors becomes one sentence and an exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    end_as_interrupt()
     try:
         status = app(prog_name="tare", standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
         if status == EXIT_INTERRUPTED:
@@ -383,11 +380,6 @@ def _is_interrupted(error: BaseException) -> bool:
     """Return whether an error occurred while an interrupt was handled."""
     context = error.__context__
     return context is not None and (isinstance(context, KeyboardInterrupt) or _is_interrupted(context))
-
-
-def _interrupt(number: int, frame: object) -> None:
-    del frame
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _say(message: str) -> None:

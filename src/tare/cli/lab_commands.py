@@ -72,7 +72,7 @@ def lab_up(
     note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
     (folder / "owner.json").write_text(json.dumps(note))
     try:
-        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()), *_data_folders(docker)))
+        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()),))
         if docker:
             with bridges.as_they_were():
                 made = _with_docker(made, folder)
@@ -154,10 +154,6 @@ def command_after_node(words: Sequence[str], tare_command: str) -> list[str]:
     if not command:
         raise UsageError("no command follows the node", remedy=f"write one: {usage}")
     return command
-
-
-def _data_folders(wanted: bool) -> tuple[str, ...]:
-    return (str(docker.data_folder()),) if wanted else ()
 
 
 def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import RefusedError
 from tare.host.fault import reach
 from tare.host.namespaces import bridges_pass_netfilter, hold_all, index_of, is_holder, netlink, set_network
+from tare.host.paths import cache_folder
 from tare.host.signals import uninterrupted
 from tare.host.topology import read_topology
 from tare.model import LabSpec
@@ -84,7 +88,7 @@ class Lab:
 
 
 def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twins: bool = False) -> Lab:
-    """Create a lab with `nics` data NICs a node; folders in `keep` stay visible on all nodes.
+    """Create a lab with `nics` data NICs a node; folders in `keep` stay visible on all nodes, and so do tare's own.
 
     With `twins` each node has a twin. Raises `RefusedError` for an impossible size and `InfrastructureError` if the
     kernel refuses; nothing is left behind then.
@@ -102,7 +106,8 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
     holders: list[int] = []
     try:
         with uninterrupted():
-            made = _make_nodes(name, places.nodes * (1 + twins), top, keep, holders, nics, spec=spec)
+            kept = (*own_places(), *keep)
+            made = _make_nodes(name, places.nodes * (1 + twins), top, kept, holders, nics, spec=spec)
         reach("lab:held")
         head, switch = holders[0], holders[1]
         router = holders[2] if spec.subnets > 1 else 0
@@ -124,6 +129,17 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
         shares_cores=shares,
         router_pid=router,
     )
+
+
+def own_places() -> tuple[str, ...]:
+    """Return the folders of tare's own that programs on nodes may open: its cache, its sources, its interpreters'.
+
+    Nodes would hide those that are below one of `OWN_FOLDERS`.
+    """
+    cache = cache_folder()
+    with suppress(OSError):  # a read-only one is there already; a node shows only what exists when it is made
+        cache.mkdir(parents=True, exist_ok=True)
+    return (os.path.abspath(cache), str(Path(__file__).resolve().parents[1]), sys.prefix, sys.base_prefix)
 
 
 def down(lab: Lab) -> None:

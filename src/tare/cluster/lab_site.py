@@ -162,12 +162,7 @@ class LabCluster(Cluster):
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:
             folder = stack.enter_context(_state_folder(study))
-            keep = (
-                *needs.shown,
-                *_current_folder(),
-                str(folder),
-                *([str(docker.data_folder())] if needs.docker else []),
-            )
+            keep = (*needs.shown, *_current_folder(), str(folder))
             with uninterrupted():
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
                 stack.callback(lambda: reach("lab:after-down"))

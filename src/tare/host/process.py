@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,13 @@ from tare.host.signals import uninterrupted
 Popen = subprocess.Popen
 _started: WeakSet[subprocess.Popen[Any]] = WeakSet()
 
+_attended: WeakSet[subprocess.Popen[Any]] = WeakSet()
+_interrupted = threading.Event()
+_undoing = threading.local()
+
 GRACE_S: Final = 2.0
+INTERRUPT_GRACE_S: Final = 20.0
+"""How long commands of other threads have to end: mmdebstrap unmounts what it has mounted."""
 TAIL_CHARACTERS: Final = 4000
 STOP_SLICE_S: Final = 0.1
 """How often to poll whether to stop a process that has closed its outputs."""
@@ -108,7 +115,9 @@ def run(
     `MissingTool` if the program is not installed, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     A command that writes more than `STDOUT_BYTES` to stdout is ended. Only the last `STDERR_BYTES` of stderr are kept.
+    After `interrupt_threads` it raises `KeyboardInterrupt`.
     """
+    _raise_if_interrupted()
     begin = time.monotonic()
     seen = ""
     with _running(argv, env=env, cwd=cwd, stdin=stdin, stop=stop) as (process, capture):
@@ -121,6 +130,7 @@ def run(
             seen = at_limit()
         if reached is not Reached.END:
             _end_and_drain(process, capture)
+    _raise_if_interrupted()
     result = Result(
         argv=tuple(argv),
         status=process.returncode,
@@ -135,6 +145,38 @@ def run(
     if check:
         raise_unless_done(result, timeout_s=timeout_s, what=what)
     return result
+
+
+def interrupt_threads(grace_s: float = INTERRUPT_GRACE_S) -> None:
+    """Interrupt `run` in all other threads, now and later, for a program that ends.
+
+    Python interrupts the main thread only, and commands are in sessions of their own, so that Ctrl-C does not reach
+    them: threads would wait for their end.
+    """
+    _interrupted.set()
+    running = [process for process in tuple(_attended) if process.returncode is None]
+    for process in running:
+        _signal_group(process.pid, signal.SIGTERM)
+    until = time.monotonic() + grace_s
+    while (left := [each for each in running if each.returncode is None]) and time.monotonic() < until:
+        time.sleep(STOP_SLICE_S)
+    for process in left:
+        _signal_group(process.pid, signal.SIGKILL)
+
+
+def undo(argv: Sequence[str], *, timeout_s: float, what: str) -> None:
+    """Run a command that removes something, as `run` does, but also after `interrupt_threads`."""
+    _undoing.is_set = True
+    try:
+        run(argv, timeout_s=timeout_s, what=what)
+    finally:
+        _undoing.is_set = False
+
+
+def _raise_if_interrupted() -> None:
+    is_main = threading.current_thread() is threading.main_thread()
+    if _interrupted.is_set() and not is_main and not getattr(_undoing, "is_set", False):
+        raise KeyboardInterrupt
 
 
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -298,6 +340,7 @@ def _running(
     try:
         with uninterrupted():
             started.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
+            _attended.add(started[0][0])
         yield started[0]
     except BaseException:
         for process, capture in started:

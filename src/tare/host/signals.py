@@ -22,6 +22,16 @@ class _Held:
         self.late.append(number)
 
 
+def end_as_interrupt() -> None:
+    """Handle SIGTERM and SIGHUP as Ctrl-C, so that a program that they end undoes what it has under way."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Delay an interrupt that arrives while the block runs until the block ends; for blocks of a few seconds at most.

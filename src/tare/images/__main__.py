@@ -13,7 +13,9 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final
 
-from tare.errors import TareError, UsageError
+from tare.errors import EXIT_INTERRUPTED, TareError, UsageError
+from tare.host.process import interrupt_threads
+from tare.host.signals import end_as_interrupt, uninterrupted
 from tare.images import DEFAULT, find_recipe
 from tare.images.bring import bring_image
 from tare.images.build import ensure_image, list_images
@@ -41,12 +43,18 @@ def main(argv: Sequence[str]) -> int:
             try:
                 for future in futures:
                     print(future.result())
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
+            except BaseException as error:
+                pool.shutdown(wait=False, cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    with uninterrupted():
+                        interrupt_threads()
                 raise
     except TareError as error:
         print(f"tare: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("tare: interrupted: cleaned up; run the same command again", file=sys.stderr)
+        return EXIT_INTERRUPTED
     return 0
 
 
@@ -83,4 +91,5 @@ def _say(message: str) -> None:
 
 
 if __name__ == "__main__":
+    end_as_interrupt()
     sys.exit(main(sys.argv[1:]))

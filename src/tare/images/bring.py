@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tare.errors import ImageError, InfrastructureError, UsageError
+from tare.errors import ImageError, UsageError
 from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import PRIVATE, Progress, locked, silent, write_atomically
+from tare.images.cache import PRIVATE, Progress, ensure, silent
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.budget import Budget
 from tare.images.inside.layered import unpack_tar
@@ -36,21 +37,17 @@ def bring_image(folder: Path, cache_dir: Path | None = None, progress: Progress 
         )
     place = (cache_dir or cache_folder()) / "images" / digest
     mark_used(place)
-    with locked(place, what=f"image {name}", progress=progress):
-        if (cached := read_image(place)) is not None:
-            return cached
+
+    def make(work: Path) -> None:
         progress(f"image {name}: unpacking it into {place}")
         if record.get("tar_digest") != f"sha256:{sha256_of(tar)}":
             raise ImageError(f"{tar} is damaged: its digest is not that of its record", remedy="copy it again")
-        with write_atomically(place, PRIVATE) as work:
-            (work / "rootfs").mkdir(mode=0o755)
-            unpack_tar(tar, work / "rootfs", tar, Budget(work))
-            shutil.copyfile(tar, work / "rootfs.tar")
-            (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
-    image = read_image(place)
-    if image is None:
-        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return image
+        (work / "rootfs").mkdir(mode=0o755)
+        unpack_tar(tar, work / "rootfs", tar, Budget(tar, work, tar.stat().st_size))
+        shutil.copyfile(tar, work / "rootfs.tar")
+        (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+
+    return ensure(place, partial(read_image, place), make, what=f"image {name}", progress=progress, mode=PRIVATE)
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,9 @@ from tare.host.paths import cache_folder
 from tare.host.user_namespace import lacks_ids
 from tare.images import host_build
 from tare.images import recipe as recipes
-from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
+from tare.images.cache import PRIVATE, Progress, ensure, locked, make_private, silent
 from tare.images.inside.archive import sha256_of
+from tare.images.inside.budget import MOST_BYTES, Budget, limited
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import mark_used
@@ -82,35 +84,26 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     digest = recipe.digest
     place = cache / "images" / digest
     mark_used(place)
-    image = read_image(place)
-    if image is not None:
-        make_private(place)
-        return image
-    for program, package in _TOOLS.items():
-        process.need(program, package=package)
-    with locked(place, what=f"image {recipe.name}", progress=progress):
-        image = read_image(place)
-        if image is not None:
-            return image
+    make_private(place)
+    if read_image(place) is None:
+        for program, package in _TOOLS.items():
+            process.need(program, package=package)
         _need_space(cache)
+
+    def make(work: Path) -> None:
         debian = _ensure_debian(recipe, cache, progress)
-        with write_atomically(place, PRIVATE) as work:
-            if not recipe.mpi:
-                (work / "kernels" / recipes.PREFIX.lstrip("/")).mkdir(parents=True)
-            elif (debian / "builder").is_dir():
-                progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
-                _compile(recipe, debian / "builder", work)
-            else:
-                host_build.copy_programs(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
-            progress(f"image {recipe.name}: assembling it")
-            _assemble(recipe, debian / "base.tar", work, digest)
-    built = read_image(place)
-    if built is None:
-        raise InfrastructureError(
-            f"the image {recipe.name} at {place} was removed while it was built", remedy="run the same command again"
-        )
-    progress(f"image {recipe.name}: ready in {place}")
-    return built
+        if not recipe.mpi:
+            (work / "kernels" / recipes.PREFIX.lstrip("/")).mkdir(parents=True)
+        elif (debian / "builder").is_dir():
+            progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
+            _compile(recipe, debian / "builder", work)
+        else:
+            host_build.copy_programs(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
+        progress(f"image {recipe.name}: assembling it in {place}")
+        _assemble(recipe, debian / "base.tar", work, digest)
+
+    what = f"image {recipe.name}"
+    return ensure(place, partial(read_image, place), make, what=what, progress=progress, mode=PRIVATE)
 
 
 def cannot_build(recipe: Recipe, cache_dir: Path | None = None) -> str | None:
@@ -186,13 +179,18 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
         if not image.tar.is_file():
             progress(f"image {image.name}: packing its files")
             part = image.tar.with_suffix(".part")
-            _pack(image.name, image.rootfs, part)
-            part.rename(image.tar)
+            try:
+                # a user's own folder may have files of any size
+                most_bytes = Budget(image.rootfs, part.parent, MOST_BYTES).most_bytes
+                _pack(image.name, image.rootfs, part, limited((), most_bytes))
+                part.rename(image.tar)
+            finally:
+                part.unlink(missing_ok=True)
     return image.tar
 
 
 def _need_space(cache: Path) -> None:
-    free = shutil.disk_usage(cache).free
+    free = shutil.disk_usage(next(place for place in (cache, *cache.absolute().parents) if place.exists())).free
     if free < _NEEDED_BYTES:
         raise InfrastructureError(
             f"building an image needs {_NEEDED_BYTES / 1e9:.0f} GB in {cache}, of which {free / 1e9:.1f} GB are free",
@@ -204,30 +202,27 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     """Return the folder with the Debian part: base.tar and builder/."""
     place = cache / "roots" / recipe.debian_digest
     mark_used(place)
+    make_private(place)
     same = host_build.find_versions(recipe)
-    if _is_usable(place, same):
-        make_private(place)
-        return place
-    with locked(place, what=f"image {recipe.name}", progress=progress):
-        if _is_usable(place, same):
-            return place
+
+    def make(work: Path) -> None:
         progress(f"image {recipe.name}: downloading Debian's packages (mmdebstrap, about a minute)")
-        with write_atomically(place, PRIVATE) as work:
-            _debootstrap(recipe, work, same)
-    return place
+        _debootstrap(recipe, work, same)
+
+    what = f"image {recipe.name}"
+    return ensure(place, partial(_usable, place, same), make, what=what, progress=progress, mode=PRIVATE)
 
 
-def _is_usable(place: Path, same: Mapping[str, str]) -> bool:
-    """Return whether there is a Debian part with compilers, or one that this machine's own programs still fit.
+def _usable(place: Path, same: Mapping[str, str]) -> Path | None:
+    """Return a Debian part with compilers, or one that this machine's own programs still fit; None if it is neither.
 
     It was renamed as a whole, so it needs no record.
     """
-    if (place / "builder").is_dir():
-        return True
     try:
-        return bool(same) and json.loads((place / FITS).read_text()) == dict(same)
+        fits = (place / "builder").is_dir() or (bool(same) and json.loads((place / FITS).read_text()) == dict(same))
     except (OSError, ValueError):
-        return False
+        return None
+    return place if fits else None
 
 
 def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
@@ -312,11 +307,11 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
     (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _pack(name: str, rootfs: Path, tar: Path) -> None:
+def _pack(name: str, rootfs: Path, tar: Path, bounds: tuple[str, ...] = ()) -> None:
     owner = () if _is_root() else ("--owner=0", "--group=0")
     what = ("--one-file-system", "--numeric-owner", "--sort=name", *owner, ".")
     _step(
-        ("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
+        (*bounds, "tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
         name,
         "packing the root file system",
         remedy="free some disk space in the cache folder, then run the same command again",

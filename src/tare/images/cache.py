@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tare.errors import InfrastructureError
 from tare.host import process
 
+T = TypeVar("T")
 Progress = Callable[[str], None]
 """Receives a short description of the current step."""
 
@@ -78,6 +79,28 @@ def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
         os.close(held)
 
 
+def ensure(
+    place: Path,
+    read: Callable[[], T | None],
+    make: Callable[[Path], object],
+    *,
+    what: str,
+    progress: Progress,
+    mode: int = 0o755,
+) -> T:
+    """Return an entry of the cache as `read` finds it; if it does not, `make` fills the entry's new folder first."""
+    if (there := read()) is not None:
+        return there
+    with locked(place, what=what, progress=progress):
+        if (there := read()) is None:
+            with write_atomically(place, mode) as work:
+                make(work)
+            there = read()
+    if there is None:
+        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
+    return there
+
+
 def remove_abandoned(family: Path) -> None:
     """Remove what interrupted processes left in a folder of the cache; nothing in a read-only cache."""
     if any(family.glob(f"{_UNFINISHED}*")) and os.access(family, os.W_OK):
@@ -94,7 +117,7 @@ def _remove_abandoned(family: Path) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder and its contents, but never cross into a file system that is mounted inside it."""
-    process.run(
+    process.undo(
         ("rm", "--recursive", "--force", "--one-file-system", "--", str(folder)),
         timeout_s=120.0,
         what=f"removing {folder}",

@@ -20,11 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.errors import InfrastructureError, UsageError
+from tare.errors import UsageError
 from tare.host import process
 from tare.host.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 from tare.images.build import Image, ensure_tar
-from tare.images.cache import Progress, locked, remove_tree, silent, write_atomically
+from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.inside import archive
 from tare.images.inside.below import strip_privileges, write_file
 from tare.images.usage import mark_used
@@ -67,24 +67,18 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     """
     place = image.cache / wanted / image.digest
     mark_used(place)
-    if (cached := _read(place, wanted)) is not None:
-        return cached
-    source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
-    if wanted == "sif":
-        source = ensure_file(image, "docker-archive", progress=progress).path
-    with locked(place, what=f"image {image.name} as {wanted}", progress=progress):
-        if (cached := _read(place, wanted)) is not None:
-            return cached
+
+    def make(work: Path) -> None:
+        source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
+        if wanted == "sif":
+            source = ensure_file(image, "docker-archive", progress=progress).path
         progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
-        with write_atomically(place) as work:
-            target = work / FILES[wanted]
-            _makers(program)[wanted](image, source, target)
-            record = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
-            (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
-    converted = _read(place, wanted)
-    if converted is None:
-        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return converted
+        target = work / FILES[wanted]
+        _makers(program)[wanted](image, source, target)
+        record = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
+        (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
+
+    return ensure(place, partial(_read, place, wanted), make, what=f"image {image.name} as {wanted}", progress=progress)
 
 
 def convert(

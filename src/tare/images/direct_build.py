@@ -110,7 +110,7 @@ class Compiler:
 
     def close(self) -> None:
         """End the threads."""
-        self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
 
     def _compile(self, source: Source, options: Sequence[str]) -> str:
         kept = [option for option in source.options if option not in OPTIONAL or self.knows(option)]

@@ -23,7 +23,7 @@ from tare.host import wheels
 from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find, need, run
-from tare.images.cache import Progress, locked, silent, write_atomically
+from tare.images.cache import Progress, ensure, silent
 from tare.images.inside.below import inside, open_file, open_regular
 from tare.images.inside.inspect import read_overlapping
 from tare.images.inside.linked import TRIPLETS
@@ -112,12 +112,12 @@ def ensure_host_mpi(
     )
     folder = cache_folder() / "host-mpi" / hashlib.sha256(stamp.encode()).hexdigest()[:32]
     mark_used(folder)
-    if not folder.is_dir():
-        with locked(folder, what=f"this machine's {mpi}", progress=progress):
-            if not folder.is_dir():
-                progress(f"this machine's {mpi}: collecting {len(libraries)} libraries")
-                with write_atomically(folder) as work:
-                    _collect(work, (launcher, daemon), libraries)
+
+    def make(work: Path) -> None:
+        progress(f"this machine's {mpi}: collecting {len(libraries)} libraries")
+        _collect(work, (launcher, daemon), libraries)
+
+    ensure(folder, lambda: folder.is_dir() or None, make, what=f"this machine's {mpi}", progress=progress)
     return HostMpi(
         folder=folder,
         launcher=launcher if own else folder / "bin" / launcher.name,

@@ -14,7 +14,7 @@ from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageEr
 from tare.host import process, wheels
 from tare.host.paths import cache_folder
 from tare.images import mpi_programs
-from tare.images.cache import Progress, locked, remove_tree, silent, write_atomically
+from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest
 from tare.images.usage import mark_used
@@ -82,14 +82,13 @@ def ensure_kernels(
     place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
     build = KernelBuild(prefix=place, digest=digest)
     mark_used(place)
-    if build.program.is_file():
-        return build
-    with locked(place, what=f"kernels for {mpi}", progress=progress):
-        if not build.program.is_file():
-            progress(f"kernels and mini-applications for {mpi}: compiling")
-            with write_atomically(place) as work:
-                _build(sources, wrapper, work, mpi, progress)
-    return build
+
+    def make(work: Path) -> None:
+        progress(f"kernels and mini-applications for {mpi}: compiling")
+        _build(sources, wrapper, work, mpi, progress)
+
+    what = f"kernels for {mpi}"
+    return ensure(place, lambda: build if build.program.is_file() else None, make, what=what, progress=progress)
 
 
 def newest_program(name: str, cache_dir: Path | None = None) -> Path | None:

@@ -13,18 +13,20 @@ import os
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tare.errors import ImageError, InfrastructureError, UsageError
+from tare.errors import ImageError, UsageError
 from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
+from tare.images.cache import PRIVATE, Progress, ensure, make_private, silent
+from tare.images.inside import budget as bounds
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.below import make_folder, strip_privileges, write_file
-from tare.images.inside.budget import MOST_BYTES, Budget, too_large
+from tare.images.inside.budget import Budget, check_depth, check_members, limited, too_large
 from tare.images.inside.inspect import plain
 from tare.images.inside.layered import KINDS, is_tar, unpack_layers
 from tare.images.inside.variables import merged, variables_of
@@ -32,8 +34,9 @@ from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
 from tare.images.usage import mark_used
 
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
-_LIMIT_S: Final = 900.0
-_LIST_BYTES: Final = 1 << 30
+AGAIN: Final = "copy it again, or rebuild it"
+_KINDS: Final = b"-dlbcps"
+"""The first characters by which a squashfs lists its members, as `ls -l` does."""
 
 
 def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
@@ -46,23 +49,15 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     digest = _digest(path, kind)
     place = (cache_dir or cache_folder()) / "images" / digest
     mark_used(place)
-    if (cached := read_image(place)) is not None:
-        make_private(place)
-        return _at(cached, path)
-    with locked(place, what=f"image {path.name}", progress=progress):
-        if (cached := read_image(place)) is not None:
-            return _at(cached, path)
-        with write_atomically(place, PRIVATE) as work:
-            record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
-            (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
-    image = read_image(place)
-    if image is None:
-        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return _at(image, path)
+    make_private(place)
 
+    def make(work: Path) -> None:
+        record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
+        (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
 
-def _at(image: Image, path: Path) -> Image:
-    """Return an image with the path that was given now: the same content may have been at another path before."""
+    what = f"image {path.name}"
+    image = ensure(place, partial(read_image, place), make, what=what, progress=progress, mode=PRIVATE)
+    # the same content may have been at another path before
     return replace(image, name=path.name, source=str(path), sif=path if image.sif is not None else None)
 
 
@@ -77,8 +72,8 @@ def kind_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             head = file.read(64)
-        if path.stat().st_size > MOST_BYTES:
-            raise too_large(path, MOST_BYTES)
+        if path.stat().st_size > bounds.MOST_BYTES:
+            raise too_large(path, bounds.MOST_BYTES)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     if sif.is_sif(head):
@@ -97,14 +92,16 @@ def _digest(path: Path, kind: str) -> str:
         content = _metadata(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
-    except RecursionError:
-        raise UsageError(f"the image {path} cannot be read: its folders are nested too deeply") from None
     return hashlib.sha256(f"{kind} {content} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
 def _metadata(folder: Path) -> str:
     total = hashlib.sha256(str(folder).encode())
+    members = 0
     for at, folders, files in os.walk(folder):
+        members += len(folders) + len(files)
+        check_members(folder, members, bounds.MOST_MEMBERS)
+        check_depth(folder, at.count("/") - str(folder).count("/"))
         folders.sort()
         for name in sorted([*folders, *files]):
             file = Path(at, name)
@@ -134,7 +131,7 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
     elif kind == "squashfs":
         _unsquash(path, sif.squashfs_partition(path), rootfs)
     else:
-        variables = unpack_layers(path, rootfs, work)
+        variables = unpack_layers(path, rootfs, work, progress)
     _make_mountable(rootfs)
     source = {"sif": str(path)} if kind == "sif" else {}
     return {**source, "variables": merged(variables_of(rootfs), variables)}
@@ -143,39 +140,39 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
 def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     program = process.need("unsquashfs", package="squashfs-tools")
     at = ("-offset", str(where.offset))
-    _check_size(path, (program, *at, "-lln", str(path)), rootfs)
+    budget = Budget(path, rootfs, path.stat().st_size)
+    _check_size(path, (program, *at, "-lln", str(path)), rootfs, budget)
     argv = (program, "-no-progress", "-quiet", "-no-xattrs", "-force", *at, "-dest", str(rootfs), str(path))
-    done = process.run(argv, timeout_s=_LIMIT_S, check=False)
+    done = process.run(argv, timeout_s=budget.left_s, check=False)
+    if done.timed_out:
+        raise budget.too_slow()
     # 2: a file could not be created as it was, such as a device node by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
         last_line = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["no output"]
-        raise ImageError(f"{path} cannot be unpacked: {plain(last_line[0])}", remedy="copy it again, or rebuild it")
+        raise ImageError(f"{path} cannot be unpacked: {plain(last_line[0])}", remedy=AGAIN)
     strip_privileges(rootfs)
 
 
-def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
-    """Raise `ImageError` if a squashfs lists more files or bytes than may be unpacked.
+def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path, budget: Budget) -> None:
+    """Raise `ImageError` if a squashfs lists more members or bytes than may be unpacked, or deeper folders.
 
-    The list goes to a file of bounded size: an image chooses its names.
+    The list goes to a file of bounded size: an image chooses its names, and one with a line end in it counts twice.
     """
-    bound = (process.need("prlimit", package="util-linux"), f"--fsize={_LIST_BYTES}", "--")
-    budget = Budget(rootfs)
-    most_bytes = min(budget.most_of(path.stat().st_size), budget.left_bytes)
     with tempfile.TemporaryFile(dir=rootfs.parent) as file:
-        with process.beside((*bound, *listing), stdout=file.fileno()) as listed:
-            until = time.monotonic() + _LIMIT_S
-            while listed.poll() is None and time.monotonic() < until:
-                time.sleep(0.01)
-        if file.seek(0, os.SEEK_END) >= _LIST_BYTES:
-            raise too_large(path, most_bytes)
+        with process.beside(limited(listing, bounds.LIST_BYTES), stdout=file.fileno()) as listed:
+            while listed.poll() is None:
+                time.sleep(min(0.01, budget.left_s))
+        if listed.returncode and file.seek(0, os.SEEK_END) < bounds.LIST_BYTES:
+            raise ImageError(f"{path} cannot be unpacked: its files cannot be listed", remedy=AGAIN)
         file.seek(0)
-        for line in file:
+        while line := file.readline(2 * bounds.LONGEST_PATH):
             words = line.split(maxsplit=3)
-            if len(words) > 2 and words[0].startswith(b"-") and words[2].isdigit():
-                budget.spend(1, 0)
-                most_bytes -= int(words[2][:30])
-            if most_bytes < 0 or not budget.left_members:
-                raise too_large(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
+            if len(words) > 2 and line[0] in _KINDS:
+                budget.take(1, int(words[2][:30]) if line.startswith(b"-") and words[2].isdigit() else 0)
+                if not line.startswith(b"l"):  # a link's target follows its path
+                    check_depth(path, line.count(b"/") - 1)
+    if listed.returncode:
+        raise ImageError(f"{path} was not unpacked: the list of its files has more than {bounds.LIST_BYTES} bytes")
 
 
 def _make_mountable(rootfs: Path) -> None:

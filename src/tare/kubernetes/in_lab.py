@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import MissingTool
 from tare.host.paths import cache_folder
 from tare.host.process import run
-from tare.images.cache import locked, silent, write_atomically
+from tare.images.cache import ensure, silent
 from tare.images.inside import archive
 from tare.kubernetes import admission, api, lab_networks
 from tare.kubernetes.lab_networks.model import LabNetwork
@@ -100,12 +101,10 @@ def pause_archive() -> Path:
     """Return a Docker archive with the image of pods' first container; compile its program first if it is missing."""
     source = SOURCE.read_bytes()
     place = cache_folder() / "kubernetes" / archive.sha256_of(SOURCE)[:32]
-    if not (place / "pause.tar").exists():
-        with locked(place, what="the image of pods' first container", progress=silent):
-            if not (place / "pause.tar").exists():
-                with write_atomically(place) as work:
-                    _make_pause(source, work)
-    return place / "pause.tar"
+    made, what = place / "pause.tar", "the image of pods' first container"
+    return ensure(
+        place, lambda: made if made.exists() else None, partial(_make_pause, source), what=what, progress=silent
+    )
 
 
 def _make_pause(source: bytes, work: Path) -> None:

@@ -190,6 +190,41 @@ def test_an_interruption_while_starting_ends_it_too(way: Callable[..., Any], mon
     wait_until_gone(started[0].pid)
 
 
+def test_an_interrupt_reaches_commands_of_other_threads(pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_interrupted", threading.Event())
+    done: list[str] = []
+
+    def work() -> None:
+        try:
+            sh(f"trap 'exit 0' TERM; echo $$ > {pids}; {STAYS}")
+        except KeyboardInterrupt:
+            process.undo(("true",), timeout_s=600, what="undoing")
+            done.append("undone")
+            try:
+                sh("true")
+            except KeyboardInterrupt:
+                done.append("nothing begins any more")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+    process.interrupt_threads(grace_s=600)
+    thread.join()
+    assert done == ["undone", "nothing begins any more"]
+    wait_until_gone(int(pids.read_text()))
+    assert sh("true").status == 0, "the main thread has its own way to be interrupted"
+
+
+def test_commands_of_other_threads_that_ignore_the_end_are_killed(pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_interrupted", threading.Event())
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(sh, f"trap '' TERM; echo $$ > {pids}; {STAYS}")
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        process.interrupt_threads(grace_s=0.05)
+        assert isinstance(waiting.exception(), KeyboardInterrupt)
+    wait_until_gone(int(pids.read_text()))
+
+
 def test_a_started_command_logs_to_its_file_and_ends_when_told_or_is_killed(tmp_path: Path, pids: Path) -> None:
     log = tmp_path / "log"
     log.write_text("earlier\n")

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import socket
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -203,6 +204,25 @@ def test_credentials_are_given_where_they_are_asked_for(registry: Registry, layo
         assert "docker login" in said
         assert "wr0ng-pass" not in said
         assert "\x1b" not in said
+
+
+def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, layout: Path) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(client_module, "TIMEOUT_S", 3600.0)  # each byte comes in time
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while connection.recv(4096):  # until the client hangs up
+                    pass
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(InfrastructureError, match=r"cannot be reached: its answer takes more than 0\.05 s"):
+            push(layout, parse(f"127.0.0.1:{server.getsockname()[1]}/group/tare:1", "x"), plain_http=True)
+        thread.join()
 
 
 def test_an_identity_token_is_exchanged(registry: Registry, layout: Path) -> None:

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import stat
 import subprocess  # noqa: TID251 - tare is not installed yet
 import sys
@@ -216,7 +217,12 @@ def run(argv: Iterable[object], what: str) -> None:
     """Run a command whose messages the user sees; raise `InstallError` if it fails."""
     words = [str(word) for word in argv]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
-    status = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+    with subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL) as process:
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()  # it undoes what it has under way
+            raise
     if status != 0:
         raise InstallError(f"{what} failed (status {status}): {' '.join(words[:4])} ...\n  see the message above")
 
@@ -229,4 +235,6 @@ def say(message: str) -> None:
 if __name__ == "__main__":
     if sys.version_info < (3, 9):  # noqa: UP036 - the other machine may have an older one
         sys.exit("tare bundle: Python 3.9 or newer is needed to unpack this bundle")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:], Path(sys.argv[0]).resolve()))

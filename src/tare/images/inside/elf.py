@@ -25,7 +25,12 @@ MOST_SEGMENTS: Final = 256
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
 NEEDED, STRINGS, STRINGS_SIZE, SONAME, RPATH, RUNPATH = 1, 5, 10, 14, 15, 29
 MOST_ENTRIES: Final = 1 << 14
+MOST_NEEDED: Final = 1024
+"""The libraries that one file asks for; real ones ask for some dozens."""
+LONGEST_NAME: Final = 256
 LONGEST_TEXT: Final = 1 << 14
+"""The longest name of a library, version or symbol, and the longest list of folders."""
+MOST_NOTES: Final = 16
 
 FLAGS: Final = {
     2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
@@ -130,14 +135,17 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
         return Dynamic(machine=layout.machine, interpreter=program)
     start, size = layout.strings
 
-    def texts(kind: int) -> tuple[str, ...]:
-        return tuple(text_at(file, start + at, size - at) for at in layout.entries.get(kind, ()))
+    if len(layout.entries.get(NEEDED, ())) > MOST_NEEDED:
+        raise DamagedError(f"it asks for more than {MOST_NEEDED} libraries")
+
+    def texts(kind: int, longest: int = LONGEST_TEXT) -> tuple[str, ...]:
+        return tuple(text_at(file, start + at, min(longest, size - at)) for at in layout.entries.get(kind, ()))
 
     return Dynamic(
         machine=layout.machine,
         interpreter=program,
-        needed=texts(NEEDED),
-        soname="".join(texts(SONAME)[:1]),
+        needed=texts(NEEDED, LONGEST_NAME),
+        soname="".join(texts(SONAME, LONGEST_NAME)[:1]),
         rpath="".join(texts(RPATH)[:1]),
         runpath="".join(texts(RUNPATH)[:1]),
     )
@@ -203,7 +211,7 @@ def _level(file: Path) -> int:
             head = handle.read(64)
             if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
                 return 0
-            notes = (segment for segment in _segments(handle, head, "<") if segment.kind in NOTES)
+            notes = [segment for segment in _segments(handle, head, "<") if segment.kind in NOTES][:MOST_NOTES]
             pieces = [read_at(handle, segment.offset, min(segment.length, LARGEST), whole=False) for segment in notes]
             return max((level for piece in pieces for level in _in_notes(piece)), default=0)
     except (OSError, DamagedError, struct.error):

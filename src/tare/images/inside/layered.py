@@ -14,77 +14,80 @@ import lzma
 import os
 import posixpath
 import re
-import sys
 import tarfile
 import tempfile
+import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, cast
+from types import ModuleType
+from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
-from tare.errors import CommandFailed, ImageError
+from tare.errors import CommandFailed, CommandTimeout, ImageError
 from tare.host import process
 from tare.host.namespaces import plain_python
+from tare.images.inside import budget as bounds
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import open_file
-from tare.images.inside.budget import MOST_MEMBERS, Budget, too_large
+from tare.images.inside.budget import Budget, limited
 from tare.images.inside.inspect import plain
 from tare.images.inside.variables import select_settable
 
 UNPACK: Final = Path(__file__).parent / "unpack.py"
 KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, or a folder"
-MOST_LAYERS: Final = 512
-DEEPEST_INDEX: Final = 8
-MOST_TEXT_BYTES: Final = 8 << 20
-"""The largest manifest, index or configuration; real ones have some kilobytes."""
-
 MOST_LINKS: Final = 8
-LONGEST_READ: Final = 64 << 20
-_LIMIT_S: Final = 900.0
 _BLOB: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_PACKED: Final[Mapping[bytes, Callable[[Path], Any]]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-}
+_PACKED: Final[Mapping[bytes, ModuleType]] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 """Decompressors for a tar, by its first bytes."""
 
+_DECOMPRESS: Final = "import {0}, shutil, sys; shutil.copyfileobj({0}.open(sys.argv[1]), open(sys.argv[2], 'wb'))"
 DAMAGES: Final = (
-    tarfile.TarError, EOFError, OSError, ValueError, OverflowError, RecursionError, zlib.error, lzma.LZMAError
+    tarfile.TarError, EOFError, OSError, ValueError, OverflowError, RecursionError, MemoryError, zlib.error,
+    lzma.LZMAError,
 )  # fmt: skip
 """Exceptions of the libraries that read an image, if it is damaged."""
 
-Opener = Callable[[str], BinaryIO]
+
+class Part(NamedTuple):
+    """A file of an image: what tells it from the others, its size, and its content."""
+
+    key: object
+    size_bytes: int
+    content: BinaryIO
+
+
+Opener = Callable[[str], Part]
 
 
 def is_tar(path: Path) -> bool:
     """Return whether a file is a tar, compressed or not."""
     try:
-        with ExitStack() as stack:
-            _archive(path, stack)
-    except (*DAMAGES, ImageError):
+        packed = _module_of(path)
+        with packed.open(path) if packed else path.open("rb") as file:
+            _archive(file).close()
+    except _ExcessError:
+        return True  # the reason is given where it is read
+    except DAMAGES:
         return False
     return True
 
 
-def unpack_layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
+def unpack_layers(path: Path, rootfs: Path, work: Path, say: Callable[[str], object]) -> tuple[str, ...]:
     """Unpack an image's layers into a folder, with scratch files in `work`; return its configuration's variables."""
     try:
         with ExitStack() as stack:
-            opener = _files_of(path, stack)
+            budget = Budget(path, work, 0 if path.is_dir() else path.stat().st_size)
+            opener = _files_of(path, work, budget, stack)
             config, layers = _docker_manifest(opener) or _oci_manifest(opener, path)
             variables = _variables(config)
             machine = config.get("architecture", architecture())
             if machine != architecture():
                 raise ImageError(f"{path} is for {plain(str(machine)[:40])}, and this machine is {architecture()}")
-            if len(layers) > MOST_LAYERS:
-                raise ImageError(f"{path} has {len(layers)} layers; at most {MOST_LAYERS} are allowed")
-            budget = Budget(work)
-            for name in layers:
-                with opener(name) as layer:
-                    _unpack_layer(layer, rootfs, work, path, budget)
+            if len(layers) > bounds.MOST_LAYERS:
+                raise ImageError(f"{path} has {len(layers)} layers; at most {bounds.MOST_LAYERS} are allowed")
+            _unpack_all(_announced(layers, path, say), opener, rootfs, work, path, budget)
     except KeyError as error:
         lacking = plain(str(error.args[0])[:200])
         raise ImageError(f"{path} is not an image: it lacks {lacking}", remedy=f"name {KINDS}") from error
@@ -98,73 +101,79 @@ def unpack_layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
 # --- files of an image ----------------------------------------------------------------------------------------------
 
 
-class _Bounded(io.RawIOBase):
-    """An untrusted tar, read with bounded read sizes and offsets.
+class _ExcessError(tarfile.ReadError):
+    """A tar has more, or longer, headers than it may."""
 
-    A header can claim that its own text has exabytes, or a negative size.
+
+class _Headers(io.RawIOBase):
+    """The headers of an untrusted tar, of which a bounded part is read.
+
+    A header can claim that its own text has exabytes, or a negative size, and tarfile would keep the text.
     """
 
-    def __init__(self, file: BinaryIO, most_bytes: int, path: Path) -> None:
-        self._file, self._most_bytes, self._path = file, most_bytes, path
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._left = file, bounds.MOST_HEADERS_BYTES
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= LONGEST_READ:
+        if size < 0:
             raise tarfile.ReadError("a header has an invalid size")
-        content = self._file.read(size)
-        self._check(self._file.tell())
-        return content
+        if size > bounds.LONGEST_HEADER_BYTES:
+            raise _ExcessError(f"a header has more than {bounds.LONGEST_HEADER_BYTES} bytes")
+        self._left -= size
+        if self._left < 0:
+            raise _ExcessError(f"its headers have more than {bounds.MOST_HEADERS_BYTES} bytes together")
+        return self._file.read(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._check(offset)
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
         return self._file.tell()
 
-    def _check(self, offset: int) -> None:
-        if offset > self._most_bytes:
-            raise too_large(self._path, self._most_bytes)
+
+def _archive(file: BinaryIO) -> tarfile.TarFile:
+    return tarfile.open(fileobj=cast("IO[bytes]", _Headers(file)), mode="r:")
 
 
-def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
-    """Open a tar; reading never exceeds the size that the file may have when it is unpacked."""
+def _module_of(path: Path) -> ModuleType | None:
     with path.open("rb") as file:
         head = file.read(8)
-    opened = next((opener for magic, opener in _PACKED.items() if head.startswith(magic)), None)
-    size = path.stat().st_size
-    file = stack.enter_context(opened(path) if opened else path.open("rb"))
-    most_bytes = Budget.most_of(size) if opened else sys.maxsize
-    bounded = cast("IO[bytes]", _Bounded(file, most_bytes, path))
-    return stack.enter_context(tarfile.open(fileobj=bounded, mode="r:"))
+    return next((module for magic, module in _PACKED.items() if head.startswith(magic)), None)
 
 
-def _files_of(path: Path, stack: ExitStack) -> Opener:
+def _files_of(path: Path, work: Path, budget: Budget, stack: ExitStack) -> Opener:
     """Return a function that opens a file of an archive, or of a layout in a folder, by its name."""
     if path.is_dir():
         return lambda name: _opened_below(path, name)
-    archive = _archive(path, stack)
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work)))
+    file = stack.enter_context(_decompressed(path, scratch / "archive", path, budget).open("rb"))
+    archive = stack.enter_context(_archive(file))
     members: dict[str, tarfile.TarInfo] = {}
     for number, member in enumerate(archive):
-        if number >= MOST_MEMBERS or member.size < 0:
-            raise tarfile.ReadError(f"it has more than {MOST_MEMBERS} members, or one of a negative size")
+        if number >= bounds.MOST_ARCHIVE_MEMBERS or member.size < 0:
+            raise tarfile.ReadError(f"it has more than {bounds.MOST_ARCHIVE_MEMBERS} members, or a negative size")
+        member.pax_headers = archive.pax_headers = {}  # else each member that follows gets a copy
         members[member.name.removeprefix("./")] = member
+    archive.fileobj = file
     return lambda name: _opened_member(archive, members, name)
 
 
-def _opened_below(folder: Path, name: str) -> BinaryIO:
+def _opened_below(folder: Path, name: str) -> Part:
     try:
-        return open_file(folder, name)
+        content = open_file(folder, name)
     except FileNotFoundError:
         raise KeyError(name) from None
+    status = os.fstat(content.fileno())
+    return Part((status.st_dev, status.st_ino), status.st_size, content)
 
 
-def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], name: str) -> BinaryIO:
+def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], name: str) -> Part:
     """Open a member, or the target of a link: older versions of `docker save` link identical layers."""
     at = name
     for _ in range(MOST_LINKS):
         member = members[at]
         if member.isreg():
-            return cast("BinaryIO", archive.extractfile(member))
+            return Part(at, member.size, cast("BinaryIO", archive.extractfile(member)))
         if not (member.issym() or member.islnk()):
             break
         folder = posixpath.dirname(at) if member.issym() else ""
@@ -192,7 +201,7 @@ def _docker_manifest(opener: Opener) -> tuple[dict[str, Any], list[str]] | None:
 def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]]:
     """Return configuration and layers of an OCI layout, following an index of several platforms to this machine's."""
     stated = _object(_json(opener, "index.json"), "index.json")
-    for _ in range(DEEPEST_INDEX):
+    for _ in range(bounds.DEEPEST_INDEX):
         if "manifests" not in stated:
             config = _object(_json(opener, _blob(stated.get("config"))), "its configuration")
             return config, [_blob(layer) for layer in _list(stated.get("layers"), "layers")]
@@ -201,7 +210,7 @@ def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]
         if not fitting:
             raise ImageError(f"{path} has no image for this machine, which is {architecture()}")
         stated = _object(_json(opener, _blob(fitting[0])), "a manifest")
-    raise ValueError(f"its indexes are nested more than {DEEPEST_INDEX} deep")
+    raise ValueError(f"its indexes are nested more than {bounds.DEEPEST_INDEX} deep")
 
 
 def _machine_of(descriptor: Mapping[str, Any]) -> object:
@@ -218,10 +227,10 @@ def _variables(config: Mapping[str, Any]) -> list[str]:
 
 
 def _json(opener: Opener, name: str) -> object:
-    with opener(name) as file:
-        content = file.read(MOST_TEXT_BYTES + 1)
-    if len(content) > MOST_TEXT_BYTES:
-        raise ValueError(f"{name} has more than {MOST_TEXT_BYTES} bytes")
+    with opener(name).content as file:
+        content = file.read(bounds.MOST_TEXT_BYTES + 1)
+    if len(content) > bounds.MOST_TEXT_BYTES:
+        raise ValueError(f"{name} has more than {bounds.MOST_TEXT_BYTES} bytes")
     return json.loads(content)
 
 
@@ -255,52 +264,85 @@ def _blob(descriptor: object) -> str:
 # --- layers ---------------------------------------------------------------------------------------------------------
 
 
-def _unpack_layer(layer: BinaryIO, rootfs: Path, work: Path, path: Path, budget: Budget) -> None:
-    with tempfile.TemporaryDirectory(dir=work) as scratch:
-        file = Path(scratch) / "layer"
-        with file.open("wb") as copy:
-            _copy(layer, copy, path, budget)
-        most_bytes = min(budget.most_of(file.stat().st_size), budget.left_bytes)
-        with file.open("rb") as copy:
-            compressed = copy.read(4) == _ZSTD
-        if compressed:
-            file = _decompressed(file, most_bytes, path)
-        unpack_tar(file, rootfs, path, budget, most_bytes)
+def _announced(layers: Sequence[str], path: Path, say: Callable[[str], object]) -> Iterator[str]:
+    """Yield the layers, and say now and then which one is unpacked."""
+    said = time.monotonic()
+    for number, name in enumerate(layers, 1):
+        if time.monotonic() - said >= bounds.SAY_EVERY_S:
+            say(f"image {path.name}: unpacking layer {number} of {len(layers)}")
+            said = time.monotonic()
+        yield name
 
 
-def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget, most_bytes: int | None = None) -> None:
+def _unpack_all(layers: Iterator[str], opener: Opener, rootfs: Path, work: Path, path: Path, budget: Budget) -> None:
+    """Unpack layers over each other; one that follows itself is left out, because it changes nothing."""
+    sizes: dict[object, int] = {}
+    previous: object = None
+    for name in layers:
+        part = opener(name)
+        with part.content as content, tempfile.TemporaryDirectory(dir=work) as scratch:
+            if part.key == previous:
+                continue
+            budget.repeat(sizes.get(part.key, 0))
+            if path.is_dir() and part.key not in sizes:
+                budget.add_stored(part.size_bytes)
+            before = budget.taken_bytes
+            _unpack_layer(content, rootfs, Path(scratch), path, budget)
+            sizes[part.key] = budget.taken_bytes - before
+            previous = part.key
+
+
+def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budget: Budget) -> None:
+    file = scratch / "layer"
+    with file.open("wb") as copy:
+        left = budget.left_bytes
+        while piece := layer.read(min(1 << 20, left + 1)):
+            left -= len(piece)
+            if left < 0:
+                raise budget.too_large()
+            copy.write(piece)
+    unpack_tar(_decompressed(file, scratch / "tar", path, budget), rootfs, path, budget)
+
+
+def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget) -> None:
     """Unpack a tar over the files in a folder; raise `ImageError`, which names `path`, if it is damaged or too large.
 
-    No name and no link in it leads outside; it may have `most_bytes`, or as many as the budget has left.
+    No name and no link in it leads outside.
     """
     rights = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--")
-    limits = (str(budget.left_members), str(budget.left_bytes if most_bytes is None else most_bytes))
-    argv = (*rights, plain_python(), "-IS", str(UNPACK), str(rootfs), str(file), *limits)
+    most = map(str, (budget.left_members, budget.left_bytes, bounds.DEEPEST, bounds.LONGEST_PATH))
+    argv = (*rights, plain_python(), "-IS", str(UNPACK), str(rootfs), str(file), *most)
     try:
-        done = process.run(argv, timeout_s=_LIMIT_S)
+        done = process.run(limited(argv, bounds.MOST_BYTES), timeout_s=budget.left_s)
     except CommandFailed as error:
         raise ImageError(f"a layer of {path} cannot be unpacked: {plain(error.stderr_tail[-300:])}") from error
-    budget.spend(*map(int, done.stdout.split()))
+    except CommandTimeout as error:
+        raise budget.too_slow() from error
+    budget.take(*map(int, done.stdout.split()))
 
 
-def _copy(layer: BinaryIO, copy: BinaryIO, path: Path, budget: Budget) -> None:
-    left = budget.left_bytes
-    while piece := layer.read(min(1 << 20, left + 1)):
-        left -= len(piece)
-        if left < 0:
-            raise too_large(path, budget.left_bytes)
-        copy.write(piece)
-
-
-def _decompressed(file: Path, most_bytes: int, path: Path) -> Path:
-    packed = file.rename(file.with_suffix(".zst"))
-    bound = (process.need("prlimit", package="util-linux"), f"--fsize={most_bytes}", "--")
-    zstd = process.need("zstd", package="zstd")
-    argv = (*bound, zstd, "--quiet", "--decompress", str(packed), "-o", str(file))
+def _decompressed(file: Path, target: Path, path: Path, budget: Budget) -> Path:
+    """Return a file if it is not compressed, else `target` with its content; raise `ImageError` naming `path`."""
+    packed = _module_of(file)
+    with file.open("rb") as content:
+        if packed is None and content.read(4) != _ZSTD:
+            return file
+    if packed is not None:
+        argv = (plain_python(), "-IS", "-c", _DECOMPRESS.format(packed.__name__), str(file), str(target))
+    else:
+        zstd = process.need("zstd", package="zstd")
+        argv = (zstd, "--quiet", "--decompress", str(file), "-o", str(target))
+    most_bytes = min(budget.most_of(file.stat().st_size), budget.left_bytes)
     try:
-        process.run(argv, timeout_s=_LIMIT_S)
+        process.run(limited(argv, most_bytes), timeout_s=budget.left_s)
     except CommandFailed as error:
-        why = plain(error.stderr_tail[-200:]) or f"it has more than {most_bytes} bytes"
-        raise ImageError(f"a layer of {path} cannot be decompressed: {why}") from error
-    packed.unlink()
-    return file
+        if target.exists() and target.stat().st_size >= most_bytes:
+            why = f"it has more than {most_bytes / 1e9:.1f} GB"
+        else:
+            why = plain((error.stderr_tail.splitlines() or ["it is damaged"])[-1][-200:])
+        raise ImageError(
+            f"a part of {path} cannot be decompressed: {why}", remedy="copy it again, or do not use it"
+        ) from error
+    except CommandTimeout as error:
+        raise budget.too_slow() from error
+    return target

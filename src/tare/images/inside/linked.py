@@ -30,13 +30,19 @@ SUBFOLDERS: Final = ("", "glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "gl
 """Subfolders of a library folder; a machine uses the best that it can run, and the plain one is always valid."""
 
 CACHE: Final = "/etc/ld.so.cache"
-CACHE_BYTES: Final = 1 << 24
+MOST_CACHE_BYTES: Final = 1 << 24
 CACHE_MAGIC: Final = b"glibc-ld.so.cache1.1"
 CACHE_HEAD: Final = struct.Struct("=20sII5I")
 CACHE_ENTRY: Final = struct.Struct("=iIIIQ")
 OLD_MAGIC: Final = b"ld.so-1.7.0"
 MOST_LIBRARIES: Final = 1024
 MOST_FOLDERS: Final = 256
+MOST_TOKENS: Final = 4
+"""The variables ($ORIGIN) that are replaced in one folder."""
+MOST_LOOKUPS: Final = 100_000
+"""The paths that are tried for a program and all its libraries, at 20 to 50 us each."""
+MOST_CACHE_ENTRIES: Final = 1 << 16
+LONGEST_CACHE_TEXT: Final = 1024
 _TOKEN: Final = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?!\w))")
 _PLATFORMS: Final = {21: "power8", 22: "z900", 62: "x86_64", 183: "aarch64"}
 
@@ -53,7 +59,7 @@ class Linked:
     damaged: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Object:
     """A file that the loader has loaded, by its path inside; `parents` are the DT_RPATH of the files that need it."""
 
@@ -61,13 +67,13 @@ class _Object:
     stated: elf.Dynamic
     parents: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def rpaths(self) -> tuple[str, ...]:
         """Return the first search paths for the requests of this file and of those that it needs."""
         folders = _folders(self.stated.rpath, self) if not self.stated.runpath else ()
         return (*folders, *self.parents)[:MOST_FOLDERS]
 
-    @property
+    @cached_property
     def runpaths(self) -> tuple[str, ...]:
         """Return the search paths for this file's own requests."""
         return _folders(self.stated.runpath, self)
@@ -93,6 +99,7 @@ class _Search:
         self._missing: set[str] = set()
         self._damaged: dict[str, str] = {}
         self._loaded: set[str] = set()
+        self._lookups = 0
 
     def of(self, program: Path) -> Linked:
         """Follow a program's needed libraries recursively."""
@@ -103,6 +110,9 @@ class _Search:
             while left and len(self._found) < MOST_LIBRARIES:
                 loaded = left.popleft()
                 left.extend(library for name in loaded.stated.needed if (library := self._needed(name, loaded)))
+            if left or self._lookups > MOST_LOOKUPS:
+                why = f"it leads to more than {MOST_LIBRARIES} libraries, or {MOST_LOOKUPS} paths of them"
+                self._damaged[program.name] = why
         missing = tuple(sorted(self._missing))
         return Linked(found=self._found, missing=missing, damaged=self._damaged)
 
@@ -149,6 +159,9 @@ class _Search:
             return None
         damage = ""
         for place in self._candidates(name, by):
+            self._lookups += 1
+            if self._lookups > MOST_LOOKUPS:
+                return None
             try:
                 with self._open(place) as file:
                     stated = elf.dynamic_of(file)
@@ -185,7 +198,7 @@ class _Search:
     @cached_property
     def _cache(self) -> Mapping[str, tuple[str, ...]]:
         try:
-            return cache_of(read_file(self._rootfs, CACHE, CACHE_BYTES))
+            return cache_of(read_file(self._rootfs, CACHE, MOST_CACHE_BYTES))
         except OSError:
             return {}
 
@@ -217,7 +230,7 @@ def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:
     if not content.startswith(CACHE_MAGIC, start) or len(content) < start + CACHE_HEAD.size:
         return {}
     _, count, *_ = CACHE_HEAD.unpack_from(content, start)
-    table = content[start + CACHE_HEAD.size :][: count * CACHE_ENTRY.size]
+    table = content[start + CACHE_HEAD.size :][: min(count, MOST_CACHE_ENTRIES) * CACHE_ENTRY.size]
     entries = CACHE_ENTRY.iter_unpack(table[: len(table) // CACHE_ENTRY.size * CACHE_ENTRY.size])
     libraries: dict[str, list[tuple[bool, str]]] = {}
     for _, key, value, _, hardware in entries:
@@ -228,7 +241,7 @@ def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:
 
 
 def _text_at(content: bytes, at: int) -> str:
-    end = content.find(b"\0", at, at + 4096)
+    end = content.find(b"\0", at, at + LONGEST_CACHE_TEXT)
     return content[at:end].decode(errors="surrogateescape") if end >= 0 else ""
 
 
@@ -252,4 +265,4 @@ def _expanded(text: str, of: _Object) -> str:
         "LIB": f"lib/{triplet}" if triplet else "lib64",
         "PLATFORM": _PLATFORMS.get(machine, ""),
     }
-    return posixpath.normpath(_TOKEN.sub(lambda match: values[match[1] or match[2]], text)) if text else ""
+    return posixpath.normpath(_TOKEN.sub(lambda match: values[match[1] or match[2]], text, MOST_TOKENS)) if text else ""

@@ -23,8 +23,11 @@ WEAK: Final = 2
 """The flag of a version that may be missing, and the binding of a symbol that may."""
 GLOBAL: Final = 1
 SYMBOL_BYTES: Final = 24
-MOST_VERSIONS: Final = 4096
+MOST_VERSIONS: Final = 1024
+"""The versions that one file needs, of all libraries together, and that it defines."""
 MOST_SYMBOLS: Final = 1 << 18
+MOST_NAMES_BYTES: Final = 16 << 20
+"""The names of one file's symbols, as they are stored, and as they are read: they may overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ def versions_of(path: Path) -> Versions:
         return Versions()
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def symbols_of(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     """Return the symbols that a file defines for others, and those that others must define."""
     try:
@@ -57,13 +60,19 @@ def symbols_of(path: Path) -> tuple[frozenset[str], frozenset[str]]:
             if layout is None or SYMBOLS not in layout.entries:
                 return frozenset(), frozenset()
             start, size = layout.strings
+            if size > MOST_NAMES_BYTES:
+                return frozenset(), frozenset()
             names = elf.read_at(file, start, size)
             table = elf.read_at(file, layout.offset_of(SYMBOLS), _count(file, layout) * SYMBOL_BYTES)
     except (OSError, elf.DamagedError, struct.error):
         return frozenset(), frozenset()
-    defined, wanted = set(), set()
+    defined, wanted, read = set(), set(), 0
     for name, info, _, section, _, _ in struct.iter_unpack(f"{layout.order}IBBHQQ", table):
-        text = names[name : names.find(b"\0", name)].decode(errors="replace") if name < len(names) else ""
+        end = names.find(b"\0", name, name + elf.LONGEST_TEXT)
+        text = names[name:end].decode(errors="replace") if end >= 0 else ""
+        read += len(text)
+        if read > MOST_NAMES_BYTES:
+            return frozenset(), frozenset()
         if section == 0 and info >> 4 == GLOBAL:
             wanted.add(text)
         elif section != 0:
@@ -74,16 +83,20 @@ def symbols_of(path: Path) -> tuple[frozenset[str], frozenset[str]]:
 def _needed(file: BinaryIO, layout: elf.Layout) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each library with the versions that it must define."""
     start, size = layout.strings
+    left = MOST_VERSIONS
     for at, (_, count, library, aux, _) in _chain(file, layout, NEEDED, "HHIII", following=4):
         names, here = [], at + aux
-        for _ in range(min(count, MOST_VERSIONS)):
+        for _ in range(count):
+            left -= 1
+            if left < 0:
+                raise elf.DamagedError(f"it needs more than {MOST_VERSIONS} versions")
             _, flags, _, name, beyond = struct.unpack(f"{layout.order}IHHII", elf.read_at(file, here, 16))
             if not flags & WEAK:
-                names.append(elf.text_at(file, start + name, size - name))
+                names.append(_name(file, start + name, size - name))
             if not beyond:
                 break
             here += beyond
-        yield elf.text_at(file, start + library, size - library), tuple(names)
+        yield _name(file, start + library, size - library), tuple(names)
 
 
 def _defined(file: BinaryIO, layout: elf.Layout) -> Iterator[str]:
@@ -91,7 +104,11 @@ def _defined(file: BinaryIO, layout: elf.Layout) -> Iterator[str]:
     start, size = layout.strings
     for at, (_, _, _, _, _, aux, _) in _chain(file, layout, DEFINED, "HHHHIII", following=6):
         (name,) = struct.unpack(f"{layout.order}I", elf.read_at(file, at + aux, 4))
-        yield elf.text_at(file, start + name, size - name)
+        yield _name(file, start + name, size - name)
+
+
+def _name(file: BinaryIO, at: int, size: int) -> str:
+    return elf.text_at(file, at, min(size, elf.LONGEST_NAME))
 
 
 def _chain(

@@ -10,8 +10,12 @@ import base64
 import http.client
 import json
 import re
+import socket
 import ssl
+import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -23,6 +27,8 @@ from tare.images.registry.reference import Reference, is_loopback, split_port
 from tare.model.text import printable
 
 TIMEOUT_S: Final = 60.0
+ANSWER_S: Final = 300.0
+"""How long a server may take for its next bytes, and for an answer as a whole."""
 BLOCK: Final = 1 << 20
 MOST_ANSWER: Final = 4 << 20
 AUTHORITIES: Final = Path("/etc/docker/certs.d")
@@ -124,8 +130,15 @@ class Client:
         try:
             target = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request(method, target, body=body, headers=sent)
-            answer = connection.getresponse()
-            content = answer.read(MOST_ANSWER)
+            begin, limit = time.monotonic(), threading.Timer(ANSWER_S, _hang_up, (connection.sock,))
+            limit.start()
+            try:
+                answer = connection.getresponse()
+                content = answer.read(MOST_ANSWER)
+            finally:
+                limit.cancel()
+                if time.monotonic() - begin > ANSWER_S:
+                    raise TimeoutError(f"its answer takes more than {ANSWER_S:g} s")
             named = {key.lower(): value for key, value in answer.getheaders()}
         except (OSError, http.client.HTTPException) as error:
             raise Interrupted(printable(str(error))[:LONGEST] or type(error).__name__) from error
@@ -221,6 +234,11 @@ class Client:
         else:
             remedy = "check its name and port, and whether it can be reached from here"
         return InfrastructureError(f"the registry {server} cannot be reached: {error}", remedy=remedy)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _speaks_no_tls(error: Interrupted) -> bool:

@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 
 from tare.errors import ImageError, InfrastructureError
 from tare.images.cache import Progress, silent
+from tare.images.inside.budget import MOST_TEXT_BYTES
 from tare.images.registry.client import Answer, Client, Interrupted
 from tare.images.registry.credentials import Credentials
 from tare.images.registry.reference import Reference
@@ -121,7 +122,10 @@ def _blob(archive: tarfile.TarFile, digest: str) -> IO[bytes]:
 
 def _bytes(archive: tarfile.TarFile, name: str) -> bytes:
     with _file(archive, name) as found:
-        return found.read()
+        content = found.read(MOST_TEXT_BYTES + 1)
+    if len(content) > MOST_TEXT_BYTES:
+        raise ValueError(f"{name} has more than {MOST_TEXT_BYTES} bytes")
+    return content
 
 
 def _file(archive: tarfile.TarFile, name: str) -> IO[bytes]:
