@@ -32,6 +32,8 @@ ATTACHED_TOO_LATE: Final = (
     "Could not attach to network",
 )
 """What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
+DROPPED: Final = ("MKNOD", "SETFCAP", "FSETID")
+"""Capabilities by which root of a container leaves device nodes and files with rights in folders of the host."""
 
 
 class Docker(Runtime):
@@ -170,6 +172,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "IpcMode": pod_of,
             "PidMode": pod_of,
             "CpusetCpus": ",".join(map(str, cores)),
+            "CapDrop": list(DROPPED),
             **(request.limits.as_config() if request.limits else {}),
             "Binds": [*folders, f"{request.session}:{request.session}"],
             **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
@@ -186,8 +189,9 @@ def binds(request: PodRequest) -> tuple[str, ...]:
 
 
 def volumes(request: PodRequest) -> tuple[str, ...]:
-    """Return `binds`, and the variables, as options of the client."""
+    """Return `binds`, the variables, and the capabilities that are dropped, as options of the client."""
     return (
+        *(f"--cap-drop={right}" for right in DROPPED),
         *(f"--volume={folder}" for folder in binds(request)),
         *(f"--env={variable}" for variable in request.variables),
     )
