@@ -32,8 +32,8 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
     found = (located.command_file(name) for name in located.commands_of(available(plan)))
     programs = tuple(str(file) for file in found if file is not None)
-    wanted = replace(needs(plan, shown), made=made, programs=programs)
     cluster, folders = CLUSTERS[plan.study.cluster], _writable(plan, files)
+    wanted = replace(needs(plan, shown), made=made, programs=programs, writable=folders)
     with (
         swept(folders if cluster.emulated else (), say),
         cluster.open(name, plan.study.lab, wanted) as site,
