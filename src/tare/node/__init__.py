@@ -61,7 +61,6 @@ class Node:
     group: Group
     boot_id: str
     docker_socket: str = ""
-    docker_pid: int = 0
     layout: tuple[HardwareThread, ...] = ()
     machine: str = ""
     head_ports: tuple[int, int] | None = None

@@ -188,9 +188,7 @@ def sshd_rights(request: PodRequest) -> tuple[str, ...]:
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
     """Return the options that say what a container sees of its node."""
-    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
-    shown = tuple(f"--bind={folder}" for folder in folders)
+    shown = tuple(f"--bind={folder}" for folder in request.folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
     return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)

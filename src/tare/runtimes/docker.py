@@ -161,7 +161,6 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
     considers the ranks neighbours would fail (METHOD.md section 2).
     """
     pod_of = f"container:{pod.container}"
-    folders = binds(request)
     return {
         "Image": request.image_tag,
         "Cmd": ["sleep", "infinity"],
@@ -174,7 +173,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "CpusetCpus": ",".join(map(str, cores)),
             "CapDrop": list(DROPPED),
             **(request.limits.as_config() if request.limits else {}),
-            "Binds": [*folders, f"{request.session}:{request.session}"],
+            "Binds": [*binds(request), f"{request.session}:{request.session}"],
             **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
             **gpu_options.docker_config(request.gpus),
         },
@@ -182,14 +181,12 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
 
 
 def binds(request: PodRequest) -> tuple[str, ...]:
-    """Return the binds of host folders: a program's are read-only, the ranks' working folder is unchanged."""
-    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
-    return tuple(map(label, folders))
+    """Return the binds of host folders, labelled where they must be."""
+    return tuple(map(label, request.folders))
 
 
 def volumes(request: PodRequest) -> tuple[str, ...]:
-    """Return `binds`, the variables, and the capabilities that are dropped, as options of the client."""
+    """Return folders of the host, variables, and the capabilities that are dropped, as options of the client."""
     return (
         *(f"--cap-drop={right}" for right in DROPPED),
         *(f"--volume={folder}" for folder in binds(request)),
