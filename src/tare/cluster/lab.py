@@ -42,7 +42,7 @@ HALF: Final = 128
 ROUTER: Final = 126
 """Offset of the router's address in a half: the last usable one."""
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
-OWN_FOLDERS: Final = ("/tmp", "/var/tmp", "/run", "/dev/shm")
+OWN_FOLDERS: Final = ("/tmp", "/run", "/dev/shm")
 """Folders that every node has to itself, empty."""
 SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0

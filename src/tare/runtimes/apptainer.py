@@ -172,13 +172,23 @@ def exec_options(
         "exec",
         *rights,
         *sshd_rights(request),
-        "--no-mount",
-        "home,cwd",
+        *hidden(request),
         "--pwd",
         "/",
         *shown_options(request, alone=alone),
         str(image),
     )
+
+
+def hidden(request: PodRequest) -> tuple[str, ...]:
+    """Return the options that hide folders of the node which Apptainer shows unasked.
+
+    A lab's node has a /tmp of its own, but its /var/tmp is the machine's, where a container of root's could leave files
+    of root's for other users.
+    """
+    if request.node.is_machine:
+        return ("--no-mount", "home,cwd")
+    return ("--no-mount", "home,cwd,tmp", "--bind=/tmp:/tmp")
 
 
 def sshd_rights(request: PodRequest) -> tuple[str, ...]:

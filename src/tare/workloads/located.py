@@ -22,7 +22,7 @@ SYSTEM: Final = tuple(map(Path, locate.PATH))
 OWN_FOLDERS: Final = frozenset(
     {
         "/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/lib", "/lib64", "/opt", "/opt/tare", "/proc", "/run",
-        "/sbin", "/sys", "/tare", "/tmp", "/usr", "/var", "/var/tmp",
+        "/sbin", "/sys", "/tare", "/tmp", "/usr", "/var",
     }
 )  # fmt: skip
 """Folders that every node or container has itself: if this machine's were shown inside, they would hide those."""
