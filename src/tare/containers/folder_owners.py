@@ -1,7 +1,7 @@
 """Let root act as a folder's owner in it, so that what containers of root's leave there is the owner's and not root's.
 
 Without that, a program of an image could give a user a set-user-ID file of root's in the user's own folder, from where
-the user could take it away before it is swept (`tare.host.swept`).
+the user could take it away before it is swept (`tare.containers.swept`).
 """
 
 from __future__ import annotations

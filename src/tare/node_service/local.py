@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tare.containers.swept import swept
 from tare.counters import monitor
 from tare.counters.monitor import CounterValues, HostWatch
 from tare.counters.sources import Sources
 from tare.counters.state import read_state
 from tare.errors import InfrastructureError, TareError
-from tare.host.swept import swept
 from tare.networks import Network, find
 from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tare.cluster import CLUSTERS, Needs, Site
+from tare.containers.swept import swept
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import Files, deployed
 from tare.deploy.study_files import import_images
 from tare.host.binds import writable
-from tare.host.swept import swept
 from tare.model import Cell, Launching, Plan
 from tare.networks import find
 from tare.node_service.geometry import on_daemon_nodes
@@ -26,7 +26,7 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
 
     At the end, `say` hears which rights were taken back from files in folders of the host that programs of images may
-    write to (`tare.host.swept`): on this machine when the lab is down, by which no program is left, else by the nodes.
+    write to (`tare.containers.swept`): on this machine when the lab is down, by which no program is left, else by the nodes.
     """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.host import swept as module
-from tare.host.swept import BITS, CAPABILITIES, swept
+from tare.containers import swept as module
+from tare.containers.swept import BITS, CAPABILITIES, swept
 
 SYS_ADMIN = bytes.fromhex("0100000200002000000000000000000000000000")
 """The attribute of a file with CAP_SYS_ADMIN, permitted and effective (capabilities(7))."""
