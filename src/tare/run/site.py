@@ -25,8 +25,8 @@ from tare.workloads import located
 def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[str], None]) -> Iterator[Site]:
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
 
-    At the end, `say` hears which rights were taken back from files in folders of the host that programs of images may
-    write to (`tare.containers.swept`): on this machine when the lab is down, by which no program is left, else by the nodes.
+    At the end, `say` hears which rights were taken back from files that containers left in folders of the host
+    (`tare.containers.swept`): on this machine when the lab is down, which ends all programs, else by the nodes.
     """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
