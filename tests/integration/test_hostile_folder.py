@@ -48,6 +48,7 @@ def test_rights_that_a_launch_leaves_are_taken_back_and_named_and_no_device_can_
     assert "devices" not in done.stdout
     assert f"{tmp_path}/user: a container left a set-user-ID file of user 0; tare has taken back" in done.stderr
     assert f"{tmp_path}/a/b/group: a container left a set-group-ID file" in done.stderr
+    assert "Exception" not in done.stderr
     assert not Path("/var/tmp/tare-evil").exists(), "the machine's /var/tmp is not shown"
 
 

@@ -85,8 +85,9 @@ class LocalNode:
         if self.node not in order.wired_nodes:
             order = replace(order, environment=bare_side(order.environment))
         folders = tuple(folder for folder in order.writable if self.node.is_machine and folder not in self._watched)
-        self._watched.update(folders)
-        self._swept.enter_context(swept(folders, self._sentences.append))
+        if folders:
+            self._watched.update(folders)
+            self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
         deployment = self._deployments[order.study] = _Deployment(order=order, network=network)
         stack = deployment.stack(Phase.PREPARED)
