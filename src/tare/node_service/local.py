@@ -84,8 +84,8 @@ class LocalNode:
         self._surroundings = None
         if self.node not in order.wired_nodes:
             order = replace(order, environment=bare_side(order.environment))
-        folders = tuple(folder for folder in order.writable if self.node.is_machine and folder not in self._watched)
-        if folders:
+        folders = set(order.writable) - self._watched
+        if folders and self.node.pid == 0:  # a machine, which may have been given to tare
             self._watched.update(folders)
             self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
