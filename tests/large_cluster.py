@@ -61,7 +61,7 @@ def took(nodes: int, folder: Path) -> dict[str, float]:
     timed("place", lambda: place(cell.placement, CLUSTERS["fake"].topology(plan.study.lab)))
     files = make_files(plan, lambda _: None)
     with ExitStack() as stack:
-        site = timed("open", lambda: stack.enter_context(opened(plan, files.made.values(), name="large")))
+        site = timed("open", lambda: stack.enter_context(opened(plan, files.made.values(), name="large", say=print)))
         up = timed("deploy", lambda: stack.enter_context(_deployed(site, cell, files)))
         launch = timed("launch", lambda: job.make_launch(site, cell, up))
         timed("map", lambda: job.command_of(site, up, launch, folder / "agent", name="large"))

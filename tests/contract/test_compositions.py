@@ -77,7 +77,7 @@ def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_need
     config = join_config(pod, request, (3,))
     host = config["HostConfig"]
     assert set(config) == {"Image", "Cmd", "Labels", "HostConfig"}
-    assert set(host) == {"NetworkMode", "IpcMode", "PidMode", "CpusetCpus", "Binds"}, "no right is asked for"
+    assert set(host) == {"NetworkMode", "IpcMode", "PidMode", "CpusetCpus", "CapDrop", "Binds"}, "no right is asked for"
     assert {host["NetworkMode"], host["IpcMode"], host["PidMode"]} == {"container:tare-p"}
     assert host["CpusetCpus"] == "3"
     assert host["Binds"] == ["/home/u:/home/u:ro", "/run/t:/run/t"]

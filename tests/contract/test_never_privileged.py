@@ -113,6 +113,16 @@ def test_no_golden_command_is_privileged() -> None:
     assert [name for name, text in texts.items() if any(word in text for word in NOT_OF_DOCKER)] == []
 
 
+def test_root_of_a_container_can_make_no_device_nodes_and_no_files_with_capabilities() -> None:
+    none = {"MKNOD", "SETFCAP", "FSETID"}
+    for words in (of_docker(request(())), podman.run_options(request(()), network="host"), of_podman(request(()))):
+        assert {word.removeprefix("--cap-drop=") for word in words if word.startswith("--cap-drop=")} == none
+    assert set(docker.join_config(POD, request(()), (2,))["HostConfig"]["CapDrop"]) == none
+    assert sum(word.startswith("--cap-drop=") for word in of_podman(request(()))) == 2 * len(none)
+    for name in (each for each in COMMANDS if each.startswith("apptainer")):
+        assert "--no-privs" in COMMANDS[name](request(())), name
+
+
 @pytest.mark.parametrize("name", ["docker", "podman", "podman-rootless", "podman-hpc"])
 def test_a_client_is_told_exactly_the_devices_and_one_of_root_the_limit(name: str) -> None:
     words = COMMANDS[name](request(INFINIBAND))

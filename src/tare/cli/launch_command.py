@@ -202,7 +202,11 @@ def _run(wanted: Wanted) -> int:
     _check_available(plan)
     clean.leftovers_of_the_dead(say)
     name = clean.free_name(f"l{os.getpid()}")
-    with opened(plan, [files], name=name) as site, deployed_alone(site, cell, files) as up, ExitStack() as stack:
+    with (
+        opened(plan, [files], name=name, say=_told) as site,
+        deployed_alone(site, cell, files) as up,
+        ExitStack() as stack,
+    ):
         stack.callback(up.end_strays)
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
@@ -261,3 +265,7 @@ def described(launch: Launch, agent: str, up: Deployed, expectation: str) -> str
         for local, entry in enumerate(host.enter):
             lines += [f"# rank {local} of {host.name}, followed by the program", shlex.join(entry.argv)]
     return "\n".join(lines)
+
+
+def _told(sentence: str) -> None:
+    say(f"tare: {sentence}")

@@ -203,7 +203,7 @@ def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
     """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
     made, required = lab_state.lab_that_is_up(wanted.name), needs(one)
     if made is None:
-        with opened(one, [files], name=wanted.name) as site:
+        with opened(one, [files], name=wanted.name, say=_say) as site:
             yield site
         return
     if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < required.nics:

@@ -90,7 +90,7 @@ def execute(
             say(f"tare: {answer}")
     clean.leftovers_of_the_dead(say)
     ssh_clean.keep_unverified(killed, answers)
-    with runner.running(plan, store, files, watcher, name=clean.free_name(f"s{os.getpid()}")) as run:
+    with runner.running(plan, store, files, watcher, name=clean.free_name(f"s{os.getpid()}"), say=say) as run:
         return run.blocks(most_rounds)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tare.cluster import lab, lab_kubernetes
 from tare.cluster.base import Allocated, Cluster, Site
 from tare.cluster.needs import Needs
+from tare.containers.folder_owners import act_as_owners
 from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import MissingTool
@@ -24,6 +25,7 @@ from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.host.signals import uninterrupted
+from tare.host.user_namespace import is_real_root
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.node import Node, Pod, bridges
@@ -169,6 +171,9 @@ class LabCluster(Cluster):
                 stack.callback(lab.down, made)
                 stack.callback(lambda: reach("lab:before-down"))
                 made.launchers.create()
+                if is_real_root():
+                    for node in (*made.nodes, *made.twins):
+                        act_as_owners(node.pid, needs.writable)
             reach("lab:up")
             twins = made.twins
             if needs.docker:

@@ -10,6 +10,8 @@ from pathlib import Path
 class Needs:
     """Number of data NICs a node, Docker daemons, and folders of the host that must be visible on the nodes.
 
+    `writable` are those of them, and files, that programs of images may write to.
+
     `made` are files and folders of tare's cache that nodes need at the same paths; a cluster may copy them there.
     `programs` are the user's own, which nodes must have at the same paths. `runtime_classes` are the names of those
     that pods of a Kubernetes have.
@@ -24,6 +26,7 @@ class Needs:
     swarm: bool = False
     store: bool = False
     shown: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     made: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()

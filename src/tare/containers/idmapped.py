@@ -1,11 +1,12 @@
-"""Show folders to an ordinary user's containers as if the user owned what root owns.
+"""Show folders as if another user owned what their owner owns.
 
 Run as a script of its own, in the mount namespace that is to have the folders; it imports no module of tare.
 
-    idmapped.py MAP ro|rw SOURCE TARGET [MAP ro|rw SOURCE TARGET ...]
+    idmapped.py MAP ro|rw|all SOURCE TARGET [MAP ro|rw|all SOURCE TARGET ...]
 
 MAP is a uid_map with commas for line ends, as "0 59123 1,1 1900000000 65535": a file of user 0 is shown as one of user
-59123. Nothing on disk is changed (mount_setattr(2), MOUNT_ATTR_IDMAP).
+59123, and what user 59123 makes there is user 0's. Groups are mapped alike, or as what follows a slash says. `all` is
+`rw` with what is mounted below SOURCE. Nothing on disk is changed (mount_setattr(2), MOUNT_ATTR_IDMAP).
 """
 
 import ctypes
@@ -14,7 +15,7 @@ import struct
 import sys
 
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
-OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, AT_EMPTY_PATH, AT_FDCWD = 1, 4, 0x1000, -100
+OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, AT_EMPTY_PATH, AT_RECURSIVE, AT_FDCWD = 1, 4, 0x1000, 0x8000, -100
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_IDMAP = 1, 0x00100000
 CLONE_NEWUSER = 0x10000000
 
@@ -42,9 +43,10 @@ def user_namespace(mapping: str) -> int:
     try:
         if os.read(made[0], 1) != b"1":
             raise OSError("a user namespace could not be made")
-        for name in ("uid_map", "gid_map"):
+        users, _, groups = mapping.partition("/")
+        for name, text in (("uid_map", users), ("gid_map", groups or users)):
             with open(f"/proc/{pid}/{name}", "w") as file:
-                file.write(mapping.replace(",", "\n"))
+                file.write(text.replace(",", "\n"))
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.write(written[1], b"1")
@@ -54,15 +56,18 @@ def user_namespace(mapping: str) -> int:
 def mapped(namespace: int, mode: str, source: str) -> int:
     """Return a mount of a folder that is not attached yet, mapped as a user namespace is."""
     flags = MOUNT_ATTR_IDMAP | (MOUNT_ATTR_RDONLY if mode == "ro" else 0)
-    tree = call(OPEN_TREE, f"opening {source}", AT_FDCWD, source.encode(), OPEN_TREE_CLONE | os.O_CLOEXEC)
+    below = AT_RECURSIVE if mode == "all" else 0
+    opening = OPEN_TREE_CLONE | os.O_CLOEXEC | below
+    tree = call(OPEN_TREE, f"opening {source}", AT_FDCWD, source.encode(), opening)
     wanted = struct.pack("QQQQ", flags, 0, 0, namespace)
-    call(MOUNT_SETATTR, f"mapping the owners of {source}", tree, b"", AT_EMPTY_PATH, wanted, len(wanted))
+    call(MOUNT_SETATTR, f"mapping the owners of {source}", tree, b"", AT_EMPTY_PATH | below, wanted, len(wanted))
     return tree
 
 
 def show(tree: int, target: str) -> None:
     """Attach a mount at a place."""
-    os.makedirs(target, exist_ok=True)
+    if not os.path.exists(target):
+        os.makedirs(target)
     call(MOVE_MOUNT, f"mounting {target}", tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH)
     os.close(tree)
 

@@ -53,6 +53,12 @@ class PodRequest:
     sshd: str = ""
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders of the host that are shown, as binds: a program's read-only, the ranks' working folder."""
+        work = (f"{self.cwd}:{self.cwd}",) if self.cwd else ()
+        return (*(f"{path}:{path}:ro" for path in self.shown if path != self.cwd), *work, *self.binds)
+
+    @property
     def limit_options(self) -> tuple[str, ...]:
         """Return the limits as options of docker and podman."""
         return self.limits.as_options() if self.limits else ()

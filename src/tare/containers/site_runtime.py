@@ -83,8 +83,5 @@ class SiteRuntime(Runtime):
 
 def folders(request: PodRequest, *, alone: bool) -> tuple[tuple[str, str, bool], ...]:
     """Return what a container sees of its node: source, target, and whether it is read-only."""
-    shown = [(path, path, True) for path in request.shown if path != request.cwd]
-    work = [(request.cwd, request.cwd, False)] if request.cwd else []
     session = [(request.session, request.session, False)] if alone else []
-    binds = [(bind.source, bind.target, bind.read_only) for bind in map(bind_of, request.binds)]
-    return (*shown, *work, *binds, *session)
+    return (*((bind.source, bind.target, bind.read_only) for bind in map(bind_of, request.folders)), *session)

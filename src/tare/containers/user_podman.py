@@ -166,10 +166,8 @@ def _cgroups() -> tuple[str, ...]:
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
-    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     return (
-        *(f"--volume={label(folder)}" for folder in folders),
+        *(f"--volume={label(folder)}" for folder in request.folders),
         *(f"--env={variable}" for variable in request.variables),
     )
 

@@ -52,6 +52,12 @@ def bind_of(text: str, base: Path | None = None) -> Bind:
     return Bind(source=absolute, target=os.path.normpath(target), read_only=mode == "ro")
 
 
+def writable(binds: Iterable[str], cwd: str = "") -> tuple[str, ...]:
+    """Return the folders and files of the host that programs may write to: a working folder, and binds."""
+    shown = (bind for bind in map(bind_of, binds) if not bind.read_only)
+    return tuple(dict.fromkeys((*([cwd] if cwd else []), *(bind.source for bind in shown))))
+
+
 def format_bind(bind: Bind) -> str:
     """Return a bind in its written form."""
     return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"

@@ -238,6 +238,9 @@ class KubernetesNode:
         first = next(iter(self._services(study)))
         return bool(first.ask("signal_first", study, frozenset(names), int(number)))
 
+    def sweep(self) -> tuple[str, ...]:
+        return ()  # pods see no folder of their node
+
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
         return tuple(each for service in self._services(study) for each in service.ask("limits", study))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tare.containers.swept import swept
 from tare.counters import monitor
 from tare.counters.monitor import CounterValues, HostWatch
 from tare.counters.sources import Sources
@@ -70,6 +71,9 @@ class LocalNode:
         self._surroundings: NodeHas | None = None
         self._counted = Sources()
         self._machine = machine
+        self._swept = ExitStack()
+        self._watched: set[str] = set()
+        self._sentences: list[str] = []
 
     def import_image(self, tag: str, archive: Path) -> None:
         docker.import_image(self.node, archive, tag)
@@ -80,6 +84,10 @@ class LocalNode:
         self._surroundings = None
         if self.node not in order.wired_nodes:
             order = replace(order, environment=bare_side(order.environment))
+        folders = set(order.writable) - self._watched
+        if folders and self.node.pid == 0:  # a machine, which may have been given to tare
+            self._watched.update(folders)
+            self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
         deployment = self._deployments[order.study] = _Deployment(order=order, network=network)
         stack = deployment.stack(Phase.PREPARED)
@@ -140,6 +148,7 @@ class LocalNode:
             for phase in reversed(Phase):
                 with suppress(TareError, OSError):
                     self.leave(study, phase)
+        self.sweep()
 
     # --- while it is up -------------------------------------------------------------------------------------------
 
@@ -178,6 +187,15 @@ class LocalNode:
 
     def end_strays(self, study: str) -> None:
         upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()), self._folder)
+
+    def sweep(self) -> tuple[str, ...]:
+        if self._watched:
+            marked.end_launches(self._folder)  # what runs on could go on writing
+        self._swept.close()
+        said = tuple(self._sentences)
+        self._watched.clear()
+        self._sentences.clear()
+        return said
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         return upkeep.signal_programs(self._sides(study)[0], names, number, self._folder)

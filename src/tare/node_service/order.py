@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tare.host.binds import writable
 from tare.images.host_mpi import HostMpi
 from tare.model import Environment, Placement
 from tare.node import Node
@@ -77,6 +78,11 @@ class Order:
     nic: int
     hosts: int
     files: Files
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """Return the folders and files of the host that programs of an image may write to."""
+        return writable(self.environment.binds, self.files.cwd) if self.environment.image else ()
 
     @property
     def wired_nodes(self) -> tuple[Node, ...]:

@@ -86,6 +86,12 @@ class NodeService(Protocol):
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         """Send a signal to the programs of these names in the node's first pod; return whether any was running."""
 
+    def sweep(self) -> tuple[str, ...]:
+        """Take back rights of files that programs of images left in the machine's folders; return sentences on them.
+
+        A lab's nodes do nothing: their machine is swept when the lab is down.
+        """
+
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
         """Return the limits of the containers of each pod (`tare.node.limits.stated`)."""
 

@@ -108,6 +108,9 @@ class RemoteNode:
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         return bool(self._ask("signal_first", study, frozenset(names), int(number)))
 
+    def sweep(self) -> tuple[str, ...]:
+        return tuple(map(str, self._ask("sweep")))
+
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
         return tuple(self._ask("limits", study))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -386,9 +386,11 @@ def _failed(key: TrialKey, position: int, started: float, reason: str) -> Trial:
 
 
 @contextmanager
-def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str) -> Iterator[Run]:
-    """Bring up a study's cluster and yield its run."""
-    with opened(plan, files.every, name=name) as site:
+def running(
+    plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str, say: Callable[[str], None]
+) -> Iterator[Run]:
+    """Bring up a study's cluster and yield its run; `say` is that of `opened`."""
+    with opened(plan, files.every, name=name, say=say) as site:
         agent = write_agent(site.folder, plain_python())
         with watching(site, files.every[0].host_prefix / "bin" / "tare-cores") as cores:
             yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)

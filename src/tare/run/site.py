@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tare.cluster import CLUSTERS, Needs, Site
+from tare.containers.swept import swept
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import Files, deployed
 from tare.deploy.study_files import import_images
+from tare.host.binds import writable
 from tare.model import Cell, Launching, Plan
 from tare.networks import find
 from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available
 from tare.plan.composition import nic_slots
+from tare.remote.conversation import Unreachable
 from tare.workloads import located
 
 
 @contextmanager
-def opened(plan: Plan, files: Collection[Files], *, name: str) -> Iterator[Site]:
-    """Keep a plan's cluster up under a name, with the images of its environments where daemons need them."""
+def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[str], None]) -> Iterator[Site]:
+    """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
+
+    At the end, `say` hears which rights were taken back from files that containers left in folders of the host
+    (`tare.containers.swept`): on this machine when the lab is down, which ends all programs, else by the nodes.
+    """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
     found = (located.command_file(name) for name in located.commands_of(available(plan)))
     programs = tuple(str(file) for file in found if file is not None)
-    wanted = replace(needs(plan, shown), made=made, programs=programs)
-    with CLUSTERS[plan.study.cluster].open(name, plan.study.lab, wanted) as site:
+    cluster, folders = CLUSTERS[plan.study.cluster], _writable(plan, files)
+    wanted = replace(needs(plan, shown), made=made, programs=programs, writable=folders)
+    with (
+        swept(folders if cluster.emulated else (), say),
+        cluster.open(name, plan.study.lab, wanted) as site,
+    ):
         import_images(site, files)
-        yield site
+        try:
+            yield site
+        finally:
+            for node in (*site.nodes, *site.daemon_nodes) if folders and not cluster.emulated else ():
+                with suppress(Unreachable):  # its service sweeps all the same, when it finds that the head is gone
+                    for sentence in site.service(node).sweep():
+                        say(f"{node.name}: {sentence}")
+
+
+def _writable(plan: Plan, files: Collection[Files]) -> tuple[str, ...]:
+    """Return the folders and files of the host that programs of a plan's images may write to."""
+    binds = (bind for cell in available(plan) if cell.environment.image for bind in cell.environment.binds)
+    return tuple(dict.fromkeys((*(each.cwd for each in files if each.rootfs and each.cwd), *writable(binds))))
 
 
 @contextmanager

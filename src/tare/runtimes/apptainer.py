@@ -172,13 +172,23 @@ def exec_options(
         "exec",
         *rights,
         *sshd_rights(request),
-        "--no-mount",
-        "home,cwd",
+        *hidden(request),
         "--pwd",
         "/",
         *shown_options(request, alone=alone),
         str(image),
     )
+
+
+def hidden(request: PodRequest) -> tuple[str, ...]:
+    """Return the options that hide folders of the node which Apptainer shows unasked.
+
+    A lab's node has a /tmp of its own, but its /var/tmp is the machine's, where a container of root's could leave files
+    of root's for other users.
+    """
+    if request.node.is_machine:
+        return ("--no-mount", "home,cwd")
+    return ("--no-mount", "home,cwd,tmp", "--bind=/tmp:/tmp")
 
 
 def sshd_rights(request: PodRequest) -> tuple[str, ...]:
@@ -188,9 +198,7 @@ def sshd_rights(request: PodRequest) -> tuple[str, ...]:
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
     """Return the options that say what a container sees of its node."""
-    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
-    shown = tuple(f"--bind={folder}" for folder in folders)
+    shown = tuple(f"--bind={folder}" for folder in request.folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
     return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)

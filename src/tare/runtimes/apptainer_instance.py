@@ -23,6 +23,7 @@ from tare.runtimes.apptainer import (
     MISSING,
     Apptainer,
     find_program,
+    hidden,
     settings,
     shown_options,
     sshd_rights,
@@ -84,7 +85,7 @@ class ApptainerInstance(Apptainer):
         """Return the argv that starts the instance."""
         variables = variables_for(_program(), request.variables)
         start = f"--bind={_script(request)}:{START}:ro"
-        shown = ("--no-mount", "home,cwd", start, *shown_options(request))
+        shown = (*hidden(request), start, *shown_options(request))
         options = (*self.privileges, *sshd_rights(request), *shown, str(self.image(request)), request.name)
         return (*devices.inherited(request.devices), *client(request, *variables), "instance", "start", *options)
 

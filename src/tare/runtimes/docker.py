@@ -32,6 +32,8 @@ ATTACHED_TOO_LATE: Final = (
     "Could not attach to network",
 )
 """What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
+DROPPED: Final = ("MKNOD", "SETFCAP", "FSETID")
+"""Capabilities by which root of a container leaves device nodes and files with rights in folders of the host."""
 
 
 class Docker(Runtime):
@@ -159,7 +161,6 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
     considers the ranks neighbours would fail (METHOD.md section 2).
     """
     pod_of = f"container:{pod.container}"
-    folders = binds(request)
     return {
         "Image": request.image_tag,
         "Cmd": ["sleep", "infinity"],
@@ -170,8 +171,9 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "IpcMode": pod_of,
             "PidMode": pod_of,
             "CpusetCpus": ",".join(map(str, cores)),
+            "CapDrop": list(DROPPED),
             **(request.limits.as_config() if request.limits else {}),
-            "Binds": [*folders, f"{request.session}:{request.session}"],
+            "Binds": [*binds(request), f"{request.session}:{request.session}"],
             **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
             **gpu_options.docker_config(request.gpus),
         },
@@ -179,15 +181,14 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
 
 
 def binds(request: PodRequest) -> tuple[str, ...]:
-    """Return the binds of host folders: a program's are read-only, the ranks' working folder is unchanged."""
-    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
-    return tuple(map(label, folders))
+    """Return the binds of host folders, labelled where they must be."""
+    return tuple(map(label, request.folders))
 
 
 def volumes(request: PodRequest) -> tuple[str, ...]:
-    """Return `binds`, and the variables, as options of the client."""
+    """Return folders of the host, variables, and the capabilities that are dropped, as options of the client."""
     return (
+        *(f"--cap-drop={right}" for right in DROPPED),
         *(f"--volume={folder}" for folder in binds(request)),
         *(f"--env={variable}" for variable in request.variables),
     )

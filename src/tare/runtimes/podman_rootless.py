@@ -21,6 +21,7 @@ from typing import Final
 
 from tare.containers import user_podman
 from tare.containers.boot_id import show_boot_id
+from tare.containers.folder_owners import IDMAPPED, owner_map, uncover
 from tare.containers.gpu_options import podman_options
 from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
@@ -47,7 +48,6 @@ RANGE_SIZE: Final = 65536
 IMAGE_OWNERS: Final = f"0 {RANGE} {USER},{USER} {USER} 1,{USER + 1} {RANGE + USER} {RANGE_SIZE - USER}"
 """Mapping of the container's users to IDs outside: root is the first subordinate ID, the user keeps its own."""
 FOLDER_OWNERS: Final = f"0 {USER} 1"
-IDMAPPED: Final = Path(__file__).parents[1] / "containers" / "idmapped.py"
 KERNEL: Final = (5, 19)
 PRIVATE: Final = "/root"
 PREPARE: Final = (
@@ -242,7 +242,9 @@ def _prepare(request: PodRequest, holder: int) -> None:
     prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(USER), str(RANGE), str(RANGE_SIZE))
     run((*enter(holder), *prepared), what=f"making the user of {request.name}", timeout_s=20)
     mounts = [(IMAGE_OWNERS, "ro", str(request.rootfs), f"{PLACE}/image")]
-    mounts += [(FOLDER_OWNERS, mode, path, place) for place, (mode, path) in folders(request).items()]
+    uncover(holder, [request.cwd] if request.cwd else [])
+    for place, (mode, path) in folders(request).items():
+        mounts.append((owner_map(path, USER) or FOLDER_OWNERS, mode, path, place))
     if request.session:
         # The MPI's daemon is the user's as well: it reads the run's folder and writes to its session folder. Containers
         # are shown only the latter.

@@ -122,7 +122,7 @@ def test_a_sif_needs_root_its_packer_and_a_program(machine: Path, monkeypatch: p
 
 def test_a_container_sees_the_image_and_gets_no_right_but_a_user_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exec_options(request(shown=("/home/u", "/opt/x")), ROOTFS) == (
-        "exec", "--no-privs", "--no-mount", "home,cwd", "--pwd", "/",
+        "exec", "--no-privs", "--no-mount", "home,cwd,tmp", "--bind=/tmp:/tmp", "--pwd", "/",
         "--bind=/home/u:/home/u:ro", "--bind=/opt/x:/opt/x:ro", "/cache/images/0123/rootfs",
     )  # fmt: skip
     monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
