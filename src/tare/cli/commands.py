@@ -249,7 +249,7 @@ def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
         _say(f"tare: {stays}")
     for folder in clean.unmarked():
-        _say(f"tare: left alone: the cgroup {folder} was not created by tare")
+        _say(f"tare: left alone: the cgroup {folder} was not created by tare with this state folder")
     if not found:
         print("nothing to remove")
 

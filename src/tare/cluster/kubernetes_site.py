@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import threading
@@ -42,7 +41,7 @@ from tare.launch.job import Inside
 from tare.model import KubernetesSpec, LabSpec, Launching
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
-from tare.node.owners import owner
+from tare.node.owners import owner, write_note
 from tare.node_service import NodeService, site_folder
 from tare.node_service.sides import Side
 from tare.remote.timing import RENEWED_S, scaled
@@ -226,8 +225,7 @@ def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any])
     note = made_run_folder() / note_name
     note.mkdir(mode=0o700)
     try:
-        stated = {"lab": site, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **told}
-        (note / "owner.json").write_text(json.dumps(stated))
+        write_note(note, site, **{site_folder.KEY: str(folder), site_folder.HEAD: True, **told})
         site_folder.make(folder, of_head=True)
         yield left
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import tempfile
@@ -28,7 +27,7 @@ from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
-from tare.node.owners import owner
+from tare.node.owners import write_note
 from tare.node_service import LocalNode, NodeService
 from tare.node_service.sides import Side
 from tare.services import docker
@@ -201,7 +200,7 @@ def _current_folder() -> tuple[str, ...]:
 def _state_folder(study: str) -> Iterator[Path]:
     """Create the folder of a run with a note on its owner, so that leftovers of a killed run can be recognised."""
     folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
-    (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": bases()}))
+    write_note(folder, study, cgroups=bases())
     try:
         yield folder
     finally:

@@ -6,7 +6,6 @@ Its processes are not in a cgroup of tare's, because an ordinary user has none: 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -26,8 +25,8 @@ from tare.model.topology import NodeCores, Topology
 from tare.networks import find as find_network
 from tare.node import Nic, Node, Pod, marked
 from tare.node.cgroups import Group
-from tare.node.owners import boot_id, owner
-from tare.node_service import LocalNode, NodeService
+from tare.node.owners import boot_id, write_note
+from tare.node_service import LocalNode, NodeService, site_folder
 from tare.node_service.sides import Side
 from tare.services import docker
 
@@ -154,11 +153,12 @@ class LocalCluster(Cluster):
             head_ports=_free_ports(),
             docker_socket=docker.SYSTEM_SOCKET if needs.docker else "",
         )
+        name = site_folder.unique_name(study)
         folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
         try:
-            (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": {}}))
-            with marked.marked(study):
-                yield LocalSite(name=study, nodes=(node,), folder=folder)
+            write_note(folder, name, cgroups={})
+            with marked.marked(name):
+                yield LocalSite(name=name, nodes=(node,), folder=folder)
         finally:
-            marked.end_run(study, folder)
+            marked.end_run(name, folder)
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from abc import abstractmethod
 from collections import Counter
@@ -22,7 +21,7 @@ from tare.model import Environment, LabSpec, Launching
 from tare.model.topology import Topology
 from tare.networks import find as find_network
 from tare.node import marked
-from tare.node.owners import owner
+from tare.node.owners import write_note
 from tare.node_service import site_folder
 from tare.node_service.geometry import on_daemon_nodes
 from tare.remote.machine import Machine, this_machine
@@ -105,11 +104,8 @@ class RemoteCluster(Cluster):
         """Keep the site's folder on this machine, with a note of its owner where others look for it."""
         note = made_run_folder() / f"{name}-{self.name}"
         note.mkdir(mode=0o700)
-        told = {
-            "lab": name, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **self.note(spec)
-        }  # fmt: skip
         try:
-            (note / "owner.json").write_text(json.dumps(told))
+            write_note(note, name, **{site_folder.KEY: str(folder), site_folder.HEAD: True, **self.note(spec)})
             site_folder.make(folder, of_head=True)
             yield
         finally:

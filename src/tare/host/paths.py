@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,24 @@ def made_run_folder() -> Path:
     # The temporary user of podman-rootless reaches the folder of its run through root's.
     _run_folder().mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     return run_folder()
+
+
+def state_identity() -> str:
+    """Return what distinguishes the folder of this boot's state from others of the same path, "" if it does not exist.
+
+    A container of this machine has the same paths, and its processes and cgroups are visible here. Device and inode are
+    the same in all namespaces.
+    """
+    try:
+        return _identity(run_folder())
+    except FileNotFoundError:
+        return ""
+
+
+@cache  # a run whose folder is removed must still recognise, and remove, what it made
+def _identity(folder: Path) -> str:
+    found = folder.stat()
+    return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
 def _run_folder() -> Path:

@@ -5,7 +5,6 @@ The service greets its head before it imports this module, which imports every p
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from tare.errors import InfrastructureError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node, bridges
-from tare.node.owners import owner
+from tare.node.owners import write_note
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
 from tare.node_service.probe import probe
@@ -77,7 +76,7 @@ class Service:
 
     def clean(self, name: str = "") -> tuple[str, ...]:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
-        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True, noted_only=True))
+        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
         return tuple(item.what for item in found)
 
     def probe(self, environment: Environment, given: bool = False) -> str | None:
@@ -104,7 +103,7 @@ def noted(name: str, folder: Path) -> Iterator[None]:
     """Record who serves a site here, by which others recognise what a killed service leaves."""
     place = made_run_folder() / f"{name}-node{os.getpid()}"
     place.mkdir(mode=0o700)
-    (place / "owner.json").write_text(json.dumps({"lab": name, **owner(), site_folder.KEY: str(folder)}))
+    write_note(place, name, **{site_folder.KEY: str(folder)})
     try:
         yield
     finally:
