@@ -125,15 +125,20 @@ def is_holder(pid: int, lab: str = "") -> bool:
     return mark.split(":")[1:2] == [lab] and state == state_identity() != "" if lab else bool(mark)
 
 
+def command_line(entry: Path) -> list[str]:
+    """Return the words of a process's command line, by its entry in /proc; one empty word if it has ended."""
+    try:
+        return os.fsdecode((entry / "cmdline").read_bytes()).split("\0")
+    except OSError:
+        return [""]
+
+
 def read_holder(entry: Path) -> tuple[str, str]:
     """Return the mark of a holder of any tare and the identity of its state folder, "" and "" for another process.
 
     `entry` is the process's in /proc. Any process can choose its command line.
     """
-    try:
-        argv = [os.fsdecode(word) for word in (entry / "cmdline").read_bytes().split(b"\0")]
-    except OSError:
-        return "", ""
+    argv = command_line(entry)
     is_one = len(argv) > 4 and argv[2].endswith(HOLDER.name) and argv[3].startswith("tare:")
     return (argv[3], argv[4]) if is_one else ("", "")
 

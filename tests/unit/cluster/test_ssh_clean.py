@@ -88,7 +88,7 @@ def test_a_host_that_does_not_answer_is_asked_again_until_it_is_forgotten(
 def test_the_notes_of_killed_runs_name_hosts_and_daemons_hosts(run_folder: Path) -> None:
     spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
     name = site_folder.unique_name("hosts")
-    with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
+    with site_folder.kept(f"{name}-ssh", name, site_folder.folder_of(name), ssh.SshCluster().note(spec)):
         (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
     assert (told[site_folder.HOSTS], list(run_folder.glob("tare/*"))) == (["alpha", "dalpha"], [])
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone", **{site_folder.HOSTS: ["-oProxyCommand=x", 7, ""]})

@@ -214,9 +214,10 @@ def test_data_of_the_docker_daemons_of_another_tare_is_neither_removed_nor_used(
 KNOWN = {
     'cmdline"': {
         "host/holder.py", "host/namespaces.py",  # the mark of a holder, with the identity of its state folder
-        "node_service/upkeep.py", "run/in_turns.py", "runtimes/kubernetes.py",  # among processes that are known as ours
+        "runtimes/kubernetes.py",  # a word that only a pod's own container has
         "node/stragglers.py", "run/facts.py",  # to describe
     },
+    "command_line(": {"host/namespaces.py", "node_service/upkeep.py", "run/in_turns.py"},  # among those known as ours
     'environ"': {"node/marked.py"},
     "owner.json": {"node/owners.py"},
     "uname().nodename": {

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -173,7 +174,8 @@ def test_a_second_run_on_the_same_folder_is_refused_while_the_first_is_open(tmp_
 
 def test_a_run_on_another_host_or_in_a_container_is_named_with_it(tmp_path: Path) -> None:
     with Store.create_or_open(tmp_path, PLAN):
-        (tmp_path / "lock").write_text("17\npid:[4] c0ffee\n")
+        script = r'printf "17\npid:[4] c0ffee\n" > lock'  # if this process closed the file, its lock would end
+        subprocess.run(("sh", "-c", script), cwd=tmp_path, check=True)
         told = _opens_in_a_child(tmp_path)
         assert told == f"another tare is writing to {tmp_path} (process 17 on c0ffee, another host or container)"
 
