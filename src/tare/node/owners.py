@@ -11,11 +11,15 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from tare.host.paths import made_run_folder
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 NOTE: Final = "owner.json"
@@ -74,6 +78,17 @@ def write_note(folder: Path, lab: str, **more: Any) -> None:
         fcntl.flock(number, fcntl.LOCK_EX)
     os.write(number, json.dumps({"lab": lab, **owner(), **more}).encode())
     made.rename(folder / NOTE)
+
+
+@contextmanager
+def state_folder(prefix: str, lab: str, **more: Any) -> Iterator[Path]:
+    """Keep a state folder with a note on its owner, by which leftovers of a killed run are recognised."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=made_run_folder()))
+    try:
+        write_note(folder, lab, **more)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_note(file: Path) -> dict[str, Any]:

@@ -5,19 +5,15 @@ The service greets its head before it imports this module, which imports every p
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tare.counters.interfaces import Counts, interface_counters
 from tare.errors import InfrastructureError
-from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node, bridges
-from tare.node.owners import write_note
+from tare.node.owners import state_folder
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
 from tare.node_service.probe import probe
@@ -40,7 +36,7 @@ class Service:
         With `terms` the machine has been given to tare.
         """
         self.clean(name)
-        self._stack.enter_context(noted(name, folder))
+        self._stack.enter_context(state_folder(f"{name}-node", name, **{site_folder.KEY: str(folder)}))
         self._folder = folder
         self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
         return self._node.node
@@ -96,15 +92,3 @@ class Service:
         if name not in CALLS:
             raise InfrastructureError(f"a node's service cannot be asked {name!r}")
         return getattr(self._served, name)(*arguments)
-
-
-@contextmanager
-def noted(name: str, folder: Path) -> Iterator[None]:
-    """Record who serves a site here, by which others recognise what a killed service leaves."""
-    place = made_run_folder() / f"{name}-node{os.getpid()}"
-    place.mkdir(mode=0o700)
-    write_note(place, name, **{site_folder.KEY: str(folder)})
-    try:
-        yield
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
