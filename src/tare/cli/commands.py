@@ -245,7 +245,7 @@ def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
         say(f"tare: {stays}")
     for folder in clean.unmarked():
-        say(f"tare: left alone: the cgroup {folder} was not created by tare")
+        say(f"tare: left alone: the cgroup {folder} was not created by tare with this state folder")
     if not found:
         print("nothing to remove")
 

@@ -26,7 +26,7 @@ from tare.model.quantities import parse_bit_rate
 from tare.model.text import without_dashes
 from tare.node import bridges
 from tare.node.cgroups import bases
-from tare.node.owners import boot_id
+from tare.node.owners import NOTE, boot_id
 from tare.node_service import clean
 from tare.services import docker
 
@@ -70,7 +70,7 @@ def lab_up(
     spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
     folder.mkdir(mode=0o700, exist_ok=True)
     note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
-    (folder / "owner.json").write_text(json.dumps(note))
+    (folder / NOTE).write_text(json.dumps(note))
     try:
         made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()),))
         if docker:
@@ -132,8 +132,7 @@ def lab_down(name: str) -> None:
 def _removed(made: lab.Lab) -> None:
     lab_kubernetes.end(made.name)
     lab.down(made)
-    for data in docker.staying_folders(made.name, [node for node in made.nodes if node.docker_socket]):
-        shutil.rmtree(data, ignore_errors=True)
+    docker.remove_staying(made.name)
     shutil.rmtree(run_folder() / f"{made.name}-stays", ignore_errors=True)
 
 

@@ -13,7 +13,7 @@ from tare.model import KubernetesSpec, LabSpec, SlurmSpec
 from tare.model.topology import HardwareThread
 from tare.node import Nic, Node
 from tare.node.cgroups import group
-from tare.node.owners import boot_id, start_time, this_boot
+from tare.node.owners import NAMESPACE, boot_id, is_visible, pid_namespace, start_time, this_boot
 
 STATE: Final = "lab.json"
 NOT_OF_A_LAB: Final = {
@@ -87,6 +87,7 @@ def as_json(made: lab.Lab) -> dict[str, Any]:
         "cgroups": {str(each.mountpoint): each.base for each in made.group.hierarchies},
         "started": {pid: start_time(pid) for pid in made.holders},
         "boot_id": boot_id(),
+        NAMESPACE: pid_namespace(),
     }
 
 
@@ -99,7 +100,12 @@ def _node_as_json(node: Node) -> dict[str, Any]:
 def _from_json(state: dict[str, Any]) -> lab.Lab:
     if not isinstance(state, dict):
         raise TypeError("not a JSON object")
-    data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id")}
+    if not is_visible(state):
+        raise InfrastructureError(
+            f"the lab {state['name']} was started in another PID namespace, where its processes have other numbers",
+            remedy="run the command there: in that container, or outside of this one",
+        )
+    data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id", NAMESPACE)}
     noted = state.get("cgroups")
     nodes = tuple(
         Node(

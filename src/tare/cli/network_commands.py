@@ -35,7 +35,7 @@ from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
-from tare.node.owners import lives, owner
+from tare.node.owners import lives, owner, write_note
 from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.node_service.sides import Side
@@ -203,7 +203,7 @@ def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
     """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
     made, required = lab_state.lab_that_is_up(wanted.name), needs(one)
     if made is None:
-        with opened(one, [files], name=wanted.name, say=_say) as site:
+        with opened(one, [files], name=wanted.name, say=say) as site:
             yield site
         return
     if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < required.nics:
@@ -229,7 +229,7 @@ def _noted(wanted: Wanted, up: Deployed) -> Iterator[None]:
     """Record which network is up and which process keeps it, for the other commands."""
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
-    (folder / "owner.json").write_text(json.dumps({"lab": wanted.name, **owner(), "cgroups": bases()}))
+    write_note(folder, wanted.name, cgroups=bases())
     state = {**owner(), "network": wanted.network, "runtime": wanted.runtime, "pods": [_pod(side) for side in up.sides]}
     (folder / f"{STATE}.new").write_text(json.dumps(state))
     try:

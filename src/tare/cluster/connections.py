@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shutil
 import tempfile
@@ -19,7 +18,7 @@ from tare.cluster.base import Allocated
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import cache_folder, made_run_folder
 from tare.mpi import MPIS
-from tare.node.owners import owner
+from tare.node.owners import write_note
 from tare.remote.archive import packed
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Machine
@@ -43,7 +42,7 @@ class Connections(ABC):
         self._netlink = netlink
         self._folder = Path(tempfile.mkdtemp(prefix=f"{kind}{os.getpid()}-", dir=made_run_folder()))
         atexit.register(self.close)
-        (self._folder / "owner.json").write_text(json.dumps({"lab": f"{kind}{os.getpid()}", **owner()}))
+        write_note(self._folder, f"{kind}{os.getpid()}")
         self._ended = threading.Event()
         self._unfit: dict[tuple[int, str], str | None] = {}
         try:

@@ -88,7 +88,7 @@ class KubernetesCluster(Cluster):
         with ExitStack() as stack:
             stack.callback(self._forget, spec.kubernetes)
             told = kubernetes_clean.noted(spec.kubernetes, namespace)
-            left = stack.enter_context(kubernetes_site.own_folder(f"{name}-{self.name}", name, folder, told))
+            left = stack.enter_context(site_folder.kept(f"{name}-{self.name}", name, folder, told))
             stack.enter_context(marked.marked(name))
             site = kubernetes_site.opened(
                 client, machines, spec, needs, name=name, folder=folder, namespace=namespace, left=left

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import socket
 import threading
 import time
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tare.cluster.base import Allocated, Site
 from tare.cluster.needs import Needs
 from tare.errors import InfrastructureError, TareError
-from tare.host.paths import made_run_folder
 from tare.images import SERVICE, recipe
 from tare.kubernetes import making, manifests, nodes
 from tare.kubernetes.api import Api, ApiError
@@ -43,7 +40,7 @@ from tare.model import KubernetesSpec, LabSpec, Launching
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node.owners import owner
-from tare.node_service import NodeService, site_folder
+from tare.node_service import NodeService
 from tare.node_service.sides import Side
 from tare.remote.timing import RENEWED_S, scaled
 from tare.runtimes.kubernetes import CONTAINER, numbered
@@ -214,29 +211,6 @@ def opened(
             under=below.lab,
             jobs=JobsOfSite(jobs=MpiJobs(client, namespace), longest_s=needs.longest_s, names=below.names),
         )
-
-
-@contextmanager
-def own_folder(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Keep a site's folder on this machine, with a note of its owner where others look for it.
-
-    The note stays if something is added to the list that is yielded: what of the site could not be removed.
-    """
-    left: list[str] = []
-    note = made_run_folder() / note_name
-    note.mkdir(mode=0o700)
-    try:
-        stated = {"lab": site, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **told}
-        (note / "owner.json").write_text(json.dumps(stated))
-        site_folder.make(folder, of_head=True)
-        yield left
-    finally:
-        marked.end_run(site, folder)
-        site_folder.remove(folder, of_head=True)
-        if not left:
-            shutil.rmtree(note, ignore_errors=True)
-    if left:
-        raise InfrastructureError(left[0], remedy="the next run, or `tare clean`, tries again")
 
 
 def service_image(settings: KubernetesSpec) -> str:

@@ -273,11 +273,11 @@ def _end(name: str, holders: Sequence[int], top: Group) -> None:
         top.kill()
         top.remove()
         return
-    left = {pid for pid in holders if is_holder(pid, f"{name}:")}
+    left = {pid for pid in holders if is_holder(pid, name)}
     until = time.monotonic() + END_S
     for pid in left:  # when the first process of a pid namespace ends, the kernel kills all others in it
         os.kill(pid, 9)
-    while any(is_holder(pid, f"{name}:") for pid in left) and time.monotonic() < until:
+    while any(is_holder(pid, name) for pid in left) and time.monotonic() < until:
         time.sleep(0.002)
 
 

@@ -62,7 +62,7 @@ def opened(site: Site, spec: LabSpec, needs: Needs) -> Iterator[KubernetesSite]:
         )
         with (
             operated(made.kubernetes) if needs.jobs else nullcontext(),
-            kubernetes_site.own_folder(f"{name}-pods", name, folder, {}) as left,
+            site_folder.kept(f"{name}-pods", name, folder, {}) as left,
             kubernetes_site.opened(
                 made.api, machines, spec, needs, name=name, folder=folder, namespace=NAMESPACE, left=left, under=under
             ) as pods,

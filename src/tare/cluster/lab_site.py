@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -22,7 +19,6 @@ from tare.errors import MissingTool
 from tare.host.fault import reach
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
-from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.host.signals import uninterrupted
 from tare.host.user_namespace import is_real_root
@@ -30,7 +26,7 @@ from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
-from tare.node.owners import owner
+from tare.node.owners import state_folder
 from tare.node_service import LocalNode, NodeService
 from tare.node_service.sides import Side
 from tare.services import docker
@@ -163,7 +159,7 @@ class LabCluster(Cluster):
         if reason := self.probe():
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:
-            folder = stack.enter_context(_state_folder(study))
+            folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
             keep = (*needs.shown, *_current_folder(), str(folder))
             with uninterrupted():
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
@@ -195,14 +191,3 @@ def _current_folder() -> tuple[str, ...]:
     except OSError:  # it was removed, or is not readable
         return ()
     return (str(here),) if any(Path(own) in here.parents for own in lab.OWN_FOLDERS) else ()
-
-
-@contextmanager
-def _state_folder(study: str) -> Iterator[Path]:
-    """Create the folder of a run with a note on its owner, so that leftovers of a killed run can be recognised."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
-    (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": bases()}))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

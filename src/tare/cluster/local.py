@@ -6,11 +6,8 @@ Its processes are not in a cgroup of tare's, because an ordinary user has none: 
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -19,15 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
-from tare.host.paths import made_run_folder
 from tare.host.topology import read_topology
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import NodeCores, Topology
 from tare.networks import find as find_network
 from tare.node import Nic, Node, Pod, marked
 from tare.node.cgroups import Group
-from tare.node.owners import boot_id, owner
-from tare.node_service import LocalNode, NodeService
+from tare.node.owners import boot_id, state_folder
+from tare.node_service import LocalNode, NodeService, site_folder
 from tare.node_service.sides import Side
 from tare.services import docker
 
@@ -154,11 +150,10 @@ class LocalCluster(Cluster):
             head_ports=_free_ports(),
             docker_socket=docker.SYSTEM_SOCKET if needs.docker else "",
         )
-        folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
-        try:
-            (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": {}}))
-            with marked.marked(study):
-                yield LocalSite(name=study, nodes=(node,), folder=folder)
-        finally:
-            marked.end_run(study, folder)
-            shutil.rmtree(folder, ignore_errors=True)
+        name = site_folder.unique_name(study)
+        with state_folder(study, name, cgroups={}) as folder:
+            try:
+                with marked.marked(name):
+                    yield LocalSite(name=name, nodes=(node,), folder=folder)
+            finally:
+                marked.end_run(name, folder)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,12 +15,10 @@ from tare.cluster.needs import Needs
 from tare.cluster.remote_files import check_seen, provide
 from tare.cluster.remote_site import Opening, RemoteSite, places_of
 from tare.errors import RefusedError
-from tare.host.paths import made_run_folder
 from tare.model import Environment, LabSpec, Launching
 from tare.model.topology import Topology
 from tare.networks import find as find_network
 from tare.node import marked
-from tare.node.owners import owner
 from tare.node_service import site_folder
 from tare.node_service.geometry import on_daemon_nodes
 from tare.remote.machine import Machine, this_machine
@@ -88,7 +84,7 @@ class RemoteCluster(Cluster):
         folder = site_folder.folder_of(name)
         with ExitStack() as stack:
             stack.callback(self.forget, spec)
-            stack.enter_context(self._own_folder(name, folder, spec))
+            stack.enter_context(site_folder.kept(f"{name}-{self.name}", name, folder, self.note(spec)))
             stack.enter_context(marked.marked(name))
             opening = Opening(
                 name=name, folder=folder, spec=spec, hosts=len(self.hosts(spec)), needs=needs, connections=connections
@@ -99,23 +95,6 @@ class RemoteCluster(Cluster):
             provide(services, [site.reach(node) for node in nodes], needs.made, folder=folder)
             check_seen(services, [*needs.programs, *(path for path in needs.shown if Path(path) not in needs.made)])
             yield site
-
-    @contextmanager
-    def _own_folder(self, name: str, folder: Path, spec: LabSpec) -> Iterator[None]:
-        """Keep the site's folder on this machine, with a note of its owner where others look for it."""
-        note = made_run_folder() / f"{name}-{self.name}"
-        note.mkdir(mode=0o700)
-        told = {
-            "lab": name, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True, **self.note(spec)
-        }  # fmt: skip
-        try:
-            (note / "owner.json").write_text(json.dumps(told))
-            site_folder.make(folder, of_head=True)
-            yield
-        finally:
-            marked.end_run(name, folder)
-            site_folder.remove(folder, of_head=True)
-            shutil.rmtree(note, ignore_errors=True)
 
 
 def refuse_lab_only(cluster: str, spec: LabSpec, environment: Environment) -> str | None:

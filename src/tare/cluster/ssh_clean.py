@@ -14,6 +14,7 @@ from tare.cluster.connections import MOST_AT_ONCE
 from tare.cluster.ssh_connections import SshConnections
 from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
+from tare.node.owners import NOTE
 from tare.node_service import clean, site_folder
 
 HOST: Final = "a host"
@@ -84,7 +85,7 @@ def keep_unverified(notes: tuple[Mapping[str, Any], ...], answers: tuple[Answer,
             folder.mkdir(mode=0o700, exist_ok=True)
             named = {site_folder.HOSTS: hosts, site_folder.CONFIG: note.get(site_folder.CONFIG, "")}
             kept = {"lab": note["lab"], **named, **more}
-            (folder / "owner.json").write_text(json.dumps(kept))
+            (folder / NOTE).write_text(json.dumps(kept))
 
 
 SUFFIX: Final = "-hosts"

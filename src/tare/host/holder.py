@@ -1,6 +1,6 @@
 """Hold namespaces: small processes that join or make them, prepare their mounts and wait.
 
-Run as a standalone script (`python -IS holder.py MARK FOLDER`) so that it starts fast: it imports no module of tare and
+Run as a standalone script (`python -IS holder.py MARK STATE`) so that it starts fast: it imports no module of tare and
 nothing outside the standard library. It reads a list of JSON objects from stdin, forks a holder for each, and answers
 with a JSON line for each, in order: `{"pid": N}`, the holder's process number as its starter sees it, or
 `{"error": "..."}`. A holder stays until it is killed; with the last process of a namespace the kernel removes the

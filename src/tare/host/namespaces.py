@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import InfrastructureError
-from tare.host.paths import run_folder
+from tare.host.paths import made_run_folder, state_identity
 from tare.host.process import Result, run
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def plain_python() -> str:
 def hold(mark: str, spec: Mapping[str, Any]) -> int:
     """Start a holder with `spec` (see `tare.host.holder`) and return its process number.
 
-    `mark` is in its command line, where `tare clean` finds it, followed by the folder that records whether its owner is
-    alive. Raises `InfrastructureError`.
+    `mark` is in its command line, where `tare clean` finds it, followed by the identity of the folder that records
+    whether its owner is alive. Raises `InfrastructureError`.
     """
     (answer,) = hold_all([(mark, spec)])
     if isinstance(answer, InfrastructureError):
@@ -55,8 +55,9 @@ def hold_all(wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int | Infr
 
     One interpreter is started for all of them, because that takes longer than all the rest.
     """
+    made_run_folder()
     longest = max((mark for mark, _ in wanted), key=len)
-    argv = (plain_python(), "-IS", str(HOLDER), longest, str(run_folder()))
+    argv = (plain_python(), "-IS", str(HOLDER), longest, state_identity())
     text = json.dumps([{"mark": mark, **spec} for mark, spec in wanted])
     result = run(argv, stdin=text, timeout_s=HOLDER_S, check=False, what=f"making {wanted[0][0]}")
     try:
@@ -119,12 +120,27 @@ def is_running(stat: str) -> bool:
 
 
 def is_holder(pid: int, lab: str = "") -> bool:
-    """Return whether a process is a holder of tare (for this lab): its number alone may have been reused."""
+    """Return whether a process is a holder of tare, or of this lab of ours: its number may have been reused."""
+    mark, state = read_holder(Path(f"/proc/{pid}"))
+    return mark.split(":")[1:2] == [lab] and state == state_identity() != "" if lab else bool(mark)
+
+
+def command_line(entry: Path) -> list[str]:
+    """Return the words of a process's command line, by its entry in /proc; one empty word if it has ended."""
     try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return os.fsdecode((entry / "cmdline").read_bytes()).split("\0")
     except OSError:
-        return False
-    return len(argv) > 3 and argv[2].endswith(HOLDER.name.encode()) and argv[3].startswith(f"tare:{lab}".encode())
+        return [""]
+
+
+def read_holder(entry: Path) -> tuple[str, str]:
+    """Return the mark of a holder of any tare and the identity of its state folder, "" and "" for another process.
+
+    `entry` is the process's in /proc. Any process can choose its command line.
+    """
+    argv = command_line(entry)
+    is_one = len(argv) > 4 and argv[2].endswith(HOLDER.name) and argv[3].startswith("tare:")
+    return (argv[3], argv[4]) if is_one else ("", "")
 
 
 @contextmanager

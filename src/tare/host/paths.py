@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +75,24 @@ def _leave(folder: Path, number: int) -> None:
     with suppress(OSError):
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         folder.rmdir()
+
+
+def state_identity() -> str:
+    """Return what distinguishes the folder of this boot's state from others of the same path, "" if it does not exist.
+
+    A container of this machine has the same paths, and its processes and cgroups are visible here. Device and inode are
+    the same in all namespaces.
+    """
+    try:
+        return _identity(run_folder())
+    except FileNotFoundError:
+        return ""
+
+
+@cache  # a run whose folder is removed must still recognise, and remove, what it made
+def _identity(folder: Path) -> str:
+    found = folder.stat()
+    return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
 def _run_folder() -> Path:

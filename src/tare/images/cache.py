@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -58,25 +58,30 @@ def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
     """Create a new folder to fill and move it to `target` when the block succeeds; remove it otherwise.
 
     The caller must hold the lock of `target`. Unfinished siblings whose process is gone are removed: a process that
-    fills a folder holds it locked.
+    fills a folder holds a file beside it locked. On NFS other hosts see locks of files, but none of folders.
     """
-    with _lock_file(target.parent, ".lock") as family:
-        fcntl.flock(family, fcntl.LOCK_EX)
-        _remove_abandoned(target.parent)
-        work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
-        held = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(held, fcntl.LOCK_EX)
-    work.chmod(mode)
-    try:
-        yield work
-        if target.exists():  # a folder without its record: its process was ended before it was complete
-            remove_tree(target)
-        work.rename(target)
-    except BaseException:
-        remove_tree(work)
-        raise
-    finally:
-        os.close(held)
+    with ExitStack() as stack:
+        with _lock_file(target.parent, ".lock") as family:
+            fcntl.flock(family, fcntl.LOCK_EX)
+            _remove_abandoned(target.parent)
+            work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
+            held = stack.enter_context(_lock_file(target.parent, _holding(work).name))
+            stack.callback(_holding(work).unlink, missing_ok=True)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        work.chmod(mode)
+        try:
+            yield work
+            if target.exists():  # a folder without its record: its process was ended before it was complete
+                remove_tree(target)
+            work.rename(target)
+        except BaseException:
+            remove_tree(work)
+            raise
+
+
+def _holding(unfinished: Path) -> Path:
+    """Return the file that is locked while a folder is being filled."""
+    return unfinished.with_name(f".lock-{unfinished.name}")
 
 
 def ensure(
@@ -113,6 +118,7 @@ def _remove_abandoned(family: Path) -> None:
     for leftover in family.glob(f"{_UNFINISHED}*"):
         if _is_abandoned(leftover):
             remove_tree(leftover)
+            _holding(leftover).unlink(missing_ok=True)
 
 
 def remove_tree(folder: Path) -> None:
@@ -144,9 +150,9 @@ def _lock_file(folder: Path, name: str) -> Iterator[int]:
 def _is_abandoned(folder: Path) -> bool:
     """Return whether no process is filling an unfinished folder any more."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # it has been finished meanwhile
-        return False
+        handle = os.open(_holding(folder), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # what is left of a removal, or it has been finished meanwhile
+        return True
     try:
         return _try_lock(handle)
     finally:

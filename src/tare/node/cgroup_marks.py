@@ -1,5 +1,8 @@
 """Mark cgroups as made by tare with an extended attribute, so that no foreign cgroup is ever taken for one.
 
+A mark names the state folder that its lab is recorded in (`state_identity`): a tare in a container, or of another user,
+may make its cgroups in the same place.
+
 If the kernel does not support such attributes on cgroups (user attributes since 5.7 on v2; trusted ones need root), a
 file in this boot's state folder is used instead, named after the cgroup's inode.
 """
@@ -10,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tare.host.paths import made_run_folder, run_folder
+from tare.host.paths import made_run_folder, run_folder, state_identity
 from tare.node.owners import boot_id
 
 ATTRIBUTES: Final = ("trusted.tare", "user.tare")
@@ -19,7 +22,8 @@ FILES: Final = "cgroups"
 
 def mark(folder: Path) -> None:
     """Mark a cgroup that tare has just made."""
-    note(folder, "lab")
+    made_run_folder()
+    note(folder, state_identity())
 
 
 def note(folder: Path, text: str) -> None:
@@ -35,9 +39,9 @@ def note(folder: Path, text: str) -> None:
     file.write_text(f"{boot_id()} {text}")
 
 
-def is_marked(folder: Path) -> bool:
-    """Return whether tare has made a cgroup."""
-    return noted(folder) != ""
+def is_ours(folder: Path) -> bool:
+    """Return whether a cgroup belongs to a lab that is recorded in our own state folder."""
+    return noted(folder) == state_identity() != ""
 
 
 def noted(folder: Path) -> str:

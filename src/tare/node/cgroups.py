@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tare.errors import InfrastructureError
-from tare.node.cgroup_marks import forget, is_marked, mark, note, noted
+from tare.host.paths import run_folder
+from tare.node.cgroup_marks import forget, is_ours, mark, note, noted
 from tare.node.stragglers import listing, look
 
 MARK: Final = "tare"
@@ -92,7 +93,7 @@ class Group:
             raise InfrastructureError(f"{self.path!r} cannot name a cgroup")
 
     def _is_ours(self, hierarchy: Hierarchy) -> bool:
-        return is_marked(hierarchy.top / self.path.split("/")[0])
+        return is_ours(hierarchy.top / self.path.split("/")[0])
 
     @property
     def leaf(self) -> Group:
@@ -276,9 +277,10 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
             raise InfrastructureError(
                 f"cannot make the cgroup {folder}: {error.strerror}", remedy="run as root, or as a user in the lab"
             ) from error
-        if depth == 1 and not is_marked(folder):
+        if depth == 1 and not is_ours(folder):
             raise InfrastructureError(
-                f"the cgroup {folder} exists and was not created by tare", remedy="remove it, or choose another name"
+                f"the cgroup {folder} exists and was not created by tare with the state folder {run_folder()}",
+                remedy="remove it, or choose another name",
             )
         _inherit_cores(hierarchy, parent, folder)
         if cpus and depth == len(parts) - 1 and (folder / "cpuset.cpus").exists():

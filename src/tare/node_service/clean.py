@@ -1,19 +1,17 @@
 """Find and remove everything with tare's mark: holders, daemons, cgroups, state folders.
 
-Namespaces, links and mounts live in holders' namespaces and disappear with them. A name alone never identifies anything
-as tare's. A process is tare's if it is in a cgroup with tare's mark, or is a holder with the mark in its command line.
-It is killed only if it is still the same process (number and start time).
+Namespaces, links and mounts live in holders' namespaces and disappear with them. Neither a name nor a path identifies
+anything as ours, because a tare in a container has the same ones. A process is ours if it is in a cgroup or is a holder
+whose mark names our state folder (`state_identity`). It is killed only if it is still the same process (number and
+start time).
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -21,19 +19,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.containers import user_podman
 from tare.errors import InfrastructureError
-from tare.host.namespaces import HOLDER
-from tare.host.paths import cache_folder, run_folder
+from tare.host.namespaces import read_holder
+from tare.host.paths import run_folder, state_identity
 from tare.node import marked
-from tare.node.cgroup_marks import is_marked
+from tare.node.cgroup_marks import is_ours
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
-from tare.node.owners import is_lab_name, is_of_this_machine, lives, start_time, this_boot
+from tare.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, start_time, this_boot
 from tare.node_service import site_folder
-from tare.services.docker import STAYS
+from tare.services import docker
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-HOLDER_NAME: Final = HOLDER.name
 AGAIN_S: Final = 0.3
 """How long to wait for processes that an earlier command could not kill."""
 DEADLINE_S: Final = 3.0
@@ -63,13 +60,9 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     return tuple(item for item in found if item.lab not in alive)
 
 
-def remove(*, dead_only: bool = False, noted_only: bool = False) -> tuple[Leftover, ...]:
-    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason.
-
-    With `noted_only`, what has no owner's note here is left: a node that is itself in a lab sees the cgroups of others.
-    """
-    noted = {lab for lab, _ in notes()}
-    found = tuple(item for item in find(dead_only=dead_only) if not noted_only or item.lab in noted)
+def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
+    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason."""
+    found = find(dead_only=dead_only)
     stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
     return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
 
@@ -104,8 +97,7 @@ def remove_lab(lab: str) -> str:
             group.remove()
     for folder in stated:
         user_podman.remove_tree(folder)
-    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    docker.remove_staying(lab)
     return stays
 
 
@@ -155,7 +147,7 @@ def free_name(wanted: str) -> str:
 def unmarked() -> tuple[Path, ...]:
     """Return the foreign cgroups next to those of labs, each in one hierarchy: none of them is touched."""
     found = (folder for hierarchy in _everywhere() for folder in sorted(hierarchy.top.glob("*")) if folder.is_dir())
-    return tuple({folder.name: folder for folder in found if not is_marked(folder)}.values())
+    return tuple({folder.name: folder for folder in found if not is_ours(folder)}.values())
 
 
 def processes() -> dict[str, set[int]]:
@@ -175,11 +167,11 @@ def processes() -> dict[str, set[int]]:
 
 
 def groups() -> dict[str, tuple[Group, ...]]:
-    """Return the labs that have a cgroup with tare's mark, with the cgroup in each hierarchy."""
+    """Return our labs that have a cgroup, with the cgroup in each hierarchy."""
     found: dict[str, tuple[Group, ...]] = {}
     for hierarchy in _everywhere():
         for folder in hierarchy.top.glob("*"):
-            if folder.is_dir() and is_lab_name(folder.name) and is_marked(folder):
+            if folder.is_dir() and is_lab_name(folder.name) and is_ours(folder):
                 own = Group(path=folder.name, hierarchies=(hierarchy,))
                 found[folder.name] = (*found.get(folder.name, ()), own)
     return found
@@ -218,12 +210,9 @@ def _lab_of(folder: Path, note: Mapping[str, Any]) -> str:
 
 def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield every state folder with its owner note; a damaged note is empty."""
-    for file in run_folder().glob("*/owner.json"):
-        note: object = {}
-        with suppress(OSError, ValueError):
-            note = json.loads(file.read_text())
-        if not isinstance(note, dict) or is_of_this_machine(note):
-            yield file.parent, note if isinstance(note, dict) else {}
+    for file in run_folder().glob(f"*/{NOTE}"):
+        if is_of_this_machine(note := read_note(file)):
+            yield file.parent, note
 
 
 def living_labs() -> set[str]:
@@ -249,24 +238,20 @@ def _lives(note: Mapping[str, Any]) -> bool:
 
 
 def _holder_of(entry: Path) -> str | None:
-    """Return the lab whose namespaces a process holds, or None.
+    """Return the lab of ours whose namespaces a process holds, or None.
 
     It is validated, because any process can choose its command line.
     """
+    mark, state = read_holder(entry)
     try:
-        owner = entry.stat().st_uid
-        argv = (entry / "cmdline").read_bytes().split(b"\0")
+        if not state or entry.stat().st_uid != os.geteuid():  # labs of other users belong to them, alive or not
+            return None
     except OSError:
         return None
-    if owner != os.geteuid():  # labs of other users belong to them, whether alive or not
+    if state != state_identity():
         return None
-    if len(argv) <= 3 or not argv[2].endswith(HOLDER_NAME.encode()) or not argv[3].startswith(b"tare:"):
-        return None
-    told_in = os.fsdecode(argv[4]) if len(argv) > 4 else ""
-    if told_in in ("", str(run_folder())):  # a user may have several state folders; each names its own living labs
-        lab = os.fsdecode(argv[3]).split(":")[1].split("-", 1)[0]
-        return lab if is_lab_name(lab) else None
-    return None
+    lab = mark.split(":")[1].split("-", 1)[0]
+    return lab if is_lab_name(lab) else None
 
 
 def _kill(pid: int, started: int) -> None:

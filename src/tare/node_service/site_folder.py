@@ -7,12 +7,15 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
+from tare.host.paths import made_run_folder
 from tare.node import marked
+from tare.node.owners import write_note
 
 PLACE: Final = re.compile(r"/tmp/tare-[A-Za-z0-9]{1,64}")
 HEAD: Final = "head"
@@ -61,3 +64,25 @@ def remove_noted(note: Mapping[str, Any]) -> None:
     if isinstance(folder, str) and isinstance(name, str) and PLACE.fullmatch(folder):
         marked.end_run(name, Path(folder))
         remove(Path(folder), of_head=bool(note.get(HEAD)))
+
+
+@contextmanager
+def kept(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Keep a site's folder on its head, with a note of its owner where others look for it.
+
+    The note stays if something is added to the list that is yielded: what of the site could not be removed.
+    """
+    left: list[str] = []
+    note = made_run_folder() / note_name
+    note.mkdir(mode=0o700)
+    try:
+        write_note(note, site, **{KEY: str(folder), HEAD: True, **told})
+        make(folder, of_head=True)
+        yield left
+    finally:
+        marked.end_run(site, folder)
+        remove(folder, of_head=True)
+        if not left:
+            shutil.rmtree(note, ignore_errors=True)
+    if left:
+        raise InfrastructureError(left[0], remedy="the next run, or `tare clean`, tries again")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
-from tare.host.namespaces import processes_beside, runs
+from tare.host.namespaces import command_line, processes_beside, runs
 from tare.host.process import run
 from tare.node import limits, marked
 from tare.node_service.sides import Side, groups_of, limited_groups
@@ -117,7 +117,7 @@ def signal_programs(side: Side, names: Collection[str], number: int, run_folder:
     """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
     is_machine = side.pod.node.is_machine
     started = marked.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
-    pids = [pid for pid in started if _argv0(pid) in names]
+    pids = [pid for pid in started if Path(command_line(Path(f"/proc/{pid}"))[0]).name in names]
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -126,21 +126,8 @@ def signal_programs(side: Side, names: Collection[str], number: int, run_folder:
 
 def end_named(pids: Iterable[int], key: str) -> int:
     """Kill those processes whose command line contains a key; return how many there were."""
-    found = [pid for pid in pids if key.encode() in _command(pid)]
+    found = [pid for pid in pids if key in " ".join(command_line(Path(f"/proc/{pid}")))]
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return len(found)
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _argv0(pid: int) -> str:
-    with suppress(OSError):
-        return Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name
-    return ""

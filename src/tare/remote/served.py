@@ -5,20 +5,15 @@ The service greets its head before it imports this module, which imports every p
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tare.counters.interfaces import Counts, interface_counters
 from tare.errors import InfrastructureError
-from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node, bridges
-from tare.node.owners import owner
+from tare.node.owners import state_folder
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
 from tare.node_service.probe import probe
@@ -41,7 +36,7 @@ class Service:
         With `terms` the machine has been given to tare.
         """
         self.clean(name)
-        self._stack.enter_context(noted(name, folder))
+        self._stack.enter_context(state_folder(f"{name}-node", name, **{site_folder.KEY: str(folder)}))
         self._folder = folder
         self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
         return self._node.node
@@ -77,7 +72,7 @@ class Service:
 
     def clean(self, name: str = "") -> tuple[str, ...]:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
-        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True, noted_only=True))
+        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
         return tuple(item.what for item in found)
 
     def probe(self, environment: Environment, given: bool = False) -> str | None:
@@ -97,15 +92,3 @@ class Service:
         if name not in CALLS:
             raise InfrastructureError(f"a node's service cannot be asked {name!r}")
         return getattr(self._served, name)(*arguments)
-
-
-@contextmanager
-def noted(name: str, folder: Path) -> Iterator[None]:
-    """Record who serves a site here, by which others recognise what a killed service leaves."""
-    place = made_run_folder() / f"{name}-node{os.getpid()}"
-    place.mkdir(mode=0o700)
-    (place / "owner.json").write_text(json.dumps({"lab": name, **owner(), site_folder.KEY: str(folder)}))
-    try:
-        yield
-    finally:
-        shutil.rmtree(place, ignore_errors=True)

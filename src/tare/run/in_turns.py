@@ -24,6 +24,7 @@ from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.fault import reach
+from tare.host.namespaces import command_line
 from tare.host.process import Result
 from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
@@ -206,14 +207,7 @@ def run(
 
 def own(site: Site, key: str) -> list[int]:
     """Return the processes of one launch, ranks and their starters: their command lines contain the seat's key."""
-    return [pid for pid in site.pids() if key.encode() in _command(pid)]
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return [pid for pid in site.pids() if key in " ".join(command_line(Path(f"/proc/{pid}")))]
 
 
 def end_rest(table: Table, deployed: Deployed, seat: Seat) -> None:

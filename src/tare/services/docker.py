@@ -7,6 +7,7 @@ Containers, networks and the Swarm's state are not kept.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import time
@@ -18,10 +19,11 @@ from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.host.packages import install
-from tare.host.paths import cache_folder
+from tare.host.paths import cache_folder, state_identity
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
+from tare.node.owners import NOTE, boot_id, read_note, this_boot
 from tare.services import certificate, docker_api, etcd
 from tare.services.daemons import Place, agent_argv
 
@@ -108,9 +110,16 @@ def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     started = []
-    for node, root in zip(nodes, staying_folders(lab, nodes), strict=True):
+    for node in nodes:
+        root = data_folder() / f"{STAYS}{lab}-{node.name}"
+        if _is_of_another_tare(root):
+            raise InfrastructureError(
+                f"{root} belongs to a lab {lab} of another tare, in a container or outside of this one",
+                remedy="choose another name with --name",
+            )
         shutil.rmtree(root, ignore_errors=True)
-        root.mkdir(parents=True)
+        root.mkdir()
+        (root / NOTE).write_text(json.dumps({"boot_id": boot_id(), "state": state_identity()}))
         started.append(start(_command(node, root), log=_log(log_folder, node)))
     ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
     _join_swarm(ready)
@@ -124,9 +133,16 @@ def data_folder() -> Path:
     return folder
 
 
-def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
-    """Return the data folders of daemons that stay: they belong to this lab alone and are removed with it."""
-    return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
+def remove_staying(lab: str) -> None:
+    """Remove the data folders of a lab's daemons, which belong to it alone; containers may share the cache."""
+    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
+        if not _is_of_another_tare(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_of_another_tare(root: Path) -> bool:
+    note = read_note(root / NOTE)
+    return this_boot(note) and str(note.get("state", state_identity())) != state_identity()
 
 
 def import_image(node: Node, tar: Path, tag: str) -> None:

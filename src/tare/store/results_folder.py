@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tare import __version__, model
 from tare.errors import ResultsError
 from tare.host.safe_files import PARTIAL, exists, folder_at, open_file, replacing
+from tare.node.owners import pid_namespace
 from tare.store.codec import encode
 from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
 
@@ -64,17 +65,25 @@ def take_lock(path: Path) -> int:
     """Return the open and locked lock file, or raise `ResultsError` naming the process that holds the lock."""
     with folder_at(path) as folder:
         number = open_file(folder, LOCK, os.O_RDWR | os.O_CREAT, place=path)
+    place = f"{pid_namespace()} {os.uname().nodename}"
     try:
         fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.pread(number, 20, 0).decode(errors="replace").strip()
+    except (BlockingIOError, PermissionError):
+        owner, _, where = os.pread(number, 200, 0).decode(errors="replace").strip().partition("\n")
         os.close(number)
+        elsewhere = "" if where in ("", place) else f" on {where.partition(' ')[2]}, another host or container"
         raise ResultsError(
-            f"another tare is writing to {path} (process {owner or 'unknown'})",
+            f"another tare is writing to {path} (process {owner or 'unknown'}{elsewhere})",
             remedy="wait until it ends, or name another folder",
         ) from None
+    except OSError as error:
+        os.close(number)
+        raise ResultsError(
+            f"{path} cannot be locked, so that two runs could write to it at the same time: {error.strerror}",
+            remedy="name a folder on a file system with locks (of NFS with its lock service, of Lustre with -o flock)",
+        ) from None
     os.ftruncate(number, 0)
-    os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
+    os.pwrite(number, f"{os.getpid()}\n{place}\n".encode(), 0)
     return number
 
 

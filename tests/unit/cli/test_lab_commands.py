@@ -12,13 +12,12 @@ import pytest
 from tare.cli import lab_commands, lab_state, network_commands
 from tare.cli.network_commands import Wanted, described, needs_of, network_list, network_up
 from tare.cluster import lab
-from tare.cluster.lab_site import owner
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
 from tare.node.cgroups import Group
-from tare.node.owners import boot_id
+from tare.node.owners import boot_id, owner
 from unit.labs import kept, made
 
 GONE = 2**22 + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from tare.cluster import CLUSTERS, Needs
 from tare.cluster.lab import divide_cores
 from tare.cluster.local import LocalCluster
 from tare.errors import RefusedError
+from tare.host import process
 from tare.model import Environment, LabSpec, Placement
 from tare.model.study import Link
+from tare.node import marked
 from tare.node.owners import boot_id
 
 LOCAL = LocalCluster()
@@ -45,6 +48,15 @@ def test_the_node_is_the_machine_itself_with_the_cores_that_we_may_use(folder: P
             first, last = node.head_ports or (0, 0)
             assert first < listener.getsockname()[1] <= last
     assert list(folder.iterdir()) == []
+
+
+def test_what_another_tare_started_under_the_same_name_is_not_ended(folder: Path) -> None:
+    """Two containers number their processes alike, and runs are named after those numbers."""
+    with subprocess.Popen(("cat",), stdin=subprocess.PIPE, env={**os.environ, marked.RUN: "s1"}) as other:
+        with LOCAL.open("s1", LabSpec(nodes=1), Needs(nics=1)) as site, process.beside(("sleep", "60")) as own:
+            assert site.pids() == {own.pid}
+        assert other.poll() is None
+        other.communicate(b"")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from tare.kubernetes import api, manifests
 from tare.kubernetes.api import ApiError
 from tare.model import KubernetesSpec, LabSpec
 from tare.mpi import MPIS
+from tare.node.cgroup_marks import mark
+from tare.node.cgroups import Hierarchy
 from tare.node.owners import owner
 from tare.node_service import clean, site_folder
-from tare.remote import fit
+from tare.remote import fit, served
 from tare.remote.machine import this_machine
 
 
@@ -85,7 +88,7 @@ def test_a_host_that_does_not_answer_is_asked_again_until_it_is_forgotten(
 def test_the_notes_of_killed_runs_name_hosts_and_daemons_hosts(run_folder: Path) -> None:
     spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
     name = site_folder.unique_name("hosts")
-    with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
+    with site_folder.kept(f"{name}-ssh", name, site_folder.folder_of(name), ssh.SshCluster().note(spec)):
         (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
     assert (told[site_folder.HOSTS], list(run_folder.glob("tare/*"))) == (["alpha", "dalpha"], [])
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone", **{site_folder.HOSTS: ["-oProxyCommand=x", 7, ""]})
@@ -95,12 +98,21 @@ def test_the_notes_of_killed_runs_name_hosts_and_daemons_hosts(run_folder: Path)
     assert [each["lab"] for each in ssh_clean.killed_runs()] == ["s3x3"]
 
 
-def test_a_service_leaves_what_has_no_note_on_its_node(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_leaves_the_cgroups_of_the_lab_that_its_node_is_in(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
+    tree = Hierarchy(mountpoint=run_folder / "cgroup", version=1, controllers=("pids",))
+    monkeypatch.setattr(clean, "hierarchies", lambda: (tree,))
     monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
-    monkeypatch.setattr(clean, "groups", lambda: {"other": ()})
-    assert clean.Leftover(lab="other", what="cgroup /tare/other") in clean.find(dead_only=True)
-    assert {item.lab for item in clean.remove(dead_only=True, noted_only=True)} == {"s1x1"}
+    other = tree.top / "other"
+    other.mkdir(parents=True)
+    with monkeypatch.context() as of_the_lab:
+        of_the_lab.setenv("TARE_RUN_FOLDER", str(run_folder / "of-the-lab"))
+        mark(other)
+    with ExitStack() as stack:
+        assert served.Service(stack).clean() == (f"folder {run_folder}/tare/s1x1-ssh",)
+    assert other.is_dir()
 
 
 CHANGED = (

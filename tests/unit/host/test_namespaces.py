@@ -16,7 +16,7 @@ from tare.containers.held import enter
 from tare.errors import InfrastructureError, MissingTool
 from tare.host import namespaces, user_namespace
 from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, plain_python
-from tare.host.paths import RUN_FOLDER, run_folder
+from tare.host.paths import RUN_FOLDER, run_folder, state_identity
 from tare.host.process import Result
 
 
@@ -35,7 +35,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> list[dict[str, 
 def test_a_holder_carries_our_mark_and_gets_its_order_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = answering(monkeypatch, stdout='{"pid": 77}\n')
     assert hold("tare:lab:n0", {"new": ["net"]}) == 77
-    assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0", str(run_folder()))
+    assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0", state_identity())
     assert json.loads(calls[0]["stdin"]) == [{"mark": "tare:lab:n0", "new": ["net"]}]
 
 
@@ -70,8 +70,8 @@ def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail
     try:
         for pid, mark in zip(pids, marks[:2], strict=True):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            assert words[2:] == [str(HOLDER).encode(), mark.encode(), str(tmp_path).encode()]
-            assert is_holder(pid, "utest:")
+            assert words[2:] == [str(HOLDER).encode(), mark.encode(), state_identity().encode()]
+            assert is_holder(pid, "utest")
         assert "n2: [Errno 2] No such file" in str(failed)
     finally:
         for pid in pids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import pytest
 from tare.errors import InfrastructureError, UsageError
 from tare.images import usage
 from tare.images.__main__ import tasks
-from tare.images.cache import locked, silent, write_atomically
+from tare.images.cache import locked, remove_abandoned, silent, write_atomically
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
 from waiting import wait_until
 
@@ -92,7 +93,7 @@ def test_only_what_nobody_used_for_long_or_an_interrupted_removal_left_goes_whil
     entry(tmp_path, "docker/n0-0")
     leftover = entry(tmp_path, "docker/.unfinished-gone-17-n1-0")
     being_filled = entry(tmp_path, "images/.unfinished-x")
-    handle = os.open(being_filled, os.O_RDONLY)
+    handle = os.open(tmp_path / "images/.lock-.unfinished-x", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
     prune(10**12, tmp_path, now_unix_s=NOW_S)
     os.close(handle)
@@ -161,6 +162,23 @@ def test_two_entries_are_made_side_by_side(tmp_path: Path) -> None:
         list(pool.map(make, ("one", "two")))
     assert [(tmp_path / name / "file").read_text() for name in ("one", "two")] == ["one", "two"]
     assert not list(tmp_path.glob(".unfinished-*"))
+
+
+def test_other_hosts_of_an_nfs_see_the_lock_of_what_is_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS sends locks of files to its server; a lock of a folder is seen on its own host alone."""
+    flock = fcntl.flock
+
+    def of_nfs(handle: int, how: int) -> None:
+        if not stat.S_ISDIR(os.fstat(handle).st_mode):
+            flock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    with write_atomically(tmp_path / "one") as work:
+        remove_abandoned(tmp_path)
+        assert work.is_dir()
+    assert {each.name for each in tmp_path.iterdir()} == {"one", ".lock"}
 
 
 def test_an_entry_is_waited_for_while_another_makes_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tare.host.namespaces import HOLDER
+from tare.host.paths import RUN_FOLDER, state_identity
 from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
@@ -28,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of states, empty; no cgroup and no process of this machine is to be seen."""
     folder = tmp_path / "run"
     folder.mkdir()
-    monkeypatch.setattr(clean, "run_folder", lambda: folder)
+    monkeypatch.setenv(RUN_FOLDER, str(folder))
     monkeypatch.setattr(clean, "hierarchies", lambda: ())
     monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
     monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
@@ -97,7 +98,8 @@ def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str)
 @pytest.fixture
 def holder(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """Start a holder of the lab `utest1`; of this machine's processes it alone is seen."""
-    argv = (sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0", str(run))  # it waits for its stdin
+    # It waits for its standard input.
+    argv = (sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0", state_identity())
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
         entry = Path(f"/proc/{started.pid}")
         wait_until((entry / "cmdline").read_bytes)  # it has none in the middle of exec
@@ -114,11 +116,12 @@ def test_a_holder_of_ours_is_found_and_killed_and_owners_are_told_apart(holder: 
     assert holder.wait() == -signal.SIGKILL
     assert start_time(os.getpid()) > 0
     assert start_time(2**22 + 1) == 0
-    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
-    assert owner() == note
+    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "pid_namespace": os.readlink("/proc/self/ns/pid")}
+    assert owner() == {**note, "boot_id": boot_id(), "host": os.uname().nodename}
     assert is_of_this_machine(owner())
     assert is_of_this_machine({"pid": 1})  # written by an earlier version
-    assert not is_of_this_machine({**owner(), "host": "elsewhere"})
+    assert not is_of_this_machine({**owner(), "host": "elsewhere", "boot_id": "another"})
+    assert is_of_this_machine({**owner(), "host": "of-a-container"})
 
 
 def entry_of(folder: Path, *argv: str) -> Path:
@@ -131,25 +134,30 @@ def entry_of(folder: Path, *argv: str) -> Path:
 @pytest.mark.parametrize(
     ("argv", "lab"),
     [
-        (("python3", "-IS", "/x/holder.py", "tare:lab:n0"), "lab"),
-        (("python3", "-IS", "/x/holder.py", "tare:lab-3:n0", ""), "lab"),
-        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "RUN"), "lab"),
-        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "/another"), None),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "OURS"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab-3:n0", "OURS"), "lab"),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0", "OURS", "more"), "lab"),
+        *((("python3", "-IS", "/x/holder.py", "tare:lab:n0", state), None) for state in ("", "PATH", "1-2")),
+        (("python3", "-IS", "/x/holder.py", "tare:lab:n0"), None),
         (("python3", "-c", "/x/program.py", "tare:lab:n0"), None),
         (("/bin/sh", "-c", "cat; :", "holder.py", "tare:lab:n0"), None),
         (("/bin/sleep", "60"), None),
         (("python3", "-IS", "/x/holder.py"), None),
-        *((("python3", "-IS", "/x/holder.py", word), None) for word in ("tare", "mine:lab:n0", "x:tare:lab:n0", "-x")),
-        *((("python3", "-IS", "/x/holder.py", f"tare:{name}:n0"), None) for name in NO_NAMES),
+        *(
+            (("python3", "-IS", "/x/holder.py", word, "OURS"), None)
+            for word in ("tare", "mine:lab:n0", "x:tare:lab:n0", "-x")
+        ),
+        *((("python3", "-IS", "/x/holder.py", f"tare:{name}:n0", "OURS"), None) for name in NO_NAMES),
     ],
 )
 def test_a_holder_is_told_by_its_whole_command_line(argv: tuple[str, ...], lab: str | None, run: Path) -> None:
-    entry = entry_of(run.parent / "7", *(str(run) if word == "RUN" else word for word in argv))
+    words = {"OURS": state_identity(), "PATH": str(run)}
+    entry = entry_of(run.parent / "7", *(words.get(word, word) for word in argv))
     assert HOLDER_OF(entry) == lab
 
 
 def test_the_holders_of_another_user_are_not_ours(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = entry_of(run.parent / "7", "python3", "-IS", "/x/holder.py", "tare:lab:n0")
+    entry = entry_of(run.parent / "7", "python3", "-IS", "/x/holder.py", "tare:lab:n0", state_identity())
     assert HOLDER_OF(entry) == "lab"
     assert HOLDER_OF(run.parent / "8") is None
     uid = os.geteuid()

@@ -17,7 +17,7 @@ from tare.cli import lab_commands, lab_state
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.node import cgroup_marks, owners
-from tare.node.cgroup_marks import is_marked, mark
+from tare.node.cgroup_marks import is_ours, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
 from tare.node_service import clean
@@ -114,14 +114,14 @@ def test_without_attributes_a_file_is_the_mark(run: Path, tmp_path: Path, monkey
     ours.mkdir()
     other.mkdir()
     mark(ours)
-    assert (is_marked(ours), is_marked(other), is_marked(tmp_path / "gone")) == (True, False, False)
+    assert (is_ours(ours), is_ours(other), is_ours(tmp_path / "gone")) == (True, False, False)
     monkeypatch.setattr(cgroup_marks, "boot_id", lambda: "the next one")
-    assert not is_marked(ours)
+    assert not is_ours(ours)
     monkeypatch.undo()
     monkeypatch.setenv(paths.RUN_FOLDER, str(run))
     monkeypatch.setattr(os, "getxattr", refuse)
     cgroup_marks.forget(ours)
-    assert not is_marked(ours)
+    assert not is_ours(ours)
 
 
 def test_a_process_that_has_the_number_of_an_ended_one_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:

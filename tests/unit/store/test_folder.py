@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -167,6 +170,28 @@ def test_a_second_run_on_the_same_folder_is_refused_while_the_first_is_open(tmp_
         assert _opens_in_a_child(tmp_path) == f"another tare is writing to {tmp_path} (process {os.getpid()})"
         assert read_only(tmp_path).trials == []
     assert _opens_in_a_child(tmp_path) == ""
+
+
+def test_a_run_on_another_host_or_in_a_container_is_named_with_it(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN):
+        script = r'printf "17\npid:[4] c0ffee\n" > lock'  # if this process closed the file, its lock would end
+        subprocess.run(("sh", "-c", script), cwd=tmp_path, check=True)
+        told = _opens_in_a_child(tmp_path)
+        assert told == f"another tare is writing to {tmp_path} (process 17 on c0ffee, another host or container)"
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL])
+def test_a_folder_without_locks_is_refused_in_words(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with pytest.raises(ResultsError, match="cannot be locked, so that two runs could write to it") as caught:
+        Store.create_or_open(tmp_path, PLAN)
+    assert os.strerror(number) in caught.value.message
+    assert "file system with locks" in caught.value.remedy
 
 
 def test_a_forked_child_does_not_keep_the_folder_shut(tmp_path: Path) -> None:
