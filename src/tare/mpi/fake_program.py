@@ -23,7 +23,8 @@ SPREAD = 0.01
 
 def say(record: dict[str, Any]) -> None:
     """Write one record."""
-    print("@tare " + json.dumps(record))
+    key, colon, _ = os.environ.get("TARE_PADDING", "").partition(":")
+    print(f"@tare{colon}{key} {json.dumps(record)}")
 
 
 def encoded(values: list[float]) -> str:
@@ -128,7 +129,7 @@ def main() -> int:
     for rank in range(ranks):
         node = rank % len(hosts) if options.rank_order == "cyclic" else rank // options.ranks_per_node
         say(rank_record(rank, hosts[node], node))
-    dice = random.Random(f"{len(os.environ.get('TARE_PADDING', ''))} {options.factor}")
+    dice = random.Random(f"{os.environ.get('TARE_PADDING', '').count('x')} {options.factor}")
     if "/tare-" not in options.program:
         say(wall_record(options.factor, ranks, dice))
         options.specs = []

@@ -8,7 +8,7 @@ from typing import Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, Parsed, Payload, number, ranks_of, records, usage_of, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 
 KEY = "wall"
@@ -47,19 +47,16 @@ class Command(WorkloadPlugin):
 
 def _parsed(stdout: str) -> Parsed:
     all_records = records(stdout)
-    walls = [record for record in all_records if record["type"] == "wall"]
-    if not walls:
-        raise OutputError("the program ended without MPI_Finalize, so it has no wall time")
-    wall_s = number(walls[-1]["wall_s"])
+    seconds = wall_s(all_records, "the program")
     metric = Metric(
         key=KEY,
         label="wall time",
         kind=MetricKind.COST,
-        value=wall_s,
+        value=seconds,
         statistic=Command.reduction,
-        median_s=wall_s,
-        p99_s=wall_s,
-        rank_average_s=wall_s,
+        median_s=seconds,
+        p99_s=seconds,
+        rank_average_s=seconds,
     )
     return Parsed(
         metrics=(metric,),
@@ -68,5 +65,5 @@ def _parsed(stdout: str) -> Parsed:
         payload=Payload(),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=number(all_records[0]["init_s"]),
-        measured_s=wall_s,
+        measured_s=seconds,
     )

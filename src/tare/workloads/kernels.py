@@ -12,7 +12,18 @@ from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records, usage_of
+from tare.workloads.output import (
+    Began,
+    OutputError,
+    Parsed,
+    Payload,
+    decode,
+    number,
+    ranks_of,
+    records,
+    timed,
+    usage_of,
+)
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -180,7 +191,7 @@ def _metric(spec: KernelSpec, record: Mapping[str, Any], columns: Mapping[str, N
         key=_key(spec),
         label=_label(spec),
         kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
-        value=statistics.mean_s,
+        value=timed(statistics.mean_s, _label(spec)),
         statistic=BACK_TO_BACK if back_to_back else SLOWEST,
         median_s=statistics.median_s,
         p99_s=statistics.p99_s,

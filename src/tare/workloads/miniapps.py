@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import LaunchStatistics, launch_statistics
-from tare.store.plausible import MOST_S
+from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
 from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
@@ -110,7 +110,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         raise OutputError(f"{choice.label} printed no result")
     _check_choice(choice, result)
     elapsed_s, operations = number(result["elapsed_s"]), number(result["operations"])
-    if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
+    if not (LEAST_TIMED_S <= elapsed_s < math.inf and 0 < operations < math.inf):
         raise OutputError(f"{choice.label} reports {elapsed_s} s for {operations} operations, which is impossible")
     scale, unit = RATES.get(result["rate_unit"], (1.0, str(result["rate_unit"])))
     declared = choice.app.operations(choice, int(result["ranks"]))
