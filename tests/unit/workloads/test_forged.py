@@ -56,7 +56,7 @@ def test_what_another_rank_prints_behind_the_report_is_not_its_figure() -> None:
     with pytest.raises(OutputError, match="2 records say 'wall'"):
         parse(text(START, RANK, WALL, {"type": "wall", "wall_s": 1e-6}, END))
     with pytest.raises(OutputError, match="2 records say 'start'"):
-        parse(report + parts(START | {"init_s": 0.2}, RANK, WALL, END))
+        parse(report + parts({"version": "2", **START}, RANK, WALL, END))
 
 
 @pytest.mark.parametrize("kind", sorted(ONCE))
