@@ -21,10 +21,10 @@ SAMPLES = 50
 SPREAD = 0.01
 
 
-def say(record: dict[str, Any]) -> None:
-    """Write one record."""
+def say(record: "dict[str, Any] | str") -> None:
+    """Write one record; a text is written as it is, as a broken one."""
     key, colon, _ = os.environ.get("TARE_PADDING", "").partition(":")
-    print(f"@tare{colon}{key} {json.dumps(record)}")
+    print(f"@tare{colon}{key} {record if isinstance(record, str) else json.dumps(record)}")
 
 
 def encoded(values: list[float]) -> str:
@@ -141,7 +141,7 @@ def main() -> int:
     for index, spec in enumerate(options.specs):
         say(kernel_record(index, spec, options.factor, ranks, dice))
     if fault == "garbage":
-        print("@tare {not json")
+        say("{not json")
     if fault != "cut":
         say({"type": "end", "elapsed_s": 0.01, "exit": 0})
     return 0
