@@ -99,7 +99,10 @@ def records(stdout: str) -> list[dict[str, Any]]:
             raise OutputError(f"record {len(found) + 1} was not written by tare: {line[at : at + 60]}...")
         found.append(record)
     if not found and OTHERS in stdout:
-        raise OutputError("its records are of another launch, or of the programs of another version of tare")
+        raise OutputError(
+            "its records lack the key of this launch: they are of an earlier one, of another version's programs, or of "
+            "ranks that do not get the variable TARE_PADDING"
+        )
     if not found:
         raise OutputError("the program wrote no record: it runs without tare's kernels and preload library")
     if found[0].get("type") != "start" or found[0].get("protocol") != PROTOCOL:

@@ -33,13 +33,15 @@ class PartMissingError(ValueError):
 def of_launch(stdout: str, key: str) -> str:
     """Return an output in which the records of the launch with this key are marked without it, and no others are."""
     for mark in (PREFIX, MARK):
-        stdout = stdout.replace(mark, f"{OTHERS}{mark[5:-1]}) ").replace(f"{mark[:-1]}:{key} ", mark)
+        word = mark.rstrip()
+        stdout = stdout.replace(mark, f"{OTHERS}{word[5:]}) ").replace(f"{word}:{key} ", mark)
+        stdout = stdout.replace(f"{word}:", f"{OTHERS}{word[5:]}:")
     return stdout
 
 
 def has_records(stdout: str) -> bool:
-    """Tell whether any of tare's programs wrote to an output."""
-    return PREFIX in stdout or MARK in stdout
+    """Tell whether any of tare's programs wrote to an output, be it in another launch."""
+    return PREFIX in stdout or MARK in stdout or OTHERS in stdout
 
 
 def with_whole_records(stdout: str) -> Iterator[str]:

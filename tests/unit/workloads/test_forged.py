@@ -79,7 +79,7 @@ def test_the_records_of_an_earlier_launch_are_text_of_the_program(write: Any) ->
     own = keyed(write(START, RANK, WALL, END))
     for output in (log + own, own + log, older + own + older, f"{log[: len(log) // 2]}\n{own}{log[len(log) // 3 :]}"):
         assert parse(of_launch(output, KEY)).measured_s == 2.5
-    with pytest.raises(OutputError, match="of another launch"):
+    with pytest.raises(OutputError, match="lack the key of this launch"):
         parse(of_launch(older, KEY))
 
 
@@ -89,6 +89,7 @@ def test_the_records_of_an_earlier_launch_are_text_of_the_program(write: Any) ->
 def test_no_mark_of_a_launch_arises_from_others(pieces: list[str]) -> None:
     output = "".join(pieces)
     told = of_launch(output, KEY)
+    assert "@tare:" not in told
     assert told.count("@tare ") == output.count(f"@tare:{KEY} ")
     assert told.count("@tare-part ") == output.count(f"@tare-part:{KEY} ")
 
