@@ -27,12 +27,9 @@ from tare.run import proof
 from tare.run.outcome import Ready, startup
 from tare.store.plausible import DAMAGED_FACTS, sound_facts
 from tare.store.results_checks import sound_ranks, sound_trial
+from tare.summary.isolation import SECCOMP
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN
-
-SECCOMP_MODES: Final = {"0": "off", "1": "strict", "2": "filter"}
-"""The modes of seccomp in /proc/PID/status (proc(5))."""
-
 
 LEAST_TOGETHER: Final = 2
 """Launches that must have taken turns with each other to be compared."""
@@ -147,7 +144,7 @@ def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, 
 def of_rank(rank: RankPlace) -> dict[str, str]:
     """Return what limits a rank: its system call filter, SSBD, its container's limits, and its number of cores."""
     limits = dict(word.partition("=")[::2] for word in rank.rights.get("limits", "").split())
-    mode = SECCOMP_MODES.get(rank.rights.get("seccomp", ""), "")
+    mode = SECCOMP.get(rank.rights.get("seccomp", ""), "")
     filters = rank.rights.get("seccomp_filters", "")
     found = {
         "seccomp": f"{mode}, filters {filters}" if mode and filters.strip("0") else mode,

@@ -65,10 +65,11 @@ RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
     "no_new_privs": re.compile(r"[01]"),
     "has_all_devices": re.compile(r"yes|no"),
     "root": re.compile(r"r[ow]"),
+    "seccomp_filters": re.compile(r"\d{1,6}", re.ASCII),
     "uid_map": re.compile(r"\d{1,10} \d{1,10} \d{1,10}", re.ASCII),
     "system_call_ns": re.compile(r"\d{1,15}", re.ASCII),
     **dict.fromkeys(
-        ("seccomp_filters", "device_count", "node_device_count", "own_mount_count", "node_mount_count"),
+        ("device_count", "node_device_count", "own_mount_count", "node_mount_count"),
         re.compile(r"\d{1,18}", re.ASCII),
     ),
     **dict.fromkeys(("speculation_store_bypass", "limits", "setuid", "by"), _WORDS),
@@ -82,14 +83,14 @@ DAMAGED_FACTS: Final = "damaged facts"
 
 
 def out_of_bounds(value: Any) -> tuple[str, float] | None:
-    """Return the name and the value of an object's first number that is out of bounds, or None."""
+    """Return the first number of an object that is out of bounds, behind words as `round is`, or None."""
     for name, low, high in _ROWS[value.__class__]:
         number = getattr(value, name)
         if number.__class__ is dict:
             if number and (found := _in_mapping(name, number, low, high)):
                 return found
         elif number is not None and not low <= number <= high:
-            return name, number
+            return f"{name} is", number
     return None
 
 
@@ -99,7 +100,7 @@ def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) 
             if found := _in_mapping(f"{name} of {key!r:.80}", number, low, high):
                 return found
         elif not low <= number <= high:
-            return f"{key!r:.80} of {name}", number
+            return f"{name} has {key!r:.80} of", number
     return None
 
 
@@ -107,10 +108,10 @@ def why_no_figures(metrics: Sequence[Metric], figures: Sequence[Figure]) -> str:
     """Return why the values that a launch reported are impossible, or ""."""
     for part in (*metrics, *figures):
         if found := out_of_bounds(part):
-            name, number = found
-            if name == "value":
+            what, number = found
+            if what == "value is":
                 return f"{part.label} is {number:g}{' s' * isinstance(part, Metric)}, which is impossible"
-            return f"{name} of {part.label} is {number:g}, which is impossible"
+            return f"{what} {number:g} in {part.label}, which is impossible"
     return ""
 
 
@@ -130,6 +131,8 @@ def sound_facts(
 
 
 def _is_sound(name: str, text: object, form: re.Pattern[str] | None) -> bool:
+    if text is None:
+        return True  # the gap of a part, which is not a fact's
     if not isinstance(text, str) or len(name) > LONGEST_NAME or name != printable(name):
         return False
     return len(text) <= LONGEST_FACT if form is None else form.fullmatch(text) is not None

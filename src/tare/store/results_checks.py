@@ -84,7 +84,8 @@ def check_trial(trial: model.Trial) -> model.Trial:
 def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
     """Raise `ValueError` if the number of a rank is impossible."""
     for place in ranks:
-        _check(place)
+        if out_of_bounds(place):
+            raise ValueError(f"a rank is number {place.rank}")
 
 
 def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
@@ -125,4 +126,4 @@ def sound_trial(trial: model.Trial) -> model.Trial:
 
 def _check(value: Any) -> None:
     if found := out_of_bounds(value):
-        raise ValueError(f"{found[0]} is {found[1]:g}")
+        raise ValueError(f"{found[0]} {found[1]:g}")

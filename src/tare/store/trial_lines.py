@@ -141,10 +141,10 @@ class TrialLines:
 
     def _part(self, name: str, digest: str) -> Part:
         data = self._shared.parse(digest, to_show=self._to_show)
-        if name == "facts":
-            data = self._noted(*sound_facts(expect(data, dict)))
-        elif name == "ranks":
-            data = [self._sound_rank(rank) for rank in expect(data, list)]
+        if name == "facts" and isinstance(data, dict):
+            data = self._noted(*sound_facts(data))
+        elif name == "ranks" and isinstance(data, list):
+            data = [self._sound_rank(rank) for rank in data]
         part = make_part(TYPES[name], data, self._shared.size_bytes(digest), varies=name in VARY)
         if not part.gaps and name in LATER:
             LATER[name](part.made(()))

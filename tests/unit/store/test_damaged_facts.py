@@ -88,11 +88,11 @@ def test_so_is_one_in_a_part_that_trials_share(tmp_path: Path) -> None:
     [
         ({"traffic": (InterfaceTraffic(node="n0", interface="eth0", role="data", rx_bytes=-5, tx_bytes=0, rx_packets=0,
                                        tx_packets=0),)}, "the counters of eth0 of n0 ran backwards: rx_bytes is -5"),
-        ({"counters": {"TcpRetransSegs": -1.0}}, "'TcpRetransSegs' of counters is -1"),
-        ({"node_counters": {"n0": {"x": float("nan")}}}, "'x' of node_counters of 'n0' is nan"),
-        ({"node_counters": {"n0": {"x": 1e250}}}, "'x' of node_counters of 'n0' is 1e"),
+        ({"counters": {"TcpRetransSegs": -1.0}}, "counters has 'TcpRetransSegs' of -1"),
+        ({"node_counters": {"n0": {"x": float("nan")}}}, "node_counters of 'n0' has 'x' of nan"),
+        ({"node_counters": {"n0": {"x": 1e250}}}, "node_counters of 'n0' has 'x' of 1e"),
         ({"node_counters": {"n0": {"x": "many"}}}, "impossible: "),
-        ({"noise": {"steal_s": float("inf")}}, "'steal_s' of noise is inf"),
+        ({"noise": {"steal_s": float("inf")}}, "noise has 'steal_s' of inf"),
         ({"elapsed_s": float("nan")}, "elapsed_s is nan"),
     ],
 )  # fmt: skip
@@ -179,6 +179,6 @@ def test_of_many_lines_that_cannot_be_used_the_first_is_named(folder: Path, monk
 
 def test_the_first_number_out_of_bounds_is_named() -> None:
     trial: Trial = replace(TRIALS[0], position=-1, elapsed_s=-2.0)
-    assert out_of_bounds(trial) == ("position", -1)
-    assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s", -2.0)
+    assert out_of_bounds(trial) == ("position is", -1)
+    assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s is", -2.0)
     assert out_of_bounds(replace(trial, position=0, elapsed_s=1.0)) is None
