@@ -106,7 +106,8 @@ def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) 
 
 def why_no_figures(metrics: Sequence[Metric], figures: Sequence[Figure]) -> str:
     """Return why the values that a launch reported are impossible, or ""."""
-    for part in (*metrics, *figures):
+    parts: list[Metric | Figure] = [*metrics, *figures]
+    for part in parts:
         if found := out_of_bounds(part):
             what, number = found
             if what == "value is":
