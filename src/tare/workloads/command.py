@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, Parsed, Payload, number, ranks_of, records, usage_of, wall_s
+from tare.workloads.output import Began, Parsed, Payload, about, records, same_for_all, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 
 KEY = "wall"
@@ -48,22 +48,10 @@ class Command(WorkloadPlugin):
 def _parsed(stdout: str) -> Parsed:
     all_records = records(stdout)
     seconds = wall_s(all_records, "the program")
-    metric = Metric(
-        key=KEY,
-        label="wall time",
-        kind=MetricKind.COST,
-        value=seconds,
-        statistic=Command.reduction,
-        median_s=seconds,
-        p99_s=seconds,
-        rank_average_s=seconds,
-    )
+    metric = same_for_all(seconds, key=KEY, label="wall time", kind=MetricKind.COST, statistic=Command.reduction)
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=Payload(),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=seconds,
     )

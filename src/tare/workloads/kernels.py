@@ -12,18 +12,7 @@ from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
-from tare.workloads.output import (
-    Began,
-    OutputError,
-    Parsed,
-    Payload,
-    decode,
-    number,
-    ranks_of,
-    records,
-    timed,
-    usage_of,
-)
+from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, number, records, timed
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -120,11 +109,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
     return Parsed(
         metrics=tuple(metrics),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=_payload(kernels),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,

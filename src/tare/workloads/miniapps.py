@@ -13,7 +13,7 @@ from tare.stats import LaunchStatistics, launch_statistics
 from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
-from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, about, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -133,11 +133,8 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     )
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=_payload(result),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=elapsed_s,
         wrong=_wrong(choice, result),
         samples=_samples(choice, result),

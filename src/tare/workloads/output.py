@@ -131,6 +131,11 @@ def number(value: object) -> float:
     return float(value)
 
 
+def same_for_all(seconds: float, **named: Any) -> Metric:
+    """Return a metric of which a launch has one value."""
+    return Metric(value=seconds, median_s=seconds, p99_s=seconds, rank_average_s=seconds, **named)
+
+
 def timed(value: object, what: str) -> float:
     """Return a time that one of tare's programs took; raise `OutputError` if no clock could have told it so short."""
     seconds = number(value)
@@ -188,6 +193,16 @@ def decode(columns: list[str], data: list[str]) -> dict[str, NDArray[np.float64]
 USED_S: Final = ("run_delay_s", "on_cpu_s")
 USED: Final = ("voluntary_switches", "involuntary_switches", *USED_S)
 """What ranks report at their end (kernels/common/usage.h)."""
+
+
+def about(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a launch reports whatever it measures, as fields of `Parsed`."""
+    return {
+        "ranks": ranks_of(found),
+        "usage": usage_of(found),
+        "mpi_library": str(found[0]["mpi_library"]),
+        "init_s": number(found[0]["init_s"]),
+    }
 
 
 def usage_of(found: list[dict[str, Any]]) -> tuple[Mapping[str, float], ...]:

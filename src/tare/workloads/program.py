@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, Parsed, Payload, number, ranks_of, records, usage_of, wall_s
+from tare.workloads.output import Began, Parsed, Payload, about, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
@@ -88,11 +88,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
     reading = adapter.read(own_output(stdout), workload.arguments)
     return Parsed(
         metrics=reading.metrics,
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=Payload(),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=measured_s,
         wrong=reading.wrong,
         figures=reading.figures,
