@@ -75,6 +75,8 @@ RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("speculation_store_bypass", "limits", "setuid", "by"), _WORDS),
 }
 """The forms of what ranks report of their rights, and of what is added (`tare.node.surroundings.reach`)."""
+HOST: Final[Bounds] = {"cores": _INDEX, "memory_bytes": _COUNT}
+"""The facts of a study that are calculated with."""
 LONGEST_FACT: Final = 1 << 16
 """Characters of any other fact, as the names of devices."""
 LONGEST_NAME: Final = 400
@@ -129,6 +131,16 @@ def sound_facts(
     if not damaged:
         return facts, []
     return {name: facts[name] for name in facts if name not in damaged}, [printable(name)[:80] for name in damaged]
+
+
+def sound_host(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the facts of a study without those that are to be numbers and are none, and the names of these."""
+    damaged = [name for name in facts.keys() & HOST if not _is_number(facts[name], *HOST[name])]
+    return {name: fact for name, fact in facts.items() if name not in damaged}, damaged
+
+
+def _is_number(fact: object, low: float, high: float) -> bool:
+    return fact is None or (isinstance(fact, float | int) and low <= fact <= high)
 
 
 def _is_sound(name: str, text: object, form: re.Pattern[str] | None) -> bool:

@@ -18,6 +18,7 @@ from tare.store.codec import decode
 from tare.store.cycles import without_cycle_search
 from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, facts_text, too_many
 from tare.store.line_keys import LineKeys
+from tare.store.plausible import sound_host
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
@@ -148,16 +149,17 @@ def read_only(path: Path, *, skip_damaged: bool = False) -> Results:
     header = make_printable(read_plan(path))
     plan = decode_plan(path, header)
     stored = read_trials(path, plan, to_show=True, skip_damaged=skip_damaged)
+    facts, damaged = sound_host(header.get("facts", {}))
     return Results(
         path=path,
         plan=plan,
-        facts=header.get("facts", {}),
+        facts=facts,
         _trials=stored.trials,
         truncated=count_notes(path) + bool(stored.torn),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
         damaged=stored.damaged,
-        damaged_facts=stored.damaged_facts,
+        damaged_facts=(*stored.damaged_facts, *damaged),
     )
 
 

@@ -83,6 +83,16 @@ def test_so_is_one_in_a_part_that_trials_share(tmp_path: Path) -> None:
     assert results.damaged_facts == ("mtu", "uid_map")
 
 
+@pytest.mark.parametrize("cores", ["x", "9" * 400, [], -1, float("1e99"), {"a": 1}])
+def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: object) -> None:
+    header = json.loads((folder / "plan.json").read_text())
+    header["facts"] |= {"cores": cores, "memory_bytes": "much"}
+    (folder / "plan.json").write_text(json.dumps(header))
+    results = read_only(folder)
+    assert not {"cores", "memory_bytes"} & results.facts.keys()
+    assert sorted(results.damaged_facts) == ["cores", "memory_bytes", "uid_map"]
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
