@@ -125,9 +125,9 @@ class TrialLines:
         given = data.get(VALUES)
         values: Values = tuple(decoder_of(Sequence[str])(given)) if name == "argv" else expect(given, str)
         if name not in LATER:
+            self._shared.count_kept(part.kept_bytes)  # before it is made; the first is no larger than its text
             made = part.made(values)
             part.kept_bytes = part.kept_bytes or held_bytes(made)
-            self._shared.count_kept(part.kept_bytes)
             return made
         self._shared.count_filled(part.size_bytes)
         if not part.checked:
