@@ -195,7 +195,7 @@ struct locality locality_gather(MPI_Comm comm)
 
 bool locality_write(const struct locality *locality)
 {
-    return output_write(locality->lines, strlen(locality->lines));
+    return output_lines(locality->lines);
 }
 
 void locality_free(struct locality *locality)

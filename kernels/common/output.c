@@ -6,13 +6,22 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+void output_key(char key[OUTPUT_KEY_SIZE])
+{
+    const char *padding = getenv("TARE_PADDING");
+    const size_t length = padding == NULL ? 0 : strspn(padding, "0123456789abcdef");
+    key[0] = '\0';
+    if (length > 0 && length <= OUTPUT_KEY_SIZE - 2 && padding[length] == ':')
+        snprintf(key, OUTPUT_KEY_SIZE, ":%.*s", (int)length, padding);
+}
 
 struct json output_begin(const char *type)
 {
     struct json line = {0};
-    json_raw(&line, OUTPUT_MARK, sizeof OUTPUT_MARK - 1);
     json_open(&line, '{');
     json_put_string(&line, "type", type);
     return line;
@@ -44,10 +53,27 @@ void output_close(struct json *line)
     json_raw(line, "\n", 1);
 }
 
+bool output_lines(const char *lines)
+{
+    struct json marked = {0};
+    char mark[OUTPUT_KEY_SIZE + 8];
+    char key[OUTPUT_KEY_SIZE];
+    output_key(key);
+    const int length = snprintf(mark, sizeof mark, "@tare%s ", key);
+    for (const char *stop = strchr(lines, '\n'); stop != NULL; stop = strchr(lines, '\n')) {
+        json_raw(&marked, mark, (size_t)length);
+        json_raw(&marked, lines, (size_t)(stop + 1 - lines));
+        lines = stop + 1;
+    }
+    const bool written = output_write(marked.text, marked.length);
+    json_free(&marked);
+    return written;
+}
+
 bool output_finish(struct json *line)
 {
     output_close(line);
-    const bool written = output_write(line->text, line->length);
+    const bool written = output_lines(line->text);
     json_free(line);
     return written;
 }

@@ -1,4 +1,8 @@
-/* The protocol: lines on stdout, each "@tare " and one JSON object. Only rank 0 writes. */
+/* The protocol: lines on stdout, each "@tare " and one JSON object. Only rank 0 writes.
+ *
+ * A launch of tare has a key, the first letters of $TARE_PADDING up to a colon; records then begin
+ * with "@tare:KEY ", so that those of an earlier launch, printed again, are not taken for its own.
+ */
 #ifndef TARE_OUTPUT_H
 #define TARE_OUTPUT_H
 
@@ -6,15 +10,21 @@
 
 #include <stdbool.h>
 
-#define OUTPUT_MARK "@tare "
+enum { OUTPUT_KEY_SIZE = 34 };
 
-/* Begin a line of this type; finish it with output_finish. */
+/* Write ":KEY", or "" if the launch has no key. */
+void output_key(char key[OUTPUT_KEY_SIZE]);
+
+/* Begin a record of this type, without its mark; finish it with output_finish. */
 struct json output_begin(const char *type);
 
-/* Close the object and end the line; the caller writes and frees it. */
+/* Close the object and end the line; the caller marks, writes and frees it. */
 void output_close(struct json *line);
 
-/* Close the object, write the whole line and free it; return false when stdout takes no more. */
+/* Write whole lines, each a record, with their marks; return false when stdout takes no more. */
+bool output_lines(const char *lines);
+
+/* Close the object, write the marked line and free it; return false when stdout takes no more. */
 bool output_finish(struct json *line);
 
 /* Write all bytes whatever stdout is (pipe, file, non-blocking socket); return false on error. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A part and its copy are one write that a pipe takes whole (PIPE_BUF). */
-enum { TEXT_MOST = 256, HEADER_MOST = 64, PART_MOST = HEADER_MOST + TEXT_MOST + 1 };
+enum { TEXT_MOST = 256, HEADER_MOST = 96, PART_MOST = HEADER_MOST + TEXT_MOST + 1 };
 
 uint32_t parts_crc32(const char *text, size_t length)
 {
@@ -33,7 +33,9 @@ static size_t room_for(const char *line, size_t length)
 static bool write_part(const char *text, size_t length, bool last, int number)
 {
     char both[2 * PART_MOST];
-    const int header = snprintf(both, HEADER_MOST, "@tare-part %d %s %zu %08x ", number,
+    char key[OUTPUT_KEY_SIZE];
+    output_key(key);
+    const int header = snprintf(both, HEADER_MOST, "@tare-part%s %d %s %zu %08x ", key, number,
                                 last ? "last" : "more", length, parts_crc32(text, length));
     if (header < 0 || header >= HEADER_MOST)
         return false;
@@ -46,7 +48,7 @@ static bool write_part(const char *text, size_t length, bool last, int number)
 
 static bool write_record(const char *line, size_t length, int *number)
 {
-    for (size_t at = sizeof OUTPUT_MARK - 1; at < length;) {
+    for (size_t at = 0; at < length;) {
         const size_t room = room_for(line + at, length - at);
         if (!write_part(line + at, room, at + room == length, (*number)++))
             return false;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write a text of records, each a line that begins with OUTPUT_MARK; the parts are without it.
+/* Write a text of records, each a line. The mark of a part has the launch's key.
  * `*number` is that of the first part, and then of the next. Return false when stdout takes no
  * more. */
 bool parts_write(const char *lines, size_t length, int *number);

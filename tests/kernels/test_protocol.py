@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -11,6 +12,7 @@ import pytest
 
 from kernels.launching import TICK_S, samples, ticking
 from tare.study import KNOWN
+from tare.workloads.parts import of_launch
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
@@ -95,6 +97,22 @@ def test_lines_come_in_the_order_of_the_protocol_and_rank_lines_say_where_each_r
         assert line["shm_device"] == os.stat("/dev/shm").st_dev
         assert line["last_cpu"] in cpus(line["cpus"])
         assert cpus(line["cpus"]) <= os.sched_getaffinity(0)
+
+
+def test_in_a_launch_with_a_key_every_record_is_marked_with_it(launch):
+    run = launch("barrier:iterations=1", env={"TARE_PADDING": "00ff00ff00ff00ff:xxx"})
+    lines = run.stdout.splitlines()
+    assert lines
+    assert all(line.startswith("@tare:00ff00ff00ff00ff {") for line in lines)
+    assert not run.lines, "without the key they are text"
+    keyed = replace(run, stdout=of_launch(run.stdout, "00ff00ff00ff00ff"))
+    assert keyed.types == ["start", "rank", "rank", "kernel", "usage", "end"]
+
+
+@pytest.mark.parametrize("padding", ["", "xxx", "00ffxxx", "0x:xx", ":xx", "0" * 33 + ":"])
+def test_other_paddings_are_no_key(launch, padding):
+    run = launch("barrier:iterations=1", env={"TARE_PADDING": padding})
+    assert all(line.startswith("@tare {") for line in run.stdout.splitlines())
 
 
 USUAL = {"null", "zero", "full", "random", "urandom", "tty", "ptmx"}

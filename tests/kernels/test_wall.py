@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from kernels.conftest import WALL
 from kernels.launching import TICK_S, Run, execute
+from tare.workloads.parts import of_launch
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
@@ -36,6 +38,13 @@ def test_the_longest_time_of_all_ranks_is_reported_after_an_unfinished_line_of_t
     assert measured(run) == [1, 1.5]
     assert run.lines[0]["program"] == "tare-wall"
     assert "unfinished line of the application\n" in run.stdout
+
+
+@every_mpi
+def test_the_parts_of_a_launch_with_a_key_are_marked_with_it(launch_app, mpi):
+    run = launch_app(mpi, "wall_talk.c", wrapper=("env", "TARE_PADDING=00ff00ff00ff00ff:x"))
+    assert not run.types
+    measured(replace(run, stdout=of_launch(run.stdout, "00ff00ff00ff00ff")))
 
 
 @every_mpi

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 PADDING: Final = "TARE_PADDING"
-"""The variable whose length varies from trial to trial: the size of the environment shifts stacks, and timings with
-them (Mytkowicz et al., ASPLOS'09)."""
+"""The variable with a launch's key, a colon and a padding. The key marks its records (kernels/common/output.h); the
+padding's length varies, because the size of the environment shifts stacks, and timings with them (Mytkowicz et al.,
+ASPLOS'09)."""
 
 RANK_OF_HOST: Final = "${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}"
 RANK_OF_JOB: Final = "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMI_ID}}"

@@ -21,9 +21,10 @@ SAMPLES = 50
 SPREAD = 0.01
 
 
-def say(record: dict[str, Any]) -> None:
-    """Write one record."""
-    print("@tare " + json.dumps(record))
+def say(record: "dict[str, Any] | str") -> None:
+    """Write one record; a text is written as it is, as a broken one."""
+    key, colon, _ = os.environ.get("TARE_PADDING", "").partition(":")
+    print(f"@tare{colon}{key} {record if isinstance(record, str) else json.dumps(record)}")
 
 
 def encoded(values: list[float]) -> str:
@@ -128,7 +129,7 @@ def main() -> int:
     for rank in range(ranks):
         node = rank % len(hosts) if options.rank_order == "cyclic" else rank // options.ranks_per_node
         say(rank_record(rank, hosts[node], node))
-    dice = random.Random(f"{len(os.environ.get('TARE_PADDING', ''))} {options.factor}")
+    dice = random.Random(f"{os.environ.get('TARE_PADDING', '').count('x')} {options.factor}")
     if "/tare-" not in options.program:
         say(wall_record(options.factor, ranks, dice))
         options.specs = []
@@ -140,7 +141,7 @@ def main() -> int:
     for index, spec in enumerate(options.specs):
         say(kernel_record(index, spec, options.factor, ranks, dice))
     if fault == "garbage":
-        print("@tare {not json")
+        say("{not json")
     if fault != "cut":
         say({"type": "end", "elapsed_s": 0.01, "exit": 0})
     return 0

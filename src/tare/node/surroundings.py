@@ -106,11 +106,12 @@ def _of_kernel(folder: str) -> bool:
 
 
 def _tops(folders: Collection[str]) -> list[str]:
-    return sorted(folder for folder in folders if not any(_is_below(folder, other) for other in folders))
-
-
-def _is_below(folder: str, other: str) -> bool:
-    return folder != other and folder.startswith(other if other == "/" else f"{other}/")
+    """Return the folders that are below no other one; a program may report thousands."""
+    tops: list[str] = []
+    for folder in sorted(folders, key=lambda each: each.split("/")):  # what is below a folder follows it
+        if not tops or (folder != tops[-1] and not folder.startswith(f"{tops[-1].rstrip('/')}/")):
+            tops.append(folder)
+    return sorted(tops)
 
 
 def _is_device(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
 from tare.workloads import plugin_of
+from tare.workloads.parts import of_launch
 
 ROOT: Final = Path("/")
 RESERVED_PORTS: Final = 4
@@ -234,17 +236,19 @@ def started(
 ) -> Result:
     """Run a launch to its end or its time limit; `padding` is the length of a variable without meaning.
 
-    MPI starts ranks in its own working folder if the node has it; tare's programs need none, so it is /. At the limit,
-    `at_limit` describes what still runs. `stop` ends the launch at any time.
+    In the returned stdout only the records of this launch are marked as such: those that a program prints of an earlier
+    one lack its key. MPI starts ranks in its own working folder if the node has it; tare's programs need none, so it is
+    /. At the limit, `at_limit` describes what still runs. `stop` ends the launch at any time.
     """
 
     def adopt(pid: int) -> None:
         site.adopt(pid)
         reach("launch:started")
 
-    return run(
+    key = secrets.token_hex(8)
+    result = run(
         command.argv,
-        env={**os.environ, **command.environment, PADDING: "x" * padding},
+        env={**os.environ, **command.environment, PADDING: f"{key}:{'x' * padding}"},
         timeout_s=timeout_s,
         cwd=cwd,
         check=False,
@@ -252,6 +256,7 @@ def started(
         at_limit=at_limit,
         stop=stop,
     )
+    return replace(result, stdout=of_launch(result.stdout, key))
 
 
 def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:

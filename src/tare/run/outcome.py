@@ -22,6 +22,7 @@ from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
 from tare.wiring.transports import CHOSEN_BY_MPI
 from tare.workloads import Began, Parsed, plugin_of
+from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError
 from tare.workloads.parts import has_records
 
@@ -111,6 +112,10 @@ def judge(
     except OutputError as error:
         reason = f"it ended with status {result.status}{said}" if result.status else unread(ready.cell.workload, result)
         return Failed(reason=reason or f"{error}{said}", status=result.status, stderr_tail=tail), None
+    if not RUNTIMES[ready.cell.environment.runtime].is_fake:
+        pods_s = ready.pods_s if ready.cell.workload.startup is not None else 0.0  # it is part of a start-up
+        if why := why_not_within(parsed, result.elapsed_s + pods_s):
+            return Failed(reason=why, status=result.status, stderr_tail=tail), None
     if parsed.wrong:
         return Failed(reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=tail), parsed
     if result.status != 0:

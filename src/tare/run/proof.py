@@ -83,13 +83,13 @@ def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[in
     on_core: defaultdict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
     for rank, node in placed:
         core_of = {thread.cpu: thread.core for thread in node.layout}
-        for cpu in rank.cpus:
-            on_core[node.machine, core_of.get(cpu, cpu)].add((rank.rank, cpu))
+        for cpu in core_of.keys() & rank.cpus:  # a rank may report any
+            on_core[node.machine, core_of[cpu]].add((rank.rank, cpu))
     cpus = {rank.rank: set(rank.cpus) for rank, _ in placed}
     found: dict[int, set[int]] = {rank.rank: set() for rank, _ in placed}
     for threads in on_core.values():
         for (one, here), (other, there) in permutations(threads, 2):
-            if one != other and here != there and not cpus[one] & cpus[other]:
+            if one != other and here != there and cpus[one].isdisjoint(cpus[other]):
                 found[one].add(other)
     return {rank: tuple(sorted(others)) for rank, others in found.items()}
 

@@ -25,12 +25,11 @@ from tare.model import (
 from tare.node import surroundings
 from tare.run import proof
 from tare.run.outcome import Ready, startup
+from tare.store.plausible import DAMAGED_FACTS, sound_facts
+from tare.store.results_checks import sound_ranks, sound_trial
+from tare.summary.isolation import SECCOMP
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN
-
-SECCOMP_MODES: Final = {"0": "off", "1": "strict", "2": "filter"}
-"""The modes of seccomp in /proc/PID/status (proc(5))."""
-
 
 LEAST_TOGETHER: Final = 2
 """Launches that must have taken turns with each other to be compared."""
@@ -105,12 +104,15 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
-    """Return the trial of a launch that has ended."""
+    """Return the trial of a launch that has ended; as failed if what was counted meanwhile is impossible."""
     parsed = launched.parsed
-    ranks = compared(parsed.ranks, ready.deployed) if parsed else ()
+    ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed)) if parsed else ((), ())
+    facts, others = sound_facts(_facts(ready, ranks, launched.lacking))
     inside = ready.deployed.inside
     steps = inside.took() if inside is not None and inside.took is not None else {}
-    return Trial(
+    if damaged or others:
+        facts = {**facts, DAMAGED_FACTS: ", ".join((*damaged, *others))}
+    trial = Trial(
         key=key,
         position=position,
         started_unix_s=started_unix_s,
@@ -124,10 +126,11 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         node_counters=launched.node_counters,
         mpi_library=parsed.mpi_library if parsed else "",
         noise=launched.noise,
-        facts=_facts(ready, ranks, launched.lacking),
+        facts=facts,
         unproven=launched.gaps[0],
         partly_proven=launched.gaps[1],
     )
+    return sound_trial(trial)
 
 
 def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:
@@ -141,7 +144,7 @@ def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, 
 def of_rank(rank: RankPlace) -> dict[str, str]:
     """Return what limits a rank: its system call filter, SSBD, its container's limits, and its number of cores."""
     limits = dict(word.partition("=")[::2] for word in rank.rights.get("limits", "").split())
-    mode = SECCOMP_MODES.get(rank.rights.get("seccomp", ""), "")
+    mode = SECCOMP.get(rank.rights.get("seccomp", ""), "")
     filters = rank.rights.get("seccomp_filters", "")
     found = {
         "seccomp": f"{mode}, filters {filters}" if mode and filters.strip("0") else mode,

@@ -45,6 +45,13 @@ def damage_text(damaged: Sequence[Damage]) -> str:
     return f"{lines} left out, so launches are missing from these results: {named}{more}."
 
 
-def too_many(path: Path) -> ResultsError:
+def facts_text(names: Sequence[str]) -> str:
+    """Return a warning that names the facts that were left out."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"Facts that no launch can have were left out: {', '.join(names[:NAMED])}{more}."
+
+
+def too_many(path: Path, first: Damage | None = None) -> ResultsError:
     """Return the error for a folder in which hardly a line can be used."""
-    return ResultsError(f"{path} has more than {MOST_DAMAGED:,} damaged lines", remedy=RESTORE)
+    such = f", as {first}" if first else ""
+    return ResultsError(f"{path} has more than {MOST_DAMAGED:,} damaged lines{such}", remedy=RESTORE)

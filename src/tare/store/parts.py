@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from sys import getsizeof
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, overload
 
 from tare.store.codec import check_type, decoder_of, expect, fields_of
@@ -24,7 +25,8 @@ LONGEST_NUMBER: Final = 25
 class Part:
     """A part that is ready to be filled: its gaps, its number of items, the length of its JSON.
 
-    `checked` tells whether a value that was made of it has been examined. A part equals itself only.
+    `checked` tells whether a value that was made of it has been examined, `kept_bytes` is the memory of such a value
+    (0: none was made). A part equals itself only.
     """
 
     fill: Filler
@@ -32,6 +34,7 @@ class Part:
     length: int
     size_bytes: int
     checked: bool = False
+    kept_bytes: int = 0
 
     def made(self, values: Values) -> Any:
         """Return the part filled with values; raise `ValueError` if they do not fit."""
@@ -97,6 +100,16 @@ def make_part(wanted: Any, data: Any, size_bytes: int, *, varies: bool) -> Part:
         length=len(data) if isinstance(data, list) else 0,
         size_bytes=size_bytes,
     )
+
+
+def held_bytes(value: Any) -> int:
+    """Return an upper bound of the memory that a value takes, without its texts, which its like have in common."""
+    if isinstance(value, float | int):
+        return getsizeof(value)
+    inner: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    if is_dataclass(value):
+        inner = (getattr(value, field.name) for field in fields(value))
+    return getsizeof(value) + sum(map(held_bytes, inner)) if inner else 0
 
 
 def _count_gaps(data: Any) -> int:

@@ -1,15 +1,18 @@
-"""Explain why a figure is implausible: the statistics take logarithms of costs, and the plots powers of them. Pure.
+"""State what values from programs, nodes and files may be: bounds of numbers, forms of facts. Pure.
 
-Launches are checked when they end (`tare.workloads.gate`), and stored ones when they are read (`tare.store.results`).
+A program's report is checked when its launch ends (`tare.workloads.gate`), a trial before it is stored and when it is
+read (`tare.store.results_checks`). An implausible figure makes a launch fail; a damaged fact is left out, and named.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import Final
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
-from tare.model import Figure, Metric
+from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey
+from tare.model.text import printable
 
 LEAST_S: Final = 1e-15
 MOST_S: Final = 1e10
@@ -17,16 +20,102 @@ MOST_S: Final = 1e10
 
 Within them no ratio, square or sum in a study comes near the limits of a double.
 """
-
+LEAST_TIMED_S: Final = 1e-8
+"""Bound of what tare's own programs time: to read the clock twice takes longer, and so does any message."""
 MOST_DONE: Final = 1e30
 """Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
+MOST: Final = 1_000_000
+"""Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
+LATEST_S: Final = 1e11
+"""Latest valid time stamp: the year 5000."""
+CLOCKS: Final = 1.001
+"""How much longer a rank's clock may find a launch than the head's, which started it before and waited longer."""
 
-_TIMES: Final = ("median_s", "p99_s", "rank_average_s", "loop_s", "turn_mean_s", "turn_spread_s")
+Bounds = Mapping[str, tuple[float, float]]
+
+_TIME, _COUNT, _NUMBER, _INDEX = (0, MOST_S), (0, MOST_DONE), (-MOST_DONE, MOST_DONE), (0, MOST)
+_OF_METRIC: Final = ("median_s", "p99_s", "rank_average_s", "loop_s", "turn_mean_s", "turn_spread_s")
+
+BOUNDS: Final[Mapping[type, Bounds]] = {
+    Metric: {
+        "value": (LEAST_S, MOST_S),
+        **dict.fromkeys(_OF_METRIC, _TIME),
+        **dict.fromkeys(("done_per_sample", "samples", "late", "message_bytes"), _COUNT),
+        "noise": _NUMBER,
+    },
+    Figure: {"value": _NUMBER},
+    RankPlace: {"rank": _INDEX},
+    InterfaceTraffic: dict.fromkeys(("rx_bytes", "tx_bytes", "rx_packets", "tx_packets"), _COUNT),
+    TrialKey: dict.fromkeys(("round", "block", "attempt", "repeat"), _INDEX),
+    Trial: {
+        "position": _INDEX,
+        "started_unix_s": (0, LATEST_S),
+        "elapsed_s": _TIME,
+        **dict.fromkeys(("startup_s", "noise"), _NUMBER),
+        **dict.fromkeys(("counters", "node_counters"), _COUNT),  # they are what grew
+    },
+}
+"""Bounds of the numbers of each class; of a mapping, those of its values. NaN is within none."""
+
+_ROWS: Final = {kind: [(name, *bounds) for name, bounds in of.items()] for kind, of in BOUNDS.items()}
+_WORDS: Final = re.compile(r".{0,400}")
+RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
+    "capabilities": re.compile(r"[0-9a-f]{1,16}"),
+    "seccomp": re.compile(r"[0-2]"),
+    "no_new_privs": re.compile(r"[01]"),
+    "has_all_devices": re.compile(r"yes|no"),
+    "root": re.compile(r"r[ow]"),
+    "seccomp_filters": re.compile(r"\d{1,6}", re.ASCII),
+    "uid_map": re.compile(r"\d{1,10} \d{1,10} \d{1,10}", re.ASCII),
+    "system_call_ns": re.compile(r"\d{1,15}", re.ASCII),
+    **dict.fromkeys(
+        ("device_count", "node_device_count", "own_mount_count", "node_mount_count"),
+        re.compile(r"\d{1,18}", re.ASCII),
+    ),
+    **dict.fromkeys(("speculation_store_bypass", "limits", "setuid", "by"), _WORDS),
+}
+"""The forms of what ranks report of their rights, and of what is added (`tare.node.surroundings.reach`)."""
+HOST: Final[Bounds] = {"cores": _INDEX, "memory_bytes": _COUNT}
+"""The facts of a study that are calculated with."""
+LONGEST_FACT: Final = 1 << 16
+"""Characters of any other fact, as the names of devices."""
+LONGEST_NAME: Final = 400
+DAMAGED_FACTS: Final = "damaged facts"
+"""The fact of a trial that names those that were left out."""
 
 
-def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
+def out_of_bounds(value: Any) -> tuple[str, float] | None:
+    """Return the first number of an object that is out of bounds, behind words as `round is`, or None."""
+    for name, low, high in _ROWS[value.__class__]:
+        number = getattr(value, name)
+        if number.__class__ is dict:
+            if number and (found := _in_mapping(name, number, low, high)):
+                return found
+        elif number is not None and not low <= number <= high:
+            return f"{name} is", number
+    return None
+
+
+def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) -> tuple[str, float] | None:
+    for key, number in numbers.items():
+        if number.__class__ is dict:
+            if found := _in_mapping(f"{name} of {key!r:.80}", number, low, high):
+                return found
+        elif not low <= number <= high:
+            return f"{name} has {key!r:.80} of", number
+    return None
+
+
+def why_no_figures(metrics: Sequence[Metric], figures: Sequence[Figure]) -> str:
     """Return why the values that a launch reported are impossible, or ""."""
-    return next((why for complaints in (_of_metrics(metrics), _of_figures(figures)) for why in complaints), "")
+    parts: list[Metric | Figure] = [*metrics, *figures]
+    for part in parts:
+        if found := out_of_bounds(part):
+            what, number = found
+            if what == "value is":
+                return f"{part.label} is {number:g}{' s' * isinstance(part, Metric)}, which is impossible"
+            return f"{what} {number:g} in {part.label}, which is impossible"
+    return ""
 
 
 def is_time(seconds: float) -> bool:
@@ -34,21 +123,29 @@ def is_time(seconds: float) -> bool:
     return 0 <= seconds <= MOST_S
 
 
-def _of_metrics(metrics: tuple[Metric, ...]) -> Iterator[str]:
-    for metric in metrics:
-        if not LEAST_S <= metric.value <= MOST_S:
-            yield f"{metric.label} is {metric.value:g} s, which is impossible"
-        times = tuple(getattr(metric, name) or 0.0 for name in _TIMES)
-        if not all(map(is_time, times)):
-            what, seconds = next(item for item in zip(_TIMES, times, strict=True) if not is_time(item[1]))
-            yield f"{what} of {metric.label} is {seconds:g}, which is impossible"
-        if not 0 <= metric.done_per_sample <= MOST_DONE:
-            yield f"a sample of {metric.label} does {metric.done_per_sample:g} {metric.rate_unit}, which is impossible"
-        if metric.samples < 0 or metric.late < 0 or (metric.message_bytes or 0) < 0:
-            yield f"{metric.label} has a negative count"
+def sound_facts(
+    facts: Mapping[str, Any], forms: Mapping[str, re.Pattern[str]] = MappingProxyType({})
+) -> tuple[Mapping[str, Any], list[str]]:
+    """Return facts without those whose text is not of its form or too long, and the names of these."""
+    damaged = [name for name, text in facts.items() if not _is_sound(name, text, forms.get(name))]
+    if not damaged:
+        return facts, []
+    return {name: facts[name] for name in facts if name not in damaged}, [printable(name)[:80] for name in damaged]
 
 
-def _of_figures(figures: tuple[Figure, ...]) -> Iterator[str]:
-    for figure in figures:
-        if not (math.isfinite(figure.value) and abs(figure.value) <= MOST_DONE):
-            yield f"{figure.label} is {figure.value:g}, which is impossible"
+def sound_host(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the facts of a study without those that are to be numbers and are none, and the names of these."""
+    damaged = [name for name in facts.keys() & HOST if not _is_number(facts[name], *HOST[name])]
+    return {name: fact for name, fact in facts.items() if name not in damaged}, damaged
+
+
+def _is_number(fact: object, low: float, high: float) -> bool:
+    return fact is None or (isinstance(fact, float | int) and low <= fact <= high)
+
+
+def _is_sound(name: str, text: object, form: re.Pattern[str] | None) -> bool:
+    if text is None:
+        return True  # the gap of a part, which is not a fact's
+    if not isinstance(text, str) or len(name) > LONGEST_NAME or name != printable(name):
+        return False
+    return len(text) <= LONGEST_FACT if form is None else form.fullmatch(text) is not None

@@ -16,8 +16,9 @@ from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
 from tare.store.cycles import without_cycle_search
-from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, too_many
+from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, facts_text, too_many
 from tare.store.line_keys import LineKeys
+from tare.store.plausible import sound_host
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
@@ -53,7 +54,7 @@ class Results:
     `truncated` is the number of torn last lines found in it since it was created. `facts` are the runner's facts about
     host, versions and images. `revisions` are earlier versions of the study, from when rounds, margin or the like were
     changed between runs. `looks` are the numbers of rounds, ascending, after which a run ended and showed verdicts.
-    `damaged` are the lines that were left out (`read_only` with `skip_damaged`).
+    `damaged` are the lines that were left out (`read_only` with `skip_damaged`), `damaged_facts` the names of facts.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class Results:
     revisions: tuple[Mapping[str, Any], ...] = ()
     looks: tuple[int, ...] = ()
     damaged: tuple[Damage, ...] = ()
+    damaged_facts: tuple[str, ...] = ()
     _trials: list[model.Trial] | None = None
 
     @property
@@ -75,7 +77,8 @@ class Results:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Return warnings about what was read, for the report."""
-        return (damage_text(self.damaged),) if self.damaged else ()
+        lines = (damage_text(self.damaged),) if self.damaged else ()
+        return (*lines, facts_text(self.damaged_facts)) if self.damaged_facts else lines
 
     def columns(self, trial: model.Trial) -> Columns:
         """Read and return the samples of a trial by column; empty if the trial has none.
@@ -115,11 +118,12 @@ def _is_column(name: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class StoredTrials:
-    """The trials of a folder, the bytes of a torn last line, and the lines that were left out."""
+    """The trials of a folder, the bytes of a torn last line, and the lines and facts that were left out."""
 
     trials: list[model.Trial]
     torn: bytes
     damaged: tuple[Damage, ...] = ()
+    damaged_facts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,15 +154,17 @@ def read_only(path: Path, *, skip_damaged: bool = False) -> Results:
     header = make_printable(read_plan(path))
     plan = decode_plan(path, header)
     stored = read_trials(path, plan, to_show=True, skip_damaged=skip_damaged)
+    facts, damaged = sound_host(header.get("facts", {}))
     return Results(
         path=path,
         plan=plan,
-        facts=header.get("facts", {}),
+        facts=facts,
         _trials=stored.trials,
         truncated=count_notes(path) + bool(stored.torn),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
         damaged=stored.damaged,
+        damaged_facts=(*stored.damaged_facts, *damaged),
     )
 
 
@@ -248,13 +254,14 @@ def _read_trials(path: Path, plan: model.Plan, *, to_show: bool, skip_damaged: b
                 raise complaint from None
             damaged.append(damage_of(path / TRIALS, number, complaint))
             if len(damaged) > MOST_DAMAGED:
-                raise too_many(path) from None
+                raise too_many(path, damaged[0]) from None
             continue
         seen.add(trial.key)
         trials.append(trial)
     if damaged and not trials:
         raise ResultsError(f"no line of {path / TRIALS} can be used: {damaged[0]}", remedy=RESTORE)
-    return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged))
+    facts = tuple(sorted(lines.damaged_facts))
+    return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged), damaged_facts=facts)
 
 
 def read_keys(path: Path, plan: model.Plan) -> Iterator[tuple[model.TrialKey, str, str]]:

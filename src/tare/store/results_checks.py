@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from tare import model
-from tare.store.plausible import MOST_DONE, is_time, why_no_figures
+from tare.store.plausible import LONGEST_NAME, MOST, RIGHTS, is_time, out_of_bounds, sound_facts, why_no_figures
 
-MOST: Final = 1_000_000
-"""Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
-
-LATEST_S: Final = 1e11
-"""Latest valid time stamp: the year 5000."""
-
-LONGEST_NAME: Final = 400
 SAMPLES_FILE: Final = re.compile(r"(samples/)?[A-Za-z0-9._-]{1,200}")
 
 
@@ -75,32 +68,13 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
 def check_trial(trial: model.Trial) -> model.Trial:
     """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values.
 
-    Its ranks and its traffic are not looked at: `check_ranks` and `check_traffic` do.
+    Its ranks, its traffic and its facts are not looked at: `check_ranks`, `check_traffic` and `sound_facts` do.
     """
-    key = trial.key
-    for what, number in (
-        ("round", key.round),
-        ("block", key.block),
-        ("attempt", key.attempt),
-        ("position", trial.position),
-    ):
-        if not 0 <= number <= MOST:
-            raise ValueError(f"{what} is {number}")
-    if not 0 <= trial.started_unix_s <= LATEST_S:
-        raise ValueError(f"started_unix_s is {trial.started_unix_s:g}")
-    if not is_time(trial.elapsed_s):
-        raise ValueError(f"elapsed_s is {trial.elapsed_s:g}")
+    _check(trial.key)
+    _check(trial)
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
         raise ValueError(f"{trial.samples_file!r:.80} is not a file of samples")
-    _check_numbers("startup_s", trial.startup_s)
-    _check_numbers("counters", trial.counters)
-    for place, numbers in trial.node_counters.items():
-        _check_numbers(f"node_counters of {place!r:.80}", numbers)
-    _check_numbers("noise", trial.noise)
     if isinstance(trial.outcome, model.Completed):
-        for metric in trial.outcome.metrics:
-            if metric.noise:
-                _check_numbers(f"noise of {metric.key!r:.80}", metric.noise)
         why = why_no_figures(trial.outcome.metrics, trial.outcome.figures)
         if why:
             return replace(trial, outcome=model.Invalid(reason=why))
@@ -110,20 +84,46 @@ def check_trial(trial: model.Trial) -> model.Trial:
 def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
     """Raise `ValueError` if the number of a rank is impossible."""
     for place in ranks:
-        if not 0 <= place.rank <= MOST:
+        if out_of_bounds(place):
             raise ValueError(f"a rank is number {place.rank}")
 
 
 def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
-    """Raise `ValueError` if a count of traffic is negative."""
+    """Raise `ValueError` if a count of traffic is negative: counters never run backwards."""
     for item in traffic:
-        for field in fields(item):
-            number = getattr(item, field.name)
-            if isinstance(number, int) and number < 0:
-                raise ValueError(f"{field.name} is {number}")
+        try:
+            _check(item)
+        except ValueError as error:
+            raise ValueError(f"the counters of {item.interface} of {item.node} ran backwards: {error}") from None
 
 
-def _check_numbers(what: str, numbers: Mapping[str, float]) -> None:
-    for name, number in numbers.items():
-        if not abs(number) <= MOST_DONE:
-            raise ValueError(f"{what} has {name!r:.80} of {number:g}")
+def sound_ranks(ranks: Sequence[model.RankPlace]) -> tuple[tuple[model.RankPlace, ...], tuple[str, ...]]:
+    """Return ranks without damaged facts, and the names of these."""
+    kept, named = list[model.RankPlace](), list[str]()
+    for place in ranks:
+        rights, damaged = sound_facts(place.rights, RIGHTS)
+        kept.append(replace(place, rights=rights) if damaged else place)
+        named += damaged
+    return tuple(kept), tuple(dict.fromkeys(named))
+
+
+def sound_trial(trial: model.Trial) -> model.Trial:
+    """Return a new trial as it may be stored: as failed, with the reason, if what was counted is impossible."""
+    try:
+        check_ranks(trial.ranks)
+        check_traffic(trial.traffic)
+        return check_trial(trial)
+    except (AttributeError, TypeError, ValueError) as error:
+        return model.Trial(
+            key=trial.key,
+            position=trial.position,
+            started_unix_s=trial.started_unix_s,
+            elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
+            outcome=model.Failed(reason=f"what was counted during the launch is impossible: {error}"),
+            argv=trial.argv,
+        )
+
+
+def _check(value: Any) -> None:
+    if found := out_of_bounds(value):
+        raise ValueError(f"{found[0]} {found[1]:g}")

@@ -24,7 +24,9 @@ from tare.store.codec import encode
 REFERENCE: Final = "$ref"
 VALUES: Final = "values"
 MOST_FILLED_BYTES: Final = 8 << 30
-"""Largest size of all trials with their parts filled in; 100,000 trials of 1,000 ranks on few nodes are below it."""
+"""Largest text of all parts that are filled in at each use; 100,000 trials of 1,000 ranks on few nodes are below it."""
+MOST_KEPT_BYTES: Final = 1 << 30
+"""Largest memory of all values that are filled in once and kept; 100,000 trials of ten metrics are below it."""
 
 VARYING: Final[Mapping[type, frozenset[str]]] = {
     model.Metric: frozenset(
@@ -127,7 +129,7 @@ class Shared:
 
     def __init__(self) -> None:
         self._texts: dict[str, bytes] = {}
-        self._filled_bytes = 0
+        self._filled_bytes = self._kept_bytes = 0
 
     def text(self, digest: str) -> bytes | None:
         """Return the JSON text of a part, or None."""
@@ -150,10 +152,12 @@ class Shared:
         return len(self._texts[digest])
 
     def count_filled(self, size_bytes: int) -> None:
-        """Count a part that is filled in; raise `ValueError` if all together are larger than any study's results."""
-        self._filled_bytes += size_bytes
-        if self._filled_bytes > MOST_FILLED_BYTES:
-            raise ValueError(f"the trials up to this one have more than {MOST_FILLED_BYTES >> 30} GiB of shared facts")
+        """Count a part that is filled in at each use; raise `ValueError` if all are larger than any study's results."""
+        self._filled_bytes = _counted(self._filled_bytes + size_bytes, MOST_FILLED_BYTES)
+
+    def count_kept(self, size_bytes: int) -> None:
+        """Count the memory of a filled part that is kept; raise `ValueError` if all together take too much."""
+        self._kept_bytes = _counted(self._kept_bytes + size_bytes, MOST_KEPT_BYTES)
 
     def filled(self, data: Any) -> Any:
         """Return a line's JSON data with all references filled in, as tare 0.1 stored it."""
@@ -164,6 +168,12 @@ class Shared:
         if isinstance(data, dict):
             return {name: self.filled(inner) for name, inner in data.items()}
         return data
+
+
+def _counted(size_bytes: int, most_bytes: int) -> int:
+    if size_bytes > most_bytes:
+        raise ValueError(f"the trials up to this one have more than {most_bytes >> 30} GiB of shared facts")
+    return size_bytes
 
 
 def read_lines(data: bytes, most_damaged: int = 0) -> tuple[Shared, int, list[int]]:

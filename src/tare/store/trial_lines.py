@@ -13,8 +13,9 @@ from typing import Any, Final
 from tare import model
 from tare.host.foreign import make_printable, read_json
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
-from tare.store.parts import Later, Part, Values, make_part
-from tare.store.results_checks import check_ranks, check_traffic, check_trial
+from tare.store.parts import Later, Part, Values, held_bytes, make_part
+from tare.store.plausible import RIGHTS, sound_facts
+from tare.store.results_checks import check_ranks, check_traffic, check_trial, sound_ranks
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
 
 SHORT: Final = 64
@@ -43,6 +44,9 @@ LATER: Final[Mapping[str, Callable[[Any], None]]] = {
 }
 """The fields that are decoded when they are used, with what checks their values."""
 
+SOUND: Final[Mapping[str, Callable[[Any], tuple[Any, Iterable[str]]]]] = {"ranks": sound_ranks, "facts": sound_facts}
+"""The fields that have facts, with what leaves damaged ones out."""
+
 MOST_DIGITS: Final = 19
 TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, hint, _ in fields_of(kind)}
 
@@ -51,10 +55,14 @@ _FIGURES: Final = decoder_of(TYPES["figures"])
 
 
 class TrialLines:
-    """Decode the lines of one file. With `to_show`, texts are made printable."""
+    """Decode the lines of one file. With `to_show`, texts are made printable.
+
+    `damaged_facts` are the names of the facts that were left out.
+    """
 
     def __init__(self, shared: Shared, *, to_show: bool = False) -> None:
         self._shared, self._to_show = shared, to_show
+        self.damaged_facts = set[str]()
         self._parts: dict[tuple[str, str], Part] = {}
         self._fields = [(name, self._reader(name, decoder), needed) for name, decoder, needed in _FIELDS]
 
@@ -81,7 +89,7 @@ class TrialLines:
             value = decoder(data)
             if check is not None:
                 check(value)
-            return value
+            return self._noted(*SOUND[name](value)) if name in SOUND else value
 
         def read_outcome(data: Any) -> Any:
             has_reference = isinstance(data, dict) and is_reference(data.get("metrics"))
@@ -90,6 +98,16 @@ class TrialLines:
         if name == "outcome":
             return read_outcome
         return read if name in SHARED else decoder
+
+    def _noted(self, sound: Any, damaged: Iterable[str]) -> Any:
+        """Return what is sound, and note the names of what is not."""
+        self.damaged_facts.update(damaged)
+        return sound
+
+    def _sound_rank(self, data: Any) -> Any:
+        """Return the JSON of a rank without damaged facts."""
+        rights = data.get("rights") if isinstance(data, dict) else None
+        return {**data, "rights": self._noted(*sound_facts(rights, RIGHTS))} if isinstance(rights, dict) else data
 
     def _completed(self, data: Mapping[str, Any]) -> model.Completed:
         check_type(model.Completed, data)
@@ -104,11 +122,14 @@ class TrialLines:
             part = self._parts[name, digest] = self._part(name, digest)
         if not part.gaps and VALUES not in data:
             return part.fill(iter(()))
-        self._shared.count_filled(part.size_bytes)
         given = data.get(VALUES)
         values: Values = tuple(decoder_of(Sequence[str])(given)) if name == "argv" else expect(given, str)
         if name not in LATER:
-            return part.made(values)
+            self._shared.count_kept(part.kept_bytes)  # before it is made; the first is no larger than its text
+            made = part.made(values)
+            part.kept_bytes = part.kept_bytes or held_bytes(made)
+            return made
+        self._shared.count_filled(part.size_bytes)
         if not part.checked:
             LATER[name](part.made(values))
             part.checked = True
@@ -120,6 +141,10 @@ class TrialLines:
 
     def _part(self, name: str, digest: str) -> Part:
         data = self._shared.parse(digest, to_show=self._to_show)
+        if name == "facts" and isinstance(data, dict):
+            data = self._noted(*sound_facts(data))
+        elif name == "ranks" and isinstance(data, list):
+            data = [self._sound_rank(rank) for rank in data]
         part = make_part(TYPES[name], data, self._shared.size_bytes(digest), varies=name in VARY)
         if not part.gaps and name in LATER:
             LATER[name](part.made(()))

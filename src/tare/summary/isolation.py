@@ -28,6 +28,7 @@ CAPABILITIES: Final = (
 MANY: Final = 30
 FEW_LIMITS: Final = 4
 SECCOMP: Final = {"0": "off", "1": "strict", "2": "filter"}
+"""The modes of seccomp in /proc/PID/status (proc(5))."""
 NAMESPACES: Final = ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup")
 WHOLE_MAP: Final = "0 0 4294967295"
 
@@ -80,10 +81,9 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
 
 def capabilities(mask: str) -> str:
     """Return a mask of effective capabilities in words: none, their names, or how many where they are many."""
-    try:
-        bits = int(mask, 16)
-    except ValueError:
+    if not mask:
         return NOT_KNOWN
+    bits = int(mask, 16)
     held = [CAPABILITIES[bit] if bit < len(CAPABILITIES) else str(bit) for bit in range(64) if bits >> bit & 1]
     if not held:
         return "none"

@@ -7,6 +7,8 @@ from typing import Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.model.text import three_digits
+from tare.store.damage import facts_text
+from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
 from tare.summary.select import Selection
 
@@ -18,13 +20,25 @@ MOVED: Final = 0.1
 
 
 def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
-    """Return the warnings: the baseline differs from itself, a cell always failed, vCPUs migrated all the time."""
-    return (*_thin(plan), *_self_differs(infos, table), *_always_failed(table.comparisons), *_migrated(plan, selection))
+    """Return the warnings: facts left out, a baseline that differs from itself, a failed cell, migrated vCPUs."""
+    return (
+        *_thin(plan),
+        *_damaged(plan, selection),
+        *_self_differs(infos, table),
+        *_always_failed(table.comparisons),
+        *_migrated(plan, selection),
+    )
 
 
 def _thin(plan: Plan) -> Iterator[str]:
     if plan.study.thin:
         yield THIN
+
+
+def _damaged(plan: Plan, selection: Selection) -> Iterator[str]:
+    trials = (trial for cell in plan.cells for trial in selection.trials[cell.key].values())
+    if names := {name for trial in trials for name in trial.facts.get(DAMAGED_FACTS, "").split(", ") if name}:
+        yield facts_text(sorted(names))
 
 
 def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:

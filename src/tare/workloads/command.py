@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, Parsed, Payload, about, records, same_for_all, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 
 KEY = "wall"
@@ -47,26 +47,11 @@ class Command(WorkloadPlugin):
 
 def _parsed(stdout: str) -> Parsed:
     all_records = records(stdout)
-    walls = [record for record in all_records if record["type"] == "wall"]
-    if not walls:
-        raise OutputError("the program ended without MPI_Finalize, so it has no wall time")
-    wall_s = number(walls[-1]["wall_s"])
-    metric = Metric(
-        key=KEY,
-        label="wall time",
-        kind=MetricKind.COST,
-        value=wall_s,
-        statistic=Command.reduction,
-        median_s=wall_s,
-        p99_s=wall_s,
-        rank_average_s=wall_s,
-    )
+    seconds = wall_s(all_records, "the program")
+    metric = same_for_all(seconds, key=KEY, label="wall time", kind=MetricKind.COST, statistic=Command.reduction)
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=Payload(),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
-        measured_s=wall_s,
+        measured_s=seconds,
     )

@@ -16,7 +16,7 @@ from tare.networks import find
 from tare.runtimes import RUNTIMES
 from tare.workloads.answers import words_in
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, records
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, records, same_for_all
 from tare.workloads.plugin import WorkloadPlugin
 
 KEY: Final = "all"
@@ -104,14 +104,4 @@ def _took_s(answer: Mapping[str, Any]) -> float:
 
 
 def _metric(took_s: float) -> Metric:
-    return Metric(
-        key=KEY,
-        label=LABEL,
-        kind=MetricKind.COST,
-        value=took_s,
-        statistic=Commands.reduction,
-        median_s=took_s,
-        p99_s=took_s,
-        rank_average_s=took_s,
-        judged=False,
-    )
+    return same_for_all(took_s, key=KEY, label=LABEL, kind=MetricKind.COST, statistic=Commands.reduction, judged=False)

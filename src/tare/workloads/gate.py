@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
+from tare.model import MetricKind
 from tare.model.text import printable
 from tare.store.codec import decode, encode
-from tare.store.plausible import MOST_S, is_time, why_no_figures
+from tare.store.plausible import CLOCKS, MOST_S, is_time, why_no_figures
 from tare.store.results import COLUMN
-from tare.workloads.output import OutputError, Parsed
+from tare.workloads.output import USED_S, OutputError, Parsed
 
 MOST_SAMPLES: Final = 32 << 20
 """Samples of one launch, all columns together: 256 MB. The kernels keep fewer than a million each."""
@@ -49,11 +50,27 @@ def gate(read: Callable[[], Parsed]) -> Parsed:
     return parsed
 
 
+def why_not_within(parsed: Parsed, launch_s: float) -> str:
+    """Return which time of an output is longer than its launch, as the head timed it, or ""."""
+    import numpy as np
+
+    times = {"MPI_Init": parsed.init_s, "the measured section": parsed.measured_s}
+    times |= {metric.label: metric.value for metric in parsed.metrics if metric.kind is MetricKind.COST}
+    times |= {f"a sample of {name}": float(np.nanmax(column, initial=0.0)) for name, column in parsed.samples.items()}
+    times |= {
+        f"{name} of rank {rank}": used.get(name, 0.0) for rank, used in enumerate(parsed.usage) for name in USED_S
+    }
+    too_long = ((what, seconds) for what, seconds in times.items() if seconds > launch_s * CLOCKS)
+    return next((f"{what} took {s:g} s, but its launch {launch_s:g} s: not its own" for what, s in too_long), "")
+
+
 def _complaints(parsed: Parsed) -> Iterator[str]:
     if not (parsed.metrics or parsed.wrong):
         yield "the program printed no figure"
     if why := why_no_figures(parsed.metrics, parsed.figures):
         yield why
+    if not 0 <= parsed.payload.low_bytes <= parsed.payload.high_bytes:
+        yield "the bytes that its ranks sent are impossible"
     for what, seconds in (("MPI_Init", parsed.init_s), ("the measured section", parsed.measured_s)):
         if not is_time(seconds):
             yield f"{what} took {seconds:g} s, which is not a possible time"

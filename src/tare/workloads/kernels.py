@@ -12,7 +12,7 @@ from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, number, records, timed
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
     return Parsed(
         metrics=tuple(metrics),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=_payload(kernels),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,
@@ -180,7 +177,7 @@ def _metric(spec: KernelSpec, record: Mapping[str, Any], columns: Mapping[str, N
         key=_key(spec),
         label=_label(spec),
         kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
-        value=statistics.mean_s,
+        value=timed(statistics.mean_s, _label(spec)),
         statistic=BACK_TO_BACK if back_to_back else SLOWEST,
         median_s=statistics.median_s,
         p99_s=statistics.p99_s,

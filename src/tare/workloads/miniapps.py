@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import LaunchStatistics, launch_statistics
-from tare.store.plausible import MOST_S
+from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
-from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, about, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         raise OutputError(f"{choice.label} printed no result")
     _check_choice(choice, result)
     elapsed_s, operations = number(result["elapsed_s"]), number(result["operations"])
-    if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
+    if not (LEAST_TIMED_S <= elapsed_s < math.inf and 0 < operations < math.inf):
         raise OutputError(f"{choice.label} reports {elapsed_s} s for {operations} operations, which is impossible")
     scale, unit = RATES.get(result["rate_unit"], (1.0, str(result["rate_unit"])))
     declared = choice.app.operations(choice, int(result["ranks"]))
@@ -133,11 +133,8 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     )
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=_payload(result),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
         measured_s=elapsed_s,
         wrong=_wrong(choice, result),
         samples=_samples(choice, result),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Figure, Metric, RankPlace
-from tare.workloads.parts import PREFIX, PartMissingError, with_whole_records
+from tare.store.plausible import LEAST_TIMED_S
+from tare.workloads.parts import OTHERS, PREFIX, ForeignRecordError, PartMissingError, with_whole_records
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 PROTOCOL: Final = 1
+ONCE: Final = frozenset({"start", "wall", "startup", "miniapp", "usage", "treatment", "end"})
+"""The records that a launch writes once, because it is one program that its ranks run together."""
 BY_TURN: Final = "part_by_turn"
 """The column of samples with what a part of a program took in each of its turns."""
 MOST_CPUS: Final = 1 << 16
@@ -81,7 +85,7 @@ class Parsed:
 
 
 def records(stdout: str) -> list[dict[str, Any]]:
-    """Return all records; raise `OutputError` if one is broken or the last is missing."""
+    """Return all records; raise `OutputError` if one is broken, the last is missing, or one is there twice."""
     found: list[dict[str, Any]] = []
     for line in _lines(stdout):
         at = line.find(PREFIX)
@@ -94,18 +98,28 @@ def records(stdout: str) -> list[dict[str, Any]]:
         if not isinstance(record, dict) or "type" not in record:
             raise OutputError(f"record {len(found) + 1} was not written by tare: {line[at : at + 60]}...")
         found.append(record)
+    if not found and OTHERS in stdout:
+        raise OutputError(
+            "its records lack the key of this launch: they are of an earlier one, of another version's programs, or of "
+            "ranks that do not get the variable TARE_PADDING"
+        )
     if not found:
         raise OutputError("the program wrote no record: it runs without tare's kernels and preload library")
     if found[0].get("type") != "start" or found[0].get("protocol") != PROTOCOL:
         raise OutputError(f"the first record is not a start of protocol {PROTOCOL}")
     if found[-1].get("type") != "end":
         raise OutputError("the output is cut off: its end record is missing")
+    counted = Counter(str(record["type"]) for record in found)
+    if twice := next((kind for kind in counted if kind in ONCE and counted[kind] > 1), ""):
+        raise OutputError(f"{counted[twice]} records say {twice!r}, so it is not known which is the launch's")
     return found
 
 
 def _lines(stdout: str) -> Iterator[str]:
     try:
         yield from with_whole_records(stdout)
+    except ForeignRecordError as error:
+        raise OutputError(str(error)) from error
     except PartMissingError as error:
         raise OutputError(f"{error}: all ranks write at the end, let them write less or to files") from error
 
@@ -115,6 +129,30 @@ def number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.60} is not a number")
     return float(value)
+
+
+def same_for_all(seconds: float, **named: Any) -> Metric:
+    """Return a metric of which a launch has one value."""
+    return Metric(value=seconds, median_s=seconds, p99_s=seconds, rank_average_s=seconds, **named)
+
+
+def timed(value: object, what: str) -> float:
+    """Return a time that one of tare's programs took; raise `OutputError` if no clock could have told it so short."""
+    seconds = number(value)
+    if seconds < LEAST_TIMED_S:
+        raise OutputError(f"{what} is {seconds:g} s, which is impossible: to read the clock takes longer")
+    return seconds
+
+
+def wall_s(found: list[dict[str, Any]], program: str) -> float:
+    """Return the wall time that tare's library reported of a program, the longest of its ranks."""
+    record = next((record for record in found if record["type"] == "wall"), None)
+    if record is None:
+        raise OutputError(f"{program} ended without MPI_Finalize, so it has no wall time")
+    seconds, ranks_s = timed(record["wall_s"], "wall time"), record.get("rank_wall_s")
+    if ranks_s is not None and (len(ranks_s) != int(found[0]["ranks"]) or max(map(number, ranks_s)) != seconds):
+        raise OutputError(f"wall time is {seconds:g} s, which is not the longest of its ranks")
+    return seconds
 
 
 def rank_place(record: Mapping[str, Any]) -> RankPlace:
@@ -152,8 +190,19 @@ def decode(columns: list[str], data: list[str]) -> dict[str, NDArray[np.float64]
     return {name: np.frombuffer(base64.b64decode(text), dtype="<f8") for name, text in zip(columns, data, strict=True)}
 
 
-USED: Final = ("voluntary_switches", "involuntary_switches", "run_delay_s", "on_cpu_s")
+USED_S: Final = ("run_delay_s", "on_cpu_s")
+USED: Final = ("voluntary_switches", "involuntary_switches", *USED_S)
 """What ranks report at their end (kernels/common/usage.h)."""
+
+
+def about(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a launch reports whatever it measures, as fields of `Parsed`."""
+    return {
+        "ranks": ranks_of(found),
+        "usage": usage_of(found),
+        "mpi_library": str(found[0]["mpi_library"]),
+        "init_s": number(found[0]["init_s"]),
+    }
 
 
 def usage_of(found: list[dict[str, Any]]) -> tuple[Mapping[str, float], ...]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, Parsed, Payload, about, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
@@ -84,18 +84,13 @@ def own_output(stdout: str) -> str:
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
     adapter, all_records = adapter_of(workload), records(stdout)
-    walls = [record for record in all_records if record["type"] == "wall"]
-    if not walls:
-        raise OutputError(f"{adapter.name} ended without MPI_Finalize")
+    measured_s = wall_s(all_records, adapter.name)
     reading = adapter.read(own_output(stdout), workload.arguments)
     return Parsed(
         metrics=reading.metrics,
-        ranks=ranks_of(all_records),
-        usage=usage_of(all_records),
+        **about(all_records),
         payload=Payload(),
-        mpi_library=str(all_records[0]["mpi_library"]),
-        init_s=number(all_records[0]["init_s"]),
-        measured_s=number(walls[-1]["wall_s"]),
+        measured_s=measured_s,
         wrong=reading.wrong,
         figures=reading.figures,
     )

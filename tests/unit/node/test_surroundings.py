@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tare.host.process import run
 from tare.node import gpus
 from tare.node.stragglers import MOST, Still, listing, look, named, since, summary, told
-from tare.node.surroundings import NodeHas, mounted_numbers, reach
+from tare.node.surroundings import NodeHas, _tops, mounted_numbers, reach
 from waiting import wait_until
 
 NODE = (*(f"tty{number}" for number in range(64)), "fuse", "net/tun", "infiniband/uverbs0")
@@ -176,3 +177,30 @@ def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
     assert (result.timed_out, result.at_limit) == (True, "1 sleep")
     quick = run(("true",), timeout_s=600, check=False, at_limit=at_limit)
     assert (quick.at_limit, len(seen)) == ("", 1)
+
+
+class Counted(str):
+    """A folder that counts what it is compared with."""
+
+    __slots__ = ()
+    compared = 0
+
+    def startswith(self, *begins: Any) -> bool:
+        Counted.compared += 1
+        return super().startswith(*begins)
+
+
+@pytest.mark.parametrize("folders", [
+    [f"/m{number}" for number in range(5000)],
+    [f"/m/{number}/x" for number in range(5000)],
+    ["/" + "a/" * number + "a" for number in range(100)],
+    ["/", "/b", "/a", "/a/b", "/a-b", "/a-b/c", "/a/b/c"],
+])  # fmt: skip
+def test_each_of_thousands_of_folders_is_compared_with_one(folders: list[str]) -> None:
+    Counted.compared = 0
+    tops = _tops(list(map(Counted, folders)))
+    assert Counted.compared <= len(folders)
+    few = folders[:300]
+    below = {one for one in few for other in few if one != other and one.startswith(f"{other.rstrip('/')}/")}
+    assert sorted(set(few) - below) == _tops(few)
+    assert len(tops) >= 1

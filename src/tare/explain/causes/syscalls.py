@@ -27,7 +27,7 @@ class SystemCalls:
         name = "speculation_store_bypass"
         if "mitigated" in here.rights.get(name, "") and "mitigated" not in base.rights.get(name, ""):
             yield Clue(text="the kernel forbids bypassing stores speculatively (SSBD)", weight=1.0)
-        slow, fast = (_number(side.rights.get(CALL, "")) for side in (here, base))
+        slow, fast = (float(side.rights.get(CALL, 0)) for side in (here, base))
         if slow and fast and slow > LONGER * fast:
             yield Clue(text=f"a system call takes {slow:.0f} ns here, {fast:.0f} ns in the baseline", weight=3.0)
         elif slow and fast:
@@ -47,14 +47,4 @@ class SystemCalls:
 
 
 def _filters(side: Launches) -> int:
-    text = side.rights.get("seccomp_filters", "")
-    if text.isascii() and text.isdecimal() and len(text) <= 6:
-        return int(text)
-    return int(side.rights.get("seccomp", "0") == "2")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+    return int(side.rights.get("seccomp_filters", side.rights.get("seccomp", "0") == "2"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tare.model import Metric, MetricInfo, MetricKind
 from tare.model.text import bytes_label
-from tare.workloads.output import OutputError
+from tare.workloads.output import OutputError, same_for_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,12 @@ class Quantity:
         """Return the metric of a sample of this time; raise `OutputError` for an impossible time."""
         if not 0 < seconds < math.inf:
             raise OutputError(f"{self.label}: {seconds:g} s is not a possible time")
-        return Metric(
+        return same_for_all(
+            seconds,
             key=self.key,
             label=self.label,
             kind=self.kind,
-            value=seconds,
             statistic=self.statistic,
-            median_s=seconds,
-            p99_s=seconds,
-            rank_average_s=seconds,
             done_per_sample=self.done,
             rate_unit=self.unit,
             message_bytes=self.message_bytes,

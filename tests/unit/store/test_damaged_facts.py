@@ -1,0 +1,194 @@
+"""Facts that no launch can have are left out and named, whether they are new or stored; every number has bounds."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import large_results
+from tare import model
+from tare.claims.facts import facts_of
+from tare.cli import commands
+from tare.errors import ResultsError
+from tare.model import Completed, Failed, InterfaceTraffic, RankPlace, Trial
+from tare.store.damage import facts_text
+from tare.store.plausible import BOUNDS, DAMAGED_FACTS, RIGHTS, out_of_bounds, sound_facts
+from tare.store.results import read_only
+from tare.store.results_checks import sound_ranks, sound_trial
+from tare.store.shared import digest_of, dump, line_of
+from tare.store.writer import Store
+from tare.summary.isolation import isolation_of
+
+PLAN = large_results.plan_of(environments=3, groups=1, rounds=30)
+TRIALS = [trial for trial, _ in large_results.trials_of(PLAN)][:4]
+SOURCE = Path(__file__).parents[3] / "src" / "tare"
+GIVEN = Path(__file__).parents[2] / "data" / "results-0.1.0"
+NASTY = ("", "-1", "1 2 3 4 5", "a b", "nan", "9" * 300, "x" * 401, "0x", "=", "a=b=c", "\u0661 \u0662 \u0663", "\n")
+PLACE = RankPlace(rank=0, host="b/n0", hostname="n0", pid=1, cpus=(0,), rights={"seccomp": "2"})
+
+
+@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("name", [*RIGHTS, "devices", "mounts", "new"])
+def test_no_text_of_a_fact_breaks_a_report(name: str, text: str) -> None:
+    (place,), damaged = sound_ranks([replace(PLACE, rights={**PLACE.rights, name: text})])
+    assert name == "seccomp" or place.rights["seccomp"] == "2"
+    assert (name in place.rights) == (name not in damaged)
+    trial = replace(TRIALS[0], ranks=(place,))
+    assert isolation_of("bare", "bare", [trial]) is not None or not place.rights
+    assert facts_of(place) is not None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return results of the first release in which a rank of one launch reports a user map of five numbers."""
+    there = tmp_path / "results"
+    shutil.copytree(GIVEN, there)
+    lines = (there / "trials.jsonl").read_text().splitlines()
+    trial = json.loads(lines[2])
+    trial["ranks"][0]["rights"]["uid_map"] = "1 2 3 4 5"
+    lines[2] = json.dumps(trial)
+    (there / "trials.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return there
+
+
+def test_a_damaged_fact_of_stored_results_is_left_out_and_the_report_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = read_only(folder)
+    assert "uid_map" not in results.trials[2].ranks[0].rights
+    assert results.trials[2].ranks[0].rights["seccomp"] == "0"
+    assert results.caveats == (facts_text(["uid_map"]),)
+    commands.show_report(folder, folder / "report.html")
+    assert "Facts that no launch can have were left out: uid_map." in " ".join(capsys.readouterr().out.split())
+    assert "left out: uid_map" in (folder / "report.html").read_text()
+
+
+def test_so_is_one_in_a_part_that_trials_share(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        for trial in TRIALS:
+            rights = {"uid_map": "1 2 3 4 5", "capabilities": "0", "by": "root", "limits": "cores=1", "setuid": "none"}
+            store.append(replace(trial, ranks=(replace(PLACE, rights=rights),), facts={"mtu": "1" * 70_000, "a": "b"}))
+    assert b"$ref" in (tmp_path / "trials.jsonl").read_bytes()
+    results = read_only(tmp_path)
+    assert {tuple(rank.rights) for trial in results.trials for rank in trial.ranks} == {
+        ("capabilities", "by", "limits", "setuid")
+    }
+    assert {tuple(trial.facts) for trial in results.trials} == {("a",)}
+    assert results.damaged_facts == ("mtu", "uid_map")
+
+
+@pytest.mark.parametrize("cores", ["x", "9" * 400, [], -1, float("1e99"), {"a": 1}])
+def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: object) -> None:
+    header = json.loads((folder / "plan.json").read_text())
+    header["facts"] |= {"cores": cores, "memory_bytes": "much"}
+    (folder / "plan.json").write_text(json.dumps(header))
+    results = read_only(folder)
+    assert not {"cores", "memory_bytes"} & results.facts.keys()
+    assert sorted(results.damaged_facts) == ["cores", "memory_bytes", "uid_map"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"traffic": (InterfaceTraffic(node="n0", interface="eth0", role="data", rx_bytes=-5, tx_bytes=0, rx_packets=0,
+                                       tx_packets=0),)}, "the counters of eth0 of n0 ran backwards: rx_bytes is -5"),
+        ({"counters": {"TcpRetransSegs": -1.0}}, "counters has 'TcpRetransSegs' of -1"),
+        ({"node_counters": {"n0": {"x": float("nan")}}}, "node_counters of 'n0' has 'x' of nan"),
+        ({"node_counters": {"n0": {"x": 1e250}}}, "node_counters of 'n0' has 'x' of 1e"),
+        ({"node_counters": {"n0": {"x": "many"}}}, "impossible: "),
+        ({"noise": {"steal_s": float("inf")}}, "noise has 'steal_s' of inf"),
+        ({"elapsed_s": float("nan")}, "elapsed_s is nan"),
+    ],
+)  # fmt: skip
+def test_a_launch_of_which_something_impossible_was_counted_is_stored_as_failed(
+    tmp_path: Path, changed: dict[str, Any], why: str
+) -> None:
+    trial = sound_trial(replace(TRIALS[0], **changed))
+    assert isinstance(trial.outcome, Failed)
+    assert why in trial.outcome.reason
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        store.append(trial)
+    assert isinstance(read_only(tmp_path).trials[0].outcome, Failed)
+
+
+def test_a_sound_trial_is_stored_as_it_is() -> None:
+    assert all(sound_trial(trial) == trial for trial in TRIALS if isinstance(trial.outcome, Completed))
+
+
+def test_damaged_facts_are_named_once_and_shortly() -> None:
+    facts, damaged = sound_facts({"ok": "1", "x" * 500: "1", "esc\x1b": "2"})
+    assert facts == {"ok": "1"}
+    assert damaged == ["x" * 80, "esc\\x1b"]
+    assert facts_text(list("abcde")).endswith("a, b, c and 2 more.")
+    assert DAMAGED_FACTS not in RIGHTS
+
+
+NAMES = {(RankPlace, "pid"), (RankPlace, "shm_device")}
+"""Numbers that name something: any of 64 bits is one."""
+
+
+def test_every_number_of_a_trial_has_bounds() -> None:
+    for kind, bounds in BOUNDS.items():
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            numeric = hints[field.name] in (int, float, int | None, float | None) or "float]" in str(hints[field.name])
+            assert not numeric or field.name in bounds or (kind, field.name) in NAMES, f"{kind.__name__}.{field.name}"
+    of_trials = {each for each in vars(model.trial).values() if isinstance(each, type) and hasattr(each, "__slots__")}
+    numbered = {kind for kind in of_trials if {int, float} & set(get_type_hints(kind).values())}
+    assert numbered <= set(BOUNDS)
+
+
+def test_every_right_that_is_taken_apart_has_a_form() -> None:
+    """A fact that is read by name anywhere is validated; `devices` and `mounts` are any words."""
+    read = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get" and node.args:
+                owner, key = node.func.value, node.args[0]  # type: ignore[attr-defined]
+            elif isinstance(node, ast.Subscript):
+                owner, key = node.value, node.slice
+            else:
+                continue
+            named = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            if named == "rights" and isinstance(key, ast.Constant):
+                read.add(key.value)
+    assert "uid_map" in read
+    assert read - {"devices", "mounts"} <= set(RIGHTS)
+
+
+def test_a_small_folder_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        store.append(TRIALS[0])
+    part = dump({**{f"{number:x}": 1 for number in range(3000)}, "z": None})
+    with (tmp_path / "shared.jsonl").open("ab") as file:
+        file.write(line_of(digest_of(part), part))
+    line = json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])
+    line["noise"] = {"$ref": digest_of(part), "values": "1"}
+    with (tmp_path / "trials.jsonl").open("w") as file:
+        for round_ in range(20):
+            file.write(json.dumps({**line, "key": {**line["key"], "round": round_}}, separators=(",", ":")) + "\n")
+    assert len(read_only(tmp_path).trials) == 20
+    monkeypatch.setattr("tare.store.shared.MOST_KEPT_BYTES", 10 * 3000 * 50)
+    with pytest.raises(ResultsError, match=r"trials\.jsonl:\d+: .* GiB of shared facts"):
+        read_only(tmp_path)
+
+
+def test_of_many_lines_that_cannot_be_used_the_first_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.store.results.MOST_DAMAGED", 3)
+    with (folder / "trials.jsonl").open("a") as file:
+        file.write("{\n" * 5)
+    with pytest.raises(ResultsError, match=r"more than 1,000 damaged lines, as trials\.jsonl:\d+: this line is not"):
+        read_only(folder, skip_damaged=True)
+
+
+def test_the_first_number_out_of_bounds_is_named() -> None:
+    trial: Trial = replace(TRIALS[0], position=-1, elapsed_s=-2.0)
+    assert out_of_bounds(trial) == ("position is", -1)
+    assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s is", -2.0)
+    assert out_of_bounds(replace(trial, position=0, elapsed_s=1.0)) is None
