@@ -17,7 +17,7 @@ from tare.cluster.base import Allocated, Cluster, Site
 from tare.cluster.needs import Needs
 from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
-from tare.errors import MissingTool
+from tare.errors import LabEnded, MissingTool, TareError
 from tare.host.fault import reach
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
@@ -160,32 +160,42 @@ class LabCluster(Cluster):
     def _opened(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:
         if reason := self.probe():
             raise MissingTool(f"the lab cannot be made: {reason}")
-        with ExitStack() as stack:
-            folder = stack.enter_context(_state_folder(study))
-            keep = (
-                *needs.shown,
-                *_current_folder(),
-                str(folder),
-                *([str(docker.data_folder())] if needs.docker else []),
-            )
-            with uninterrupted():
-                made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
-                stack.callback(lambda: reach("lab:after-down"))
-                stack.callback(lab.down, made)
-                stack.callback(lambda: reach("lab:before-down"))
-                made.launchers.create()
-            reach("lab:up")
-            twins = made.twins
-            if needs.docker:
-                stack.enter_context(bridges.as_they_were())
-                twins = stack.enter_context(
-                    docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
+        ended = ""
+        try:
+            with ExitStack() as stack:
+                folder = stack.enter_context(_state_folder(study))
+                keep = (
+                    *needs.shown,
+                    *_current_folder(),
+                    str(folder),
+                    *([str(docker.data_folder())] if needs.docker else []),
                 )
-            usage = GroupUsage(made.group)
-            stack.callback(usage.close)
-            site = LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
-            stack.callback(site.counted.close)
-            yield site
+                with uninterrupted():
+                    made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
+                    stack.callback(lambda: reach("lab:after-down"))
+                    stack.callback(lab.down, made)
+                    stack.callback(lambda: reach("lab:before-down"))
+                    made.launchers.create()
+                reach("lab:up")
+                twins = made.twins
+                if needs.docker:
+                    stack.enter_context(bridges.as_they_were())
+                    twins = stack.enter_context(
+                        docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
+                    )
+                usage = GroupUsage(made.group)
+                stack.callback(usage.close)
+                site = LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
+                stack.callback(site.counted.close)
+                try:
+                    yield site
+                except (OSError, TareError):
+                    ended = made.ended
+                    raise
+        except (OSError, TareError) as error:  # whatever failed because of it, and undoing it
+            if ended:
+                raise LabEnded(ended) from error
+            raise
 
 
 def _current_folder() -> tuple[str, ...]:

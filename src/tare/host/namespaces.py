@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.errors import InfrastructureError
+from tare.errors import InfrastructureError, LabEnded
 from tare.host.paths import run_folder
 from tare.host.process import Result, run
 
@@ -133,7 +133,7 @@ def inside_network(pid: int) -> Iterator[None]:
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        wanted = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        wanted = _network_of(pid)
         try:
             _setns(libc, wanted)
         finally:
@@ -144,6 +144,13 @@ def inside_network(pid: int) -> Iterator[None]:
             _setns(libc, before)
     finally:
         os.close(before)
+
+
+def _network_of(pid: int) -> int:
+    try:
+        return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise LabEnded(f"process {pid}, which holds a network namespace,") from error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any, Final
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.host.process import find
-from tare.services.daemons import Daemon, Place, run_daemon
+from tare.services.daemons import MOST_ANSWER, Daemon, Place, run_daemon
 
 OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
 PORT: Final = 2379
@@ -108,6 +108,6 @@ def _request(pid: int, address: str, method: str, path: str, body: Mapping[str, 
     try:
         connection.request(method, path, body=None if body is None else json.dumps(body))
         answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
+        return answer.status, answer.read(MOST_ANSWER).decode(errors="replace")
     finally:
         connection.close()

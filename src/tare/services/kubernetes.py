@@ -28,7 +28,7 @@ from tare.host.process import find, run
 from tare.node import Node
 from tare.services import containerd, etcd
 from tare.services.containerd import Containerd
-from tare.services.daemons import Daemon, Place, command, run_daemon
+from tare.services.daemons import MOST_ANSWER, Daemon, Place, command, run_daemon
 from tare.services.etcd import EtcdStore
 
 OWN: Final = Path("/opt/tare/kubernetes")
@@ -332,7 +332,7 @@ def _request(
     try:
         connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
         answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
+        text = answer.read(MOST_ANSWER).decode(errors="replace")
     finally:
         connection.close()
     try:

@@ -21,6 +21,9 @@ Within them no ratio, square or sum in a study comes near the limits of a double
 MOST_DONE: Final = 1e30
 """Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
 
+MOST_DIGITS: Final = 19
+"""Digits of an integer in results: those of counters and of numbers of namespaces."""
+
 _TIMES: Final = ("median_s", "p99_s", "rank_average_s", "loop_s", "turn_mean_s", "turn_spread_s")
 
 

@@ -13,7 +13,8 @@ from dataclasses import fields, replace
 from typing import Final
 
 from tare import model
-from tare.store.plausible import MOST_DONE, is_time, why_no_figures
+from tare.model.text import printable
+from tare.store.plausible import MOST_DIGITS, MOST_DONE, is_time, why_no_figures
 
 MOST: Final = 1_000_000
 """Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
@@ -21,6 +22,7 @@ MOST: Final = 1_000_000
 LATEST_S: Final = 1e11
 """Latest valid time stamp: the year 5000."""
 
+MOST_INTEGER: Final = 10**MOST_DIGITS - 1
 LONGEST_NAME: Final = 400
 SAMPLES_FILE: Final = re.compile(r"(samples/)?[A-Za-z0-9._-]{1,200}")
 
@@ -107,6 +109,25 @@ def check_trial(trial: model.Trial) -> model.Trial:
     return trial
 
 
+def as_readable(trial: model.Trial) -> model.Trial:
+    """Return a trial that can be read again once it is stored.
+
+    If a value of it is impossible, it is invalid for that reason, and all that was counted during it is left out.
+    """
+    try:
+        check_ranks(trial.ranks)
+        check_traffic(trial.traffic)
+        return check_trial(trial)
+    except (TypeError, ValueError) as error:
+        why = f"what was recorded of it is impossible: {printable(str(error))[:LONGEST_NAME]}"
+    return replace(
+        trial,
+        outcome=trial.outcome if isinstance(trial.outcome, model.Failed) else model.Invalid(reason=why),
+        elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
+        startup_s={}, ranks=(), traffic=(), counters={}, node_counters={}, noise={},
+    )  # fmt: skip
+
+
 def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
     """Raise `ValueError` if the number of a rank is impossible."""
     for place in ranks:
@@ -115,15 +136,15 @@ def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
 
 
 def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
-    """Raise `ValueError` if a count of traffic is negative."""
+    """Raise `ValueError` if a count of traffic is negative, or has more digits than are read."""
     for item in traffic:
         for field in fields(item):
             number = getattr(item, field.name)
-            if isinstance(number, int) and number < 0:
+            if isinstance(number, int) and not 0 <= number <= MOST_INTEGER:
                 raise ValueError(f"{field.name} is {number}")
 
 
 def _check_numbers(what: str, numbers: Mapping[str, float]) -> None:
     for name, number in numbers.items():
-        if not abs(number) <= MOST_DONE:
+        if not abs(number) <= (MOST_INTEGER if type(number) is int else MOST_DONE):
             raise ValueError(f"{what} has {name!r:.80} of {number:g}")

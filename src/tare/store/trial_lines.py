@@ -14,6 +14,7 @@ from tare import model
 from tare.host.foreign import make_printable, read_json
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
 from tare.store.parts import Later, Part, Values, make_part
+from tare.store.plausible import MOST_DIGITS
 from tare.store.results_checks import check_ranks, check_traffic, check_trial
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
 
@@ -43,7 +44,6 @@ LATER: Final[Mapping[str, Callable[[Any], None]]] = {
 }
 """The fields that are decoded when they are used, with what checks their values."""
 
-MOST_DIGITS: Final = 19
 TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, hint, _ in fields_of(kind)}
 
 _FIELDS: Final = tuple((name, decoder_of(hint), needed) for name, hint, needed in fields_of(model.Trial))
@@ -136,7 +136,7 @@ def parse(line: bytes) -> Any:
 
 def _parse_int(text: str) -> int:
     if len(text) > MOST_DIGITS:
-        raise ValueError("an integer has more than 64 bits")
+        raise ValueError(f"an integer has more than {MOST_DIGITS} digits")
     return int(text)
 
 
