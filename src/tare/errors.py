@@ -126,7 +126,7 @@ class InfrastructureError(TareError):
     exit_code = EXIT_INFRASTRUCTURE
 
 
-class LabEnded(InfrastructureError):
+class LabEnded(InfrastructureError, FileNotFoundError):  # as which those handle it who look at what may have ended
     """What holds a lab's namespaces was ended by something else, such as `tare clean`, while a command used it.
 
     Commands: `tare run`, `tare quick`, `tare launch`, `tare lab` and `tare network`.
