@@ -184,6 +184,9 @@ class Conversation:
         """Return the next line that is not empty; raise `Unreachable` when its time is up, even while bytes arrive."""
         descriptor, searched = _open(self._process.stdout).fileno(), 0
         while True:
+            left_s = until - time.monotonic()
+            if left_s <= 0:  # also while bytes arrive
+                raise Unreachable(f"node {self.name} does not answer", remedy=HANGS)
             if self._left.startswith(b"\n"):
                 self._left = self._left.lstrip(b"\n")
             end = self._left.find(b"\n", searched)
@@ -195,11 +198,10 @@ class Conversation:
             if searched > LONGEST_LINE:
                 self.abort()
                 raise wire.NotUnderstood(f"node {self.name} sent more than {LONGEST_LINE >> 20} MiB in one answer")
-            left_s = until - time.monotonic()
-            if left_s > wire.PARTIAL_S and searched and not wire.arrives(descriptor, wire.PARTIAL_S):
+            if searched and not wire.arrives(descriptor, min(wire.PARTIAL_S, left_s)):
                 self._send(wire.PARTIAL, left_s)
-            if left_s <= 0 or not wire.arrives(descriptor, left_s):
-                raise Unreachable(f"node {self.name} does not answer", remedy=HANGS)
+            if not wire.arrives(descriptor, left_s):
+                continue
             more = os.read(descriptor, PIECE)
             if not more:
                 raise self._lost()

@@ -136,7 +136,7 @@ def parse(line: bytes) -> Any:
 
 def _parse_int(text: str) -> int:
     if len(text) > MOST_DIGITS:
-        raise ValueError(f"an integer has more than {MOST_DIGITS} digits")
+        raise ValueError("an integer has more than 64 bits")
     return int(text)
 
 

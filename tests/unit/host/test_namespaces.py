@@ -91,10 +91,6 @@ def test_what_is_gone_or_cannot_be_done_is_told_in_a_sentence() -> None:
         index_of(route, "eth7")
 
 
-Seen = list[tuple[tuple[str, ...], dict[str, str]]]
-
-
-@pytest.fixture
 def test_namespaces_whose_holder_was_ended_are_told_in_a_sentence() -> None:
     child = os.fork()
     if not child:
@@ -106,6 +102,10 @@ def test_namespaces_whose_holder_was_ended_are_told_in_a_sentence() -> None:
     assert "run the same command again" in LabEnded("it").remedy
 
 
+Seen = list[tuple[tuple[str, ...], dict[str, str]]]
+
+
+@pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
     seen: Seen = []
     monkeypatch.setattr(user_namespace, "replace", lambda argv, env: seen.append((tuple(argv), dict(env))))

@@ -72,7 +72,7 @@ def test_a_node_that_takes_nothing_in_is_given_up() -> None:
 
 def test_an_answer_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "LONGEST_LINE", 3 << 20)
-    talk = node_that("exec tr '\\0' x < /dev/zero")
+    talk = node_that("tr '\\0' x < /dev/zero & exec cat > /dev/null")
     with pytest.raises(NotUnderstood, match="node alpha sent more than 3 MiB in one answer"):
         talk.ask("facts")
     assert len(talk._left) < 5 << 20
@@ -179,7 +179,7 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pyte
     nodes = []
     for _ in range(2):
         again = cast("Callable[[], Conversation]", None)
-        nodes.append(RemoteNode(cast("Any", SimpleNamespace()), node_that("exec cat > /dev/null"), again))
+        nodes.append(RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again))
     asked = threading.Event()
 
     def share(node: NodeService) -> None:
@@ -196,7 +196,7 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pyte
 
 def test_calls_that_make_nothing_have_a_shorter_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "READ_S", 0.1)
-    talk = node_that("exec cat > /dev/null")
+    talk = node_that("exec sleep 600")
     for call in ("counters", "state", "ended"):
         with pytest.raises(Unreachable, match="node alpha does not answer"):
             talk.ask(call, "s1-0")

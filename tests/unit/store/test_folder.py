@@ -124,7 +124,7 @@ def test_a_trial_with_impossible_values_is_stored_as_invalid_and_can_be_read(
     assert isinstance(stored.outcome, model.Invalid)
     assert "is impossible" in stored.outcome.reason
     assert failed.outcome == Failed(reason="it failed")
-    assert read_only(tmp_path / "r").trials[:2] == (stored, failed)
+    assert list(read_only(tmp_path / "r").trials[:2]) == [stored, failed]
 
 
 def test_the_rounds_after_which_verdicts_were_shown_are_kept_each_once(tmp_path: Path) -> None:
