@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-AGAIN: Final = "run the same command again: a study resumes"
 EXIT_DONE: Final = 0
 EXIT_OVER_LIMIT: Final = 1
 EXIT_USAGE: Final = 2
@@ -132,9 +131,6 @@ class LabEnded(InfrastructureError, FileNotFoundError):  # as which those handle
     Commands: `tare run`, `tare quick`, `tare launch`, `tare lab` and `tare network`.
     Remedy: run the same command again: a study resumes with the trial that was interrupted.
     """
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} was ended by something else, such as `tare clean`", remedy=AGAIN)
 
 
 class MissingTool(InfrastructureError):

@@ -19,7 +19,7 @@ from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import LabEnded, MissingTool, TareError
 from tare.host.fault import reach
-from tare.host.namespaces import inside_network
+from tare.host.namespaces import AGAIN, ENDED, inside_network
 from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
@@ -194,7 +194,7 @@ class LabCluster(Cluster):
                     raise
         except (OSError, TareError) as error:  # whatever failed because of it, and undoing it
             if ended:
-                raise LabEnded(ended) from error
+                raise LabEnded(f"{ended} {ENDED}", remedy=AGAIN) from error
             raise
 
 

@@ -23,6 +23,8 @@ from tare.host.process import Result, run
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
+ENDED: Final = "was ended by something else, such as `tare clean`"
+AGAIN: Final = "run the same command again: a study resumes"
 CLONE_NEWNET: Final = 0x40000000
 HOLDER: Final = Path(__file__).with_name("holder.py")
 RIGHTS: Final = "run as root, or on a machine where ordinary users may create user namespaces"
@@ -150,7 +152,7 @@ def _network_of(pid: int) -> int:
     try:
         return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise LabEnded(f"process {pid}, which holds a network namespace,") from error
+        raise LabEnded(f"process {pid}, which holds a network namespace, {ENDED}", remedy=AGAIN) from error
 
 
 @contextmanager
