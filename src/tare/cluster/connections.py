@@ -80,7 +80,11 @@ class Connections(ABC):
         self.conversations[number] = conversation
         if self._ended.is_set():  # an interrupt came first
             conversation.abort()
-        return conversation, conversation.begin(packed(netlink=self._netlink))
+        try:
+            return conversation, conversation.begin(packed(netlink=self._netlink))
+        except BaseException:
+            conversation.abort()  # nothing was made there that it could undo
+            raise
 
     def unfit(self, number: int, mpi: str) -> str | None:
         """Return why a machine cannot take part in jobs of an MPI that are started from here, or None."""
