@@ -11,6 +11,7 @@
         +-- MissingTool       5  a program, a kernel feature or a permission is missing
         +-- CommandFailed     5  a command that tare started failed; carries argv and the end of stderr
         +-- CommandTimeout    5  a command that tare started exceeded its time limit
+        +-- LabEnded          5  what holds a lab's namespaces was ended by something else
 
 A docstring gives the meaning, the commands that can end with the error, and the remedy: tools/errors_page.py writes
 docs/errors.md from them. The results of a study have exit codes as well (1, 3, 4); they are no errors. Where several
@@ -123,6 +124,14 @@ class InfrastructureError(TareError):
     """
 
     exit_code = EXIT_INFRASTRUCTURE
+
+
+class LabEnded(InfrastructureError, FileNotFoundError):  # as which those handle it who look at what may have ended
+    """What holds a lab's namespaces was ended by something else, such as `tare clean`, while a command used it.
+
+    Commands: `tare run`, `tare quick`, `tare launch`, `tare lab` and `tare network`.
+    Remedy: run the same command again: a study resumes with the trial that was interrupted.
+    """
 
 
 class MissingTool(InfrastructureError):

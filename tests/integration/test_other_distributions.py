@@ -116,7 +116,7 @@ def test_debian_11_serves_as_a_node_of_this_head(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     connect = (*entering(root_of("bullseye", "python3"), home), "sh", "-c")
-    node = Conversation("n0", connect, tmp_path / "log", lambda words: words)
+    node = Conversation("n0", connect, lambda words: words)
     try:
         machine = node.begin(packed())
         assert (machine.python.split(".")[:2], machine.uid, machine.is_root) == (["3", "9"], 1000, False)
@@ -129,7 +129,7 @@ def test_debian_11_serves_as_a_node_of_this_head(tmp_path: Path) -> None:
         assert node.ask("clean") == ()
     finally:
         node.close()
-    again = Conversation("n0", connect, tmp_path / "log", lambda words: words)
+    again = Conversation("n0", connect, lambda words: words)
     try:
         assert again.begin(packed()) == machine, "the archive that is there already was not used"
     finally:

@@ -12,6 +12,7 @@ from tare.errors import (
     CommandTimeout,
     ImageError,
     InfrastructureError,
+    LabEnded,
     MissingTool,
     RefusedError,
     ResultsError,
@@ -24,7 +25,7 @@ from tare.summary import exit_code
 CODES = {name: value for name, value in vars(errors).items() if name.startswith("EXIT_") and isinstance(value, int)}
 DOCUMENTED = {
     UsageError: 2, StudyError: 2, RefusedError: 2, ImageError: 2, ResultsError: 2, CellsFailed: 4,
-    InfrastructureError: 5, MissingTool: 5, CommandFailed: 5, CommandTimeout: 5, TareError: 5,
+    InfrastructureError: 5, LabEnded: 5, MissingTool: 5, CommandFailed: 5, CommandTimeout: 5, TareError: 5,
 }  # fmt: skip
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tare.cluster.base import Allocated
 from tare.errors import InfrastructureError, TareError
@@ -22,9 +23,12 @@ from tare.node.owners import write_note
 from tare.remote.archive import packed
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Machine
-from tare.remote.timing import RENEWED_S
+from tare.remote.timing import ANNOUNCED_S, RENEWED_S
 
 MOST_AT_ONCE: Final = 16
+FEW: Final = 4
+"""How many machines are named in a sentence."""
+T = TypeVar("T")
 
 
 class Connections(ABC):
@@ -71,11 +75,15 @@ class Connections(ABC):
 
     def connect(self, number: int) -> tuple[Conversation, Machine]:
         """Open the connection to a machine and begin its service."""
-        log = self._folder / f"{number}.log"
-        log.unlink(missing_ok=True)
-        conversation = Conversation(self.hosts[number], self.opening(number), log, partial(self.explain, number))
+        conversation = Conversation(self.hosts[number], self.opening(number), partial(self.explain, number))
         self.conversations[number] = conversation
-        return conversation, conversation.begin(packed(netlink=self._netlink))
+        if self._ended.is_set():  # an interrupt came first
+            conversation.abort()
+        try:
+            return conversation, conversation.begin(packed(netlink=self._netlink))
+        except BaseException:
+            conversation.abort()  # nothing was made there that it could undo
+            raise
 
     def unfit(self, number: int, mpi: str) -> str | None:
         """Return why a machine cannot take part in jobs of an MPI that are started from here, or None."""
@@ -94,10 +102,34 @@ class Connections(ABC):
             conversation.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def on_each(
+        self, call: Callable[[int], T], numbers: Sequence[int], *, announced_s: float | None = None
+    ) -> list[Future[T]]:
+        """Make a call for several machines at the same time; return the results or errors, in order.
+
+        An interrupt ends all connections, so that nobody waits for a machine that hangs. After `announced_s` the
+        machines are named that have not answered.
+        """
+        pool = ThreadPoolExecutor(max_workers=MOST_AT_ONCE)
+        futures = [pool.submit(call, number) for number in numbers]
+        try:
+            if waiting := wait(futures, announced_s).not_done:
+                silent = [self.hosts[at] for at, each in zip(numbers, futures, strict=True) if each in waiting]
+                more = ", ..." * (len(silent) > FEW)
+                sys.stderr.write(f"tare: waiting for {', '.join(silent[:FEW])}{more} to answer; Ctrl-C ends it\n")
+                wait(futures)
+        except BaseException:
+            self._ended.set()
+            for conversation in tuple(self.conversations.values()):
+                conversation.abort()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return futures
+
     def _begin(self) -> tuple[Machine, ...]:
         """Begin all services at the same time; raise one error that names every machine that failed."""
-        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-            futures = [pool.submit(self.connect, number) for number in range(len(self.hosts))]
+        futures = self.on_each(self.connect, range(len(self.hosts)), announced_s=ANNOUNCED_S)
         failed = [error for future in futures if isinstance(error := future.exception(), TareError)]
         if failed:
             raise InfrastructureError("; ".join(error.message for error in failed), remedy=failed[0].remedy)

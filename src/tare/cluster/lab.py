@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import RefusedError
 from tare.host.fault import reach
-from tare.host.namespaces import bridges_pass_netfilter, hold_all, index_of, is_holder, netlink, set_network
+from tare.host.namespaces import (
+    bridges_pass_netfilter,
+    hold_all,
+    index_of,
+    is_holder,
+    netlink,
+    runs,
+    set_network,
+)
 from tare.host.paths import cache_folder
 from tare.host.signals import uninterrupted
 from tare.host.topology import read_topology
@@ -75,6 +83,17 @@ class Lab:
         """Return the processes that hold the lab's namespaces."""
         beside = (self.head_pid, self.switch_pid, *([self.router_pid] if self.router_pid else []))
         return (*beside, *(node.pid for node in (*self.nodes, *self.twins)))
+
+    @property
+    def ended(self) -> str:
+        """Return what of the lab has ended although it should be up, "" if nothing has."""
+        beside = {
+            "the control network": self.head_pid,
+            "the data switch": self.switch_pid,
+            "the router": self.router_pid,
+        }
+        held = {**beside, **{f"node {node.name}": node.pid for node in (*self.nodes, *self.twins)}}
+        return next((f"what holds {what} of the lab" for what, pid in held.items() if pid and not runs(pid)), "")
 
     @property
     def launchers(self) -> Group:

@@ -15,9 +15,9 @@ from tare.cluster.needs import Needs
 from tare.containers.folder_owners import act_as_owners
 from tare.counters.monitor import GroupUsage
 from tare.counters.sources import Sources
-from tare.errors import MissingTool
+from tare.errors import LabEnded, MissingTool, TareError
 from tare.host.fault import reach
-from tare.host.namespaces import inside_network
+from tare.host.namespaces import AGAIN, ENDED, inside_network
 from tare.host.packages import install
 from tare.host.process import find
 from tare.host.signals import uninterrupted
@@ -158,30 +158,40 @@ class LabCluster(Cluster):
     def _opened(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:
         if reason := self.probe():
             raise MissingTool(f"the lab cannot be made: {reason}")
-        with ExitStack() as stack:
-            folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
-            keep = (*needs.shown, *_current_folder(), str(folder))
-            with uninterrupted():
-                made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
-                stack.callback(lambda: reach("lab:after-down"))
-                stack.callback(lab.down, made)
-                stack.callback(lambda: reach("lab:before-down"))
-                made.launchers.create()
-                if is_real_root():
-                    for node in (*made.nodes, *made.twins):
-                        act_as_owners(node.pid, needs.writable)
-            reach("lab:up")
-            twins = made.twins
-            if needs.docker:
-                stack.enter_context(bridges.as_they_were())
-                twins = stack.enter_context(
-                    docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
-                )
-            usage = GroupUsage(made.group)
-            stack.callback(usage.close)
-            site = LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
-            stack.callback(site.counted.close)
-            yield site
+        ended = ""
+        try:
+            with ExitStack() as stack:
+                folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
+                keep = (*needs.shown, *_current_folder(), str(folder))
+                with uninterrupted():
+                    made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
+                    stack.callback(lambda: reach("lab:after-down"))
+                    stack.callback(lab.down, made)
+                    stack.callback(lambda: reach("lab:before-down"))
+                    made.launchers.create()
+                    if is_real_root():
+                        for node in (*made.nodes, *made.twins):
+                            act_as_owners(node.pid, needs.writable)
+                reach("lab:up")
+                twins = made.twins
+                if needs.docker:
+                    stack.enter_context(bridges.as_they_were())
+                    twins = stack.enter_context(
+                        docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
+                    )
+                usage = GroupUsage(made.group)
+                stack.callback(usage.close)
+                site = LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
+                stack.callback(site.counted.close)
+                try:
+                    yield site
+                except (OSError, TareError):
+                    ended = made.ended
+                    raise
+        except (OSError, TareError) as error:  # whatever failed because of it, and undoing it
+            if ended:
+                raise LabEnded(f"{ended} {ENDED}", remedy=AGAIN) from error
+            raise
 
 
 def _current_folder() -> tuple[str, ...]:

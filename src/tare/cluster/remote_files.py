@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,15 +17,15 @@ from tare.node_service import NodeService
 MOST_AT_ONCE: Final = 4
 LIMIT_S: Final = 1800.0
 PACK: Final = (
-    '{ tar -C "$1" --anchored --exclude="$2/dev/*" -cf - "$2" || touch "$3"; } | '
+    '{ tar -C "$1" --anchored --exclude="./$2/dev/*" -cf - -- "./$2" || touch "$3"; } | '
     '{ flag=$3; shift 3; "$@" && [ ! -e "$flag" ]; }'
 )
 """Sends a file or folder: parent, name, a file that is made if it cannot be read, then the argv that receives it.
 
 An image's devices stay behind: an ordinary user could not make them, and a container gets its node's."""
 UNPACK: Final = (
-    "umask 077; mkdir -p {parent} && cd {parent} && new=$(mktemp -d .unfinished-XXXXXX) && "
-    '{{ tar -xpf - -C "$new" && mv -T "$new"/{name} {name}; status=$?; rm -rf "$new"; exit $status; }}'
+    "umask 077; mkdir -p -- {parent} && cd -- {parent} && new=$(mktemp -d ./.unfinished-XXXXXX) && "
+    '{{ tar -xpf - -C "$new" && mv -T -- "$new"/{name} ./{name}; status=$?; rm -rf "$new"; exit $status; }}'
 )
 """Receives it into a new folder first, so that what is there is complete."""
 
@@ -39,16 +40,23 @@ def provide(
     """
 
     def copy(number: int) -> None:
-        for missing in services[number].missing([str(path) for path in paths]):
-            send(Path(missing), reach[number], folder / f"unread-{number}", services[number].node.machine)
+        missing = services[number].missing([str(path) for path in paths])
+        for path in paths:
+            if str(path) in missing:
+                send(path, reach[number], folder / f"unread-{number}", services[number].node.machine, theirs)
 
-    with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-        list(pool.map(copy, range(len(services))))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+        try:
+            list(pool.map(copy, range(len(services))))
+        except BaseException:  # an interrupt, or one host that cannot take them, ends all copying
+            ours.send(b"s")
+            raise
 
 
-def send(path: Path, reach: tuple[str, ...], flag: Path, host: str) -> None:
-    """Copy a file or folder of the cache to the same path on a host."""
-    if not path.is_relative_to(cache_folder()):
+def send(path: Path, reach: tuple[str, ...], flag: Path, host: str, stop: socket.socket | None = None) -> None:
+    """Copy a file or folder of the cache to the same path on a host; it ends when `stop` becomes readable."""
+    if ".." in path.parts or not path.parent.resolve().is_relative_to(cache_folder().resolve()):
         raise RefusedError(f"{path} does not exist on {host}", remedy="put it at the same path there")
     script = UNPACK.format(parent=shlex.quote(str(path.parent)), name=shlex.quote(path.name))
     receive = (*reach, f"exec /bin/sh -c {shlex.quote(script)}")
@@ -57,6 +65,7 @@ def send(path: Path, reach: tuple[str, ...], flag: Path, host: str) -> None:
             ("/bin/sh", "-c", PACK, "sh", str(path.parent), path.name, str(flag), *receive),
             timeout_s=LIMIT_S,
             what=f"copying {path} to {host}",
+            stop=stop,
         )
     except CommandFailed as error:
         raise InfrastructureError(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tare.cluster.base import Allocated
-from tare.cluster.connections import MOST_AT_ONCE, Connections
+from tare.cluster.connections import Connections
 from tare.cluster.needs import Needs
+from tare.cluster.slurm_allocation import towards
 from tare.errors import RefusedError
 from tare.model import LabSpec
 from tare.model.topology import NodeCores
@@ -22,6 +22,7 @@ from tare.node.cgroups import Group
 from tare.node_service import NodeService
 from tare.node_service.owned import Terms
 from tare.node_service.sides import Side
+from tare.remote import answers
 from tare.remote.conversation import Unreachable
 from tare.remote.machine import Interface, Machine, this_machine
 from tare.remote.service import RemoteNode
@@ -62,6 +63,8 @@ class RemoteSite:
         return {}
 
     def listen(self) -> socket.socket | None:
+        if not self.address:
+            return None
         made = socket.socket()
         made.bind((self.address, 0))
         return made
@@ -101,13 +104,16 @@ class Opening:
         machines, hosts = self.connections.machines, self.hosts
         with_daemons = len(machines) if self.needs.docker and self.spec.nics else hosts
         numbers = {(f"n{i}" if i < hosts else f"d{i - hosts}"): i for i in range(with_daemons)}
-        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-            nodes = list(pool.map(self._open, numbers, numbers.values()))
-            daemon_nodes = list(pool.map(self._start_docker, nodes[hosts:]))
+        names = tuple(numbers)
+        on_each = self.connections.on_each
+        nodes = [each.result() for each in on_each(lambda at: self._open(names[at], at), range(with_daemons))]
+        starting = on_each(lambda at: self._start_docker(nodes[at]), range(hosts, with_daemons))
+        daemon_nodes = [each.result() for each in starting]
         if self.needs.swarm and daemon_nodes:
             self._join_swarm(daemon_nodes)
-        address = machines[0].reached[0]
-        own = interface_of(this_machine(), address)
+        head = this_machine()
+        address = own_address(head, machines[0])
+        own = interface_of(head, address)
         control = [interface_of(machine, machine.reached[1]) for machine in machines]
         return RemoteSite(
             name=self.name,
@@ -142,8 +148,8 @@ class Opening:
         )
 
         def begin(conversation: Conversation) -> Node:
-            opened: Node = conversation.ask("open", self.name, node, self.folder, terms)
-            return opened
+            opened = conversation.ask("open", self.name, node, self.folder, terms)
+            return answers.opened_node(node, opened, owned=terms is not None)
 
         def again() -> Conversation:
             self.connections.conversations[number].close()
@@ -173,13 +179,23 @@ class Opening:
 
     def _start_docker(self, node: Node) -> Node:
         service = self.services[node.name]
-        service.node = service.conversation.ask("start_docker")
+        service.node = answers.opened_node(node, service.conversation.ask("start_docker"), owned=True)
         return service.node
 
     def _join_swarm(self, nodes: list[Node]) -> None:
-        token = self.services[nodes[0].name].conversation.ask("begin_swarm")
+        first = self.services[nodes[0].name].conversation
+        token = answers.swarm_token(first.name, first.ask("begin_swarm"))
         for node in nodes[1:]:
             self.services[node.name].conversation.ask("join_swarm", nodes[0].control_address, token)
+
+
+def own_address(head: Machine, machine: Machine) -> str:
+    """Return the head's address for a machine: the one that the machine says it is reached from, if it is the head's.
+
+    Otherwise (the connection goes through a gateway, or the machine is wrong) it is that of the route there, or "".
+    """
+    own = {each.address for each in head.interfaces}
+    return next((each for each in (machine.reached[0], towards(machine.reached[1])) if each in own), "")
 
 
 def interface_of(machine: Machine, address: str) -> Interface:

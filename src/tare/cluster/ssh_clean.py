@@ -16,6 +16,7 @@ from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
 from tare.node.owners import NOTE
 from tare.node_service import clean, site_folder
+from tare.remote.timing import READ_S
 
 HOST: Final = "a host"
 NAMESPACE: Final = "a namespace"
@@ -95,7 +96,8 @@ def _ask(run: str, host: str, config: str) -> Answer:
     try:
         connections = SshConnections((host,), config if Path(config).exists() else "")
         try:
-            return Answer(run=run, host=host, removed=tuple(connections.conversations[0].ask("clean", run)))
+            removed = connections.conversations[0].ask("clean", run, limit_s=READ_S)
+            return Answer(run=run, host=host, removed=removed)
         finally:
             connections.close()
     except TareError as error:

@@ -5,8 +5,9 @@ MPI sees each pod as a host. A node usually has one pod; with `share: none` each
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +25,15 @@ from tare.node_service import NodeService, Phase
 from tare.node_service.geometry import is_inside, on_daemon_nodes
 from tare.node_service.order import Files, Order
 from tare.node_service.sides import Side
+from tare.remote.service import RemoteNode
 from tare.services import ssh
 
 __all__ = ["Files", "deployed", "on_each"]
 
 MOST_AT_ONCE: Final = 4
+PATIENCE_S: Final = 5.0
+LOOK_S: Final = 0.5
+"""How often it is looked whether an interrupt waits for machines."""
 
 T = TypeVar("T")
 
@@ -74,13 +79,19 @@ def deployed(
 def on_each(nodes: Sequence[NodeService], call: Callable[[NodeService], T]) -> tuple[T, ...]:
     """Make a call on several nodes at the same time; return the results in order.
 
-    All calls have ended before the first error is raised.
+    All calls have ended before the first error is raised. Machines that hang are given up `PATIENCE_S` after an
+    interrupt: they undo what was made there themselves.
     """
-    with uninterrupted():
-        if len(nodes) == 1:
+    remote = [node for node in nodes if isinstance(node, RemoteNode)]
+    with uninterrupted() as held:
+        if len(nodes) == 1 and not remote:
             return (call(nodes[0]),)
         with ThreadPoolExecutor(max_workers=min(MOST_AT_ONCE, len(nodes))) as pool:
             futures = [pool.submit(call, node) for node in nodes]
+            while wait(futures, LOOK_S if remote else None).not_done:
+                if time.monotonic() > held.since_s + PATIENCE_S:
+                    for node in remote:
+                        node.conversation.abort()
     return tuple(future.result() for future in futures)
 
 

@@ -16,13 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.errors import InfrastructureError
+from tare.errors import InfrastructureError, LabEnded
 from tare.host.paths import made_run_folder, state_identity
 from tare.host.process import Result, run
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
+ENDED: Final = "was ended by something else, such as `tare clean`"
+AGAIN: Final = "run the same command again: a study resumes"
 CLONE_NEWNET: Final = 0x40000000
 HOLDER: Final = Path(__file__).with_name("holder.py")
 RIGHTS: Final = "run as root, or on a machine where ordinary users may create user namespaces"
@@ -149,7 +151,7 @@ def inside_network(pid: int) -> Iterator[None]:
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        wanted = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        wanted = _network_of(pid)
         try:
             _setns(libc, wanted)
         finally:
@@ -160,6 +162,13 @@ def inside_network(pid: int) -> Iterator[None]:
             _setns(libc, before)
     finally:
         os.close(before)
+
+
+def _network_of(pid: int) -> int:
+    try:
+        return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise LabEnded(f"process {pid}, which holds a network namespace, {ENDED}", remedy=AGAIN) from error
 
 
 @contextmanager

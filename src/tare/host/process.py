@@ -265,19 +265,18 @@ def start(
             os.close(opened)
 
 
-def converse(argv: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
-    """Start a command to exchange messages with over its standard input and output; its errors go to `log`.
+def converse(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command to exchange messages with over its standard input and output; its errors are to be read as well.
 
     It is in a session of its own, so that Ctrl-C does not reach it.
     """
-    with log.open("ab") as errors:
-        try:
-            return subprocess.Popen(
-                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-                bufsize=0,
-            )  # fmt: skip
-        except OSError as error:
-            raise _not_started(argv[0], None, error) from error
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
+        )  # fmt: skip
+    except OSError as error:
+        raise _not_started(argv[0], None, error) from error
 
 
 def end_of(log: Path) -> str:

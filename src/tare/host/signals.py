@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -12,13 +14,16 @@ from typing import Final
 NUMBERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Held:
-    """The signal handler of a block: it records the signals that arrive."""
+class Held:
+    """The signal handler of a block: it records the signals that arrive, and when the first did."""
 
     def __init__(self) -> None:
         self.late: list[int] = []
+        self.since_s = math.inf
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Record a signal."""
+        self.since_s = min(self.since_s, time.monotonic())
         self.late.append(number)
 
 
@@ -33,25 +38,25 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[Held]:
     """Delay an interrupt that arrives while the block runs until the block ends; for blocks of a few seconds at most.
 
     Threads that create holders keep running when the main thread is interrupted, and what they create would be left
     behind. In nested blocks, the interrupt takes effect at the end of the outermost one. Python interrupts the main
     thread only, so this does nothing in other threads.
     """
+    held = Held()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield held
         return
-    held = _Held()
     before = {number: signal.signal(number, held) for number in NUMBERS}
     try:
-        yield
+        yield held
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         for late in held.late[:1]:
             outer = before[signal.Signals(late)]
-            if not isinstance(outer, _Held):
+            if not isinstance(outer, Held):
                 raise KeyboardInterrupt(signal.Signals(late).name)
             outer(late, None)

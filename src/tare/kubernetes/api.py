@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 REQUEST_S: Final = 30.0
+MOST_ANSWER: Final = 256 << 20
+"""Bytes that are read of one answer: a list of ten thousand pods takes a hundred million."""
 EXTRA: Final = "pip install 'tare-hpc[kubernetes]'"
 
 
@@ -100,22 +102,27 @@ class Api:
         signed = {**headers, **self._authorization()}
         try:
             answer = self._rest.pool_manager.request(
-                method, url, body=None if body is None else json.dumps(body), headers=signed,
+                method, url, body=None if body is None else json.dumps(body), headers=signed, preload_content=False,
                 timeout=urllib3.Timeout(total=limit_s), retries=urllib3.Retry(total=1, read=0, redirect=0),
             )  # fmt: skip
+            data = answer.read(MOST_ANSWER)
+            if len(data) < MOST_ANSWER:
+                answer.release_conn()
+            else:
+                answer.close()
         except urllib3.exceptions.HTTPError as error:
             raise Unreachable(
                 f"the Kubernetes API server {self.host} does not answer: {_last(error)}",
                 remedy="try `kubectl get nodes` with the same context",
             ) from error
         if answer.status >= 400:
-            told = _object(answer.data)
+            told = _object(data)
             raise ApiError(
                 str(told.get("message") or f"HTTP status {answer.status}"),
                 status=int(answer.status),
                 reason=str(told.get("reason", "")),
             )
-        return bytes(answer.data)
+        return bytes(data)
 
     def connect(self, path: str, query: Sequence[tuple[str, str]]) -> Stream:
         """Open a stream with channels (exec): bytes, nothing kept; raise `ApiError` if the server refuses it."""

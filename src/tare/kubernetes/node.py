@@ -30,6 +30,7 @@ from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
+from tare.remote import answers
 from tare.remote.conversation import Unreachable
 from tare.remote.timing import AGAIN_S, PAUSE_S
 from tare.services.ssh import SshHost
@@ -213,7 +214,7 @@ class KubernetesNode:
         return values
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
-        return tuple(each for service in self._services(study) for each in service.ask("state", study))
+        return tuple(service.ask_of_pod("state", study) for service in self._services(study))
 
     def ended(self, study: str) -> str | None:
         return next((reason for service in self._services(study) if (reason := service.ended(study))), None)
@@ -242,7 +243,7 @@ class KubernetesNode:
         return ()  # pods see no folder of their node
 
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(each for service in self._services(study) for each in service.ask("limits", study))
+        return tuple(service.ask_of_pod("limits", study) for service in self._services(study))
 
     def surroundings(self) -> NodeHas:
         """Return the node's namespace of the network, which a pod on the node's network tells; no more can be known."""
@@ -277,7 +278,7 @@ class KubernetesNode:
     def facts(self) -> Mapping[str, Any]:
         for deployment in self._deployments.values():
             for service in deployment.services:
-                return dict(service.ask("facts"))
+                return answers.with_gpus(self.node, service.ask("facts"))
         return {"GPUs": ()}
 
     def drop_caches(self) -> None:

@@ -21,14 +21,13 @@ from tare.node import Nic, Node, Watch, Wired
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
 from tare.node_service.geometry import enters_containers
-from tare.node_service.order import Files, Order
+from tare.node_service.order import IMAGE_PREFIX, Files, Order
 from tare.node_service.sides import Side
+from tare.remote import answers
 from tare.remote.archive import packed
 from tare.remote.conversation import Conversation, Unreachable
 from tare.remote.machine import Interface, Machine
 
-PREFIX: Final = Path("/opt/tare")
-"""Where tare's programs are in images."""
 LIBRARY: Final = Path("lib/libtare_wall.so")
 """The library there by which the programs of a user are measured; it is beside the kernels."""
 CACHE: Final = "/tmp/tare-cache"
@@ -65,22 +64,22 @@ class PodService:
         if is_reference(order.environment.image):
             self._pulled = digest_of(pod)
             self._find_programs(order.environment.image)
-        log = self._folder / f"{name}.log"
         connect = (*self._gate.argv(key_of(name, NODE)), "/bin/sh", "-c")
-        self._conversation = Conversation(name, connect, log, self._explain)
+        self._conversation = Conversation(name, connect, self._explain)
         machine = self._conversation.begin(packed(compiled=True), CACHE)
         self._interfaces = machine.interfaces
         address = data_address if self.spec.host_network else self._address_of(pod, data_address)
         host = name.partition("-")[2]
         inner = self._inner(host, machine, address)
         self.ask("open", site, inner, self._folder, None)
-        self.ask("prepare", _inner_order(order, inner))
-        (side,) = self.ask("deploy", order.study)
-        (endpoint,) = self.ask("join", order.study, (Wired(pod=side.pod, nic=inner.nics[0], endpoint=side.endpoint),))
+        inside = _inner_order(order, inner)
+        self.ask("prepare", inside)
+        (side,) = answers.made_sides(inside, inner, self.ask("deploy", order.study))
+        wired = Wired(pod=side.pod, nic=inner.nics[0], endpoint=side.endpoint)
+        (endpoint,) = answers.one_each(inner, "join", self.ask("join", order.study, (wired,)), 1)
         watches = tuple(replace(watch, pid=self._number) for watch in endpoint.watches)
         self.side = replace(
             side,
-            prefix=PREFIX,
             endpoint=replace(endpoint, watches=watches),
             control=endpoint.address,
             pod=replace(
@@ -104,15 +103,16 @@ class PodService:
 
     def _find_programs(self, image: str) -> None:
         """Raise `InfrastructureError` if tare's programs are not in a user's image."""
-        session = self._gate.start(self.spec.name, ("/bin/sh", "-c", '[ -r "$0" ]', str(PREFIX / LIBRARY)))
+        session = self._gate.start(self.spec.name, ("/bin/sh", "-c", '[ -r "$0" ]', str(IMAGE_PREFIX / LIBRARY)))
         try:
             status = session.pump(None, lambda _channel, _data: None)
         finally:
             session.close()
         if status:
             raise InfrastructureError(
-                f"the image {image} has no {PREFIX / LIBRARY}, by which tare measures its programs",
-                remedy=f"copy that folder from an image of tare: COPY --from=IMAGE {PREFIX} {PREFIX} in its Dockerfile",
+                f"the image {image} has no {IMAGE_PREFIX / LIBRARY}, by which tare measures its programs",
+                remedy="copy that folder from an image of tare, in its Dockerfile: "
+                f"COPY --from=IMAGE {IMAGE_PREFIX} {IMAGE_PREFIX}",
             )
 
     def _inner(self, name: str, machine: Machine, address: str) -> Node:
@@ -181,6 +181,10 @@ class PodService:
             raise Unreachable(f"the service in pod {self.spec.name} does not run")
         return self._conversation.ask(name, *arguments)
 
+    def ask_of_pod(self, name: str, study: str) -> Any:
+        """Make a call that is answered with a list for each pod of a node, here for this one."""
+        return answers.one_each(self._node, name, self.ask(name, study), 1)[0]
+
     def renew(self) -> None:
         """Tell the service that the head is there."""
         if self._conversation is not None:
@@ -188,7 +192,7 @@ class PodService:
 
     def counters(self, study: str, whole: bool, machine: bool, moment: int) -> CounterValues:
         """Return the pod's counters; its interfaces are told from those of the node's other pods by its number."""
-        read: CounterValues = self.ask("counters", study, whole, machine, moment)
+        read = answers.own_counters(self._node, self.ask("counters", study, whole, machine, moment))
         interfaces = {(there, self._number, name): values for (there, _, name), values in read.interfaces.items()}
         unread = {(there, self._number, name): why for (there, _, name), why in read.unread.items()}
         return replace(read, interfaces=interfaces, unread=unread)
@@ -257,5 +261,5 @@ def _inner_order(order: Order, node: Node) -> Order:
         nodes=(node,),
         nic=0,
         hosts=order.hosts,
-        files=Files(host_prefix=PREFIX),
+        files=Files(host_prefix=IMAGE_PREFIX),
     )

@@ -98,6 +98,9 @@ READY_S: Final = 30.0
 LONGEST: Final = 1 << 20
 """The most bytes of a request: a pod is not trusted with the head's memory."""
 
+MOST_AT_ONCE: Final = 2048
+"""The most requests of a pod that are served at a time, each by a thread: more than a pod has ranks."""
+
 OF_RANK: Final = "--rank"
 """Begins what the wrapper asks: to start a rank in the container of a number."""
 
@@ -119,6 +122,7 @@ class Relay:
         self._gate = gate
         self._start = start
         self._ends = threading.Lock()
+        self._free = threading.Semaphore(MOST_AT_ONCE)
         self._left = bytearray()
         self._heard = threading.Event()
         script = f"exec 3<&0; {MAKES}{LISTENS}"
@@ -153,6 +157,9 @@ class Relay:
             if number == "0":
                 self._heard.set()
                 continue
+            if not self._free.acquire(blocking=False):  # no launcher asks for so many
+                self.close()
+                return
             threading.Thread(target=self._serve, args=(number, words), name="relayed", daemon=True).start()
 
     def _serve(self, number: str, words: list[str]) -> None:
@@ -164,6 +171,7 @@ class Relay:
                 status = session.pump(None, lambda _channel, _data: None)
             finally:
                 session.close()
+        self._free.release()
         try:
             with self._ends:
                 self._session.send(f"{number} {status}\n".encode())

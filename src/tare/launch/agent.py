@@ -80,7 +80,8 @@ def start_elsewhere(entry: "dict[str, Any]", command: list[str], environment: di
     if entry.get("attached"):  # srun passes on all that it inherits
         inherited = {**environment, **{name: os.environ[name] for name in os.environ if name.startswith("SLURM_")}}
     try:
-        os.execvpe(via[0], [*via, script_for(entry, command, environment)], inherited)
+        there = {**environment, **entry.get("variables", {})}
+        os.execvpe(via[0], [*via, script_for(entry, command, there)], inherited)
     except OSError as error:
         return fail(f"cannot start {via[0]}: {error.strerror}")
 

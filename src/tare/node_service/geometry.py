@@ -11,7 +11,7 @@ from tare.model import Environment, Launching, Placement, Share, Sides, Tracking
 from tare.model.placement import cores_of_container, place
 from tare.model.topology import NodeCores, Topology
 from tare.networks import HOST
-from tare.node import Nic
+from tare.node import Nic, Node
 from tare.runtimes import BARE, RUNTIMES
 
 OUTSIDE: Final = (Launching.DAEMON, Launching.HYBRID, Launching.SRUN)
@@ -62,6 +62,11 @@ def pods_per_node(environment: Environment, placement: Placement) -> int:
     """
     several = placement.share is Share.NONE and RUNTIMES[environment.runtime].makes_containers
     return placement.containers_per_node if several else 1
+
+
+def host_name(node: Node, number: int, pods: int) -> str:
+    """Return the name of a node's pod of this number as a host of the MPI; `pods` are those of the node."""
+    return f"{node.name}c{number}" if pods > 1 else node.name
 
 
 def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:

@@ -20,7 +20,6 @@ from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of
-from tare.node_service.geometry import bare_side
 from tare.node_service.order import Order
 from tare.node_service.pods import Connect, Maker
 from tare.node_service.protocol import Phase
@@ -82,8 +81,7 @@ class LocalNode:
 
     def prepare(self, order: Order) -> None:
         self._surroundings = None
-        if self.node not in order.wired_nodes:
-            order = replace(order, environment=bare_side(order.environment))
+        order = replace(order, environment=order.environment_on(self.node))
         folders = set(order.writable) - self._watched
         if folders and self.node.pid == 0:  # a machine, which may have been given to tare
             self._watched.update(folders)

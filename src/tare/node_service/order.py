@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tare.host.binds import writable
 from tare.images.host_mpi import HostMpi
-from tare.model import Environment, Placement
+from tare.model import Environment, Launching, Placement
 from tare.node import Node
-from tare.node_service.geometry import is_inside
+from tare.node_service.geometry import bare_side, is_inside
+
+IMAGE_PREFIX: Final = Path("/opt/tare")
+"""Where tare's programs are in images."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,15 @@ class Files:
             for place in (self.host_prefix, self.rootfs, self.tar, *dict.fromkeys(path for _, path in self.packed))
             if place is not None
         )
+
+    def host_mpi_of(self, environment: Environment) -> HostMpi | None:
+        """Return this machine's MPI if an environment uses it."""
+        return self.host_mpi if environment.launch is Launching.HOST_MPI else None
+
+    def prefix_in(self, environment: Environment) -> Path:
+        """Return the path of tare's programs inside of an environment."""
+        from_host = self.host_mpi_of(environment) or self.shows_kernels or not environment.image
+        return self.host_prefix if from_host else IMAGE_PREFIX
 
     @property
     def seen_by_nodes(self) -> tuple[str, ...]:
@@ -89,3 +102,7 @@ class Order:
         """Return the nodes on the environment's network: all, or those inside if it is on one side only."""
         sides = self.environment.sides
         return tuple(node for number, node in enumerate(self.nodes) if is_inside(sides, number, len(self.nodes)))
+
+    def environment_on(self, node: Node) -> Environment:
+        """Return the environment of a node's ranks: the bare one if they are on the other side."""
+        return self.environment if node in self.wired_nodes else bare_side(self.environment)

@@ -6,25 +6,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from tare.containers.client import Client
 from tare.containers.held import job_group
 from tare.host.devices import given, gpus_of
 from tare.images.inside.variables import merged
-from tare.model import Environment, Launching, Placement, Share
+from tare.model import Environment, Placement, Share
 from tare.networks import Network
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.node.limits import Limits, limited, limits_of
-from tare.node_service.geometry import as_launched, container_cores, enters_containers, nic_of_pod, pods_per_node
+from tare.node_service.geometry import (
+    as_launched,
+    container_cores,
+    enters_containers,
+    host_name,
+    nic_of_pod,
+    pods_per_node,
+)
 from tare.node_service.order import Order
 from tare.node_service.session_folder import session_folder, state_folder
 from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.wiring import infiniband, transports
 from tare.wiring.link import link_set, nic_set
-
-IMAGE_PREFIX: Final = Path("/opt/tare")
 
 Connect = Callable[[Pod, int], AbstractContextManager[str]]
 """Connects a pod to the control network; the number is the deployment's slot. Yields the pod's address there."""
@@ -73,11 +77,11 @@ class Maker:
             containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
             if containers:
                 job_group(node).create()
-        host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
+        host_mpi = files.host_mpi_of(environment)
         return Side(
             pod=pod,
             endpoint=_over_fabric(endpoint, environment, pod),
-            prefix=files.host_prefix if host_mpi or files.shows_kernels or not environment.image else IMAGE_PREFIX,
+            prefix=files.prefix_in(environment),
             containers=containers,
             session=request.session,
             control=control,
@@ -95,9 +99,8 @@ class Maker:
     def _request(self, number: int) -> PodRequest:
         order, node, network = self.order, self.node, self.network
         environment, placement, files = order.environment, order.placement, order.files
-        several = pods_per_node(environment, placement) > 1
         limits, cores = _pod_has(environment, placement, node, number)
-        host = f"{node.name}c{number}" if several else node.name
+        host = host_name(node, number, pods_per_node(environment, placement))
         return PodRequest(
             name=f"tare-{order.study}-{host}",
             study=order.study,

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any, Final
 
 from tare.errors import InfrastructureError, TareError
 from tare.host import process
-from tare.remote import wire
+from tare.model.text import printable
+from tare.remote import answers, wire
 from tare.remote.archive import Archive
 from tare.remote.bootstrap_text import MARK, START, TEXT
 from tare.remote.machine import Machine
-from tare.remote.serve import FAILED, PROTOCOL
-from tare.remote.timing import ANSWER_S, CONNECT_S
+from tare.remote.serve import DONE, FAILED, PROTOCOL
+from tare.remote.timing import ANSWER_S, CONNECT_S, READ_S, RENEWED_S, SLOWEST
 
 LAST_WORDS: Final = 2000
+"""Bytes that are kept of what a connection writes to stderr."""
+LONGEST_LINE: Final = 64 << 20
+"""Bytes of one answer: the pods of a node with hundreds of cores take some megabytes."""
+PIECE: Final = 1 << 20
+WORDS_S: Final = 1.0
+"""How long to wait for the last words of a connection that has ended; a process that it left may hold them open."""
+HANGS: Final = "see whether the machine is well: `ssh HOST uptime`; then run the same command again to resume"
 END_S: Final = 10.0
 """How long a service may take to undo what it holds."""
+READS: Final = frozenset({
+    "counters", "state", "ended", "memory_kills", "memory_hit", "limits", "surroundings", "facts", "missing", "write",
+    "interfaces", "prefer", "signal_first", "end_named",
+})  # fmt: skip
+"""The calls that make nothing on a node: a node that is well answers them at once."""
 
 
 class Unreachable(InfrastructureError):
@@ -39,16 +52,18 @@ class Conversation:
     `explain` turns what `connect` wrote to stderr into a sentence. Calls are made one after the other, from any thread.
     """
 
-    def __init__(self, name: str, connect: Sequence[str], log: Path, explain: Callable[[str], str]) -> None:
+    def __init__(self, name: str, connect: Sequence[str], explain: Callable[[str], str]) -> None:
         self.name = name
-        self._log = log
         self._explain = explain
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._number = 0
         self._left = bytearray()
         self._begun = False
-        self._process = process.converse((*connect, START), log=log)
+        self._process = process.converse((*connect, START))
+        self._words = b""
+        self._listener = threading.Thread(target=self._listen, name="words", daemon=True)
+        self._listener.start()
 
     @property
     def is_open(self) -> bool:
@@ -61,48 +76,63 @@ class Conversation:
         `cache` is the folder for the archive, "" for the user's cache folder on the node.
         """
         wanted = {"digest": archive.digest, "size": len(archive.data), "folder": cache}
-        self._send(repr(TEXT).encode() + b"\n" + json.dumps(wanted).encode() + b"\n")
+        self._send(repr(TEXT).encode() + b"\n" + json.dumps(wanted).encode() + b"\n", CONNECT_S)
         told = self._greeting()
         if "error" in told:
             raise self._unusable(told)
+        limit_s = float(CONNECT_S)
         if not told.get("has"):
-            self._send(archive.data)
-        machine = self.ask("greet", PROTOCOL)
-        if not isinstance(machine, Machine):
-            raise wire.NotUnderstood(f"node {self.name} did not say what it is")
+            limit_s += len(archive.data) / SLOWEST
+            self._send(archive.data, limit_s)
+        machine: Machine = self.ask("greet", PROTOCOL, limit_s=limit_s)
         self._begun = True
         return machine
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """Make a call and return its result; raise the error that it raised there, or `Unreachable`."""
+    def ask(self, name: str, *arguments: Any, limit_s: float = 0.0) -> Any:
+        """Make a call and return its result; raise the error that it raised there, or `Unreachable`.
+
+        The result is of the type that the call returns (`tare.remote.answers`); else `NotUnderstood` is raised.
+        `limit_s` is how long the node may take, 0 for the usual time.
+        """
+        limit_s = limit_s or (READ_S if name in READS else ANSWER_S)
         with self._lock:
             self._number += 1
-            number = self._number
-            self._send(wire.dumps((number, name, arguments)))
-            until = time.monotonic() + ANSWER_S
-            while True:
-                line = self._line(until)
-                if line.startswith(MARK):  # the archive could not be unpacked
-                    raise self._unusable(self._told(line))
-                told = wire.loads(line)
-                if told[0] == number:  # an interrupted call may have left its answer
-                    break
-        _, outcome, value = told
-        if outcome == FAILED:
-            raise value if isinstance(value, TareError) else wire.NotUnderstood(f"node {self.name}: {value}")
-        return value
+            self._send(wire.dumps((self._number, name, arguments)), limit_s)
+            outcome, value = self._answer(self._number, limit_s)
+        if outcome == DONE:
+            return answers.check(self.name, name, value)
+        if outcome == FAILED and isinstance(value, TareError):
+            raise value
+        return answers.refuse(self.name, name, f"{outcome!r:.60}")
+
+    def _answer(self, number: int, limit_s: float) -> tuple[Any, Any]:
+        """Return the outcome and the value of the answer with a number: an interrupted call may have left its own."""
+        until = time.monotonic() + limit_s
+        while True:
+            line = self._line(until)
+            if line.startswith(MARK):  # the archive could not be unpacked
+                raise self._unusable(self._told(line))
+            told = wire.loads(line)
+            if not isinstance(told, tuple) or len(told) != 3:
+                raise wire.NotUnderstood(f"node {self.name} sent {line[:200]!r}, which is no answer")
+            if told[0] == number:
+                return told[1], told[2]
 
     def renew(self) -> None:
         """Tell the service that the head is there; before it has begun, the line would get into its archive."""
         if not self._begun:
             return
         with suppress(Unreachable):
-            self._send(b"\n")
+            self._send(b"\n", RENEWED_S)
 
     def leave(self) -> None:
         """Let the service end, which undoes what it holds; `close` waits for it."""
         with suppress(OSError):
             _open(self._process.stdin).close()
+
+    def abort(self) -> None:
+        """End the connection at once: whoever waits for an answer gets `Unreachable`."""
+        process.end(self._process, grace_s=0.0)
 
     def close(self) -> None:
         """End the service."""
@@ -111,7 +141,9 @@ class Conversation:
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.005)
         process.end(self._process)
-        _open(self._process.stdout).close()
+        self._listener.join(WORDS_S)
+        for stream in (self._process.stdout, self._process.stderr):
+            _open(stream).close()
 
     def _greeting(self) -> dict[str, Any]:
         """Return the first message of the node; what its login scripts print before is passed over."""
@@ -132,45 +164,61 @@ class Conversation:
         return told
 
     def _unusable(self, told: dict[str, Any]) -> Unreachable:
-        return Unreachable(f"node {self.name} cannot be used: {told.get('error', 'it gave no reason')}")
+        why = printable(str(told.get("error", "it gave no reason")))[:LAST_WORDS]
+        return Unreachable(f"node {self.name} cannot be used: {why}")
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, limit_s: float) -> None:
+        until = time.monotonic() + limit_s
         try:
             with self._writing:
                 view = memoryview(data)
                 descriptor = _open(self._process.stdin).fileno()
                 while view:
-                    view = view[os.write(descriptor, view) :]
+                    if not select.select([], [descriptor], [], max(0.0, until - time.monotonic()))[1]:
+                        raise Unreachable(f"node {self.name} takes nothing in for {limit_s:g} s")
+                    view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]  # so much does not block
         except (OSError, ValueError) as error:
             raise self._lost() from error
 
     def _line(self, until: float) -> bytes:
-        """Return the next line that is not empty."""
-        descriptor = _open(self._process.stdout).fileno()
+        """Return the next line that is not empty; raise `Unreachable` when its time is up, even while bytes arrive."""
+        descriptor, searched = _open(self._process.stdout).fileno(), 0
         while True:
-            line, newline, rest = self._left.partition(b"\n")
-            if newline:
-                self._left = rest
-                if line:
-                    return bytes(line)
+            left_s = until - time.monotonic()
+            if left_s <= 0:  # also while bytes arrive
+                raise Unreachable(f"node {self.name} does not answer", remedy=HANGS)
+            if self._left.startswith(b"\n"):
+                self._left = self._left.lstrip(b"\n")
+            end = self._left.find(b"\n", searched)
+            if end >= 0:
+                line = bytes(self._left[:end])
+                del self._left[: end + 1]
+                return line
+            searched = len(self._left)
+            if searched > LONGEST_LINE:
+                self.abort()
+                raise wire.NotUnderstood(f"node {self.name} sent more than {LONGEST_LINE >> 20} MiB in one answer")
+            if searched and not wire.arrives(descriptor, min(wire.PARTIAL_S, left_s)):
+                self._send(wire.PARTIAL, left_s)
+            if not wire.arrives(descriptor, left_s):
                 continue
-            if self._left and not wire.arrives(descriptor, wire.PARTIAL_S):
-                self._send(wire.PARTIAL)
-            if not wire.arrives(descriptor, until - time.monotonic()):
-                raise Unreachable(f"node {self.name} does not answer")
-            more = os.read(descriptor, 1 << 20)
+            more = os.read(descriptor, PIECE)
             if not more:
                 raise self._lost()
             self._left += more
+
+    def _listen(self) -> None:
+        """Keep the end of what the connection writes to stderr, until it ends."""
+        with suppress(OSError, ValueError):
+            while more := os.read(_open(self._process.stderr).fileno(), PIECE):
+                self._words = (self._words + more)[-LAST_WORDS:]
 
     def _lost(self) -> Unreachable:
         """Return the error for a connection that ended, in the words of what opened it."""
         with suppress(Exception):
             self._process.wait(2.0)
-        try:
-            words = self._log.read_bytes()[-LAST_WORDS:].decode(errors="replace")
-        except OSError:
-            words = ""
+        self._listener.join(WORDS_S)
+        words = printable(self._words.decode(errors="replace"), lines=True)
         return Unreachable(f"node {self.name} cannot be reached: {self._explain(words)}")
 
 

@@ -11,8 +11,10 @@ from tare.counters.monitor import CounterValues
 from tare.node import Endpoint, Node, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
+from tare.node_service.geometry import pods_per_node
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
+from tare.remote import answers
 from tare.remote.conversation import Conversation, Unreachable
 from tare.remote.timing import AGAIN_S, LEASE_S, PAUSE_S
 from tare.services.ssh import SshHost
@@ -33,15 +35,23 @@ class RemoteNode:
         self.node = node
         self.conversation = conversation
         self._reconnect = reconnect
+        self._orders: dict[str, Order] = {}
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return self.conversation.ask(name, *arguments)
+
+    def _of_pods(self, name: str, study: str, *arguments: Any) -> tuple[Any, ...]:
+        """Make a call that is answered with a value for each of the node's pods."""
+        order = self._orders[study]
+        count = pods_per_node(order.environment_on(self.node), order.placement)
+        return answers.one_each(self.node, name, self._ask(name, study, *arguments), count)
 
     def import_image(self, tag: str, archive: Path) -> None:
         self._ask("import_image", tag, archive)
 
     def prepare(self, order: Order) -> None:
         self._be_connected()
+        self._orders[order.study] = order
         self._ask("prepare", order)
 
     def _be_connected(self) -> None:
@@ -59,13 +69,14 @@ class RemoteNode:
         self._ask("share", study)
 
     def deploy(self, study: str) -> tuple[Side, ...]:
-        return tuple(self._ask("deploy", study))
+        return answers.made_sides(self._orders[study], self.node, self._ask("deploy", study))
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
-        return tuple(self._ask("join", study, tuple(pods)))
+        return self._of_pods("join", study, tuple(pods))
 
     def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
-        return tuple(self._ask("listen", study, tuple(hosts), keys))
+        listening = self._ask("listen", study, tuple(hosts), keys)
+        return answers.made_sides(self._orders[study], self.node, listening)
 
     def leave(self, study: str, phase: Phase) -> None:
         """Undo a phase; a node that cannot be reached undoes it itself when its lease ends."""
@@ -81,11 +92,10 @@ class RemoteNode:
         self._ask("prefer", weight)
 
     def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
-        values: CounterValues = self._ask("counters", study, whole, machine, moment)
-        return values
+        return answers.own_counters(self.node, self._ask("counters", study, whole, machine, moment))
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
-        return tuple(self._ask("state", study))
+        return self._of_pods("state", study)
 
     def ended(self, study: str) -> str | None:
         """Return what has ended, or that the node cannot be reached."""
@@ -112,20 +122,20 @@ class RemoteNode:
         return tuple(map(str, self._ask("sweep")))
 
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(self._ask("limits", study))
+        return self._of_pods("limits", study)
 
     def surroundings(self) -> NodeHas:
         answer: NodeHas = self._ask("surroundings")
         return answer
 
     def facts(self) -> Mapping[str, Any]:
-        return dict(self._ask("facts"))
+        return answers.with_gpus(self.node, self._ask("facts"))
 
     def drop_caches(self) -> None:
         self._ask("drop_caches")
 
     def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self._ask("missing", tuple(paths)))
+        return answers.asked_for(self._ask("missing", tuple(paths)), paths)
 
     def write(self, path: Path, text: str) -> None:
         self._ask("write", path, text)

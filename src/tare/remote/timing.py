@@ -27,8 +27,14 @@ PROBES: Final = 5
 outage of 30 s keeps the connection, and the head learns of a longer one no later than the node."""
 CONNECT_S: Final = 15
 """How long a connection, and then the first answer, may take."""
+SLOWEST: Final = 100e3
+"""Bytes a second by which the archive may arrive on a node."""
+ANNOUNCED_S: Final = 5.0
+"""After this time it is said that a node has not answered yet."""
 ANSWER_S: Final = 900.0
 """How long a call may take; no single one takes as long as importing an image."""
+READ_S: Final = 120.0
+"""How long a call may take that makes nothing on a node."""
 AGAIN_S: Final = scaled(60.0)
 """How long the head tries to reach a node again, when its connection was lost, before it ends the study."""
 PAUSE_S: Final = 2.0

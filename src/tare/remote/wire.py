@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare import errors
-from tare.errors import InfrastructureError, TareError
+from tare.errors import CommandFailed, InfrastructureError, TareError
+from tare.model.text import printable
 
 TYPE: Final = "="
 VALUE: Final = "of"
@@ -31,6 +32,8 @@ Slurm carries a step's streams in messages of 1 kB over TCP with Nagle's algorit
 acknowledged, which TCP delays by 40 ms unless something is sent the other way.
 """
 PARTIAL_S: Final = 0.0005
+LONGEST: Final = 8192
+"""Characters of an error's message, remedy or output."""
 
 
 class NotUnderstood(InfrastructureError):
@@ -99,7 +102,7 @@ def decode(data: Any) -> Any:
         return reader(value)
     parts = {name: decode(own) for name, own in value.items()}
     found = _class(tag)
-    if not is_dataclass(found):
+    if not is_dataclass(found) or not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise TypeError(f"{tag} is no value")
     return found(**parts)
 
@@ -115,9 +118,12 @@ def _error(value: Any) -> TareError:
     found = getattr(errors, value[0], InfrastructureError)
     if not (isinstance(found, type) and issubclass(found, TareError)):
         raise TypeError(f"{value[0]} is no error")
-    error = found.__new__(found)
-    error.__dict__.update(decode(value[1]))
-    error.args = (str(error.message),)
+    told = decode(value[1])
+    error = found(printable(str(told["message"]), lines=True)[:LONGEST])
+    error.remedy = printable(str(told.get("remedy", "")), lines=True)[:LONGEST]
+    if isinstance(error, CommandFailed):
+        error.argv, error.status = tuple(map(str, told.get("argv", ()))), int(told.get("status", 0))
+        error.stderr_tail = printable(str(told.get("stderr_tail", "")), lines=True)[-LONGEST:]
     return error
 
 

@@ -62,6 +62,7 @@ class Shell:
             cpus=node.cores,
             via=self.site.reach(node),
             attached=self.site.allocation is not None,
+            variables=tuple(self.side.client.variables.items()),
         )
         program, *rest = self.words(words)
         return agent_argv(entry.as_json(), (self.side.client.programs.get(program, program), *rest))
@@ -71,7 +72,7 @@ class Shell:
         kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return run(
             self.argv(words),
-            env={**kept, **self.side.client.variables},
+            env=kept,
             timeout_s=timeout_s,
             cwd=Path("/"),
             check=False,

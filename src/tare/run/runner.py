@@ -281,7 +281,7 @@ class Run:
         self.watcher.launching((key,))
         started = time.time()
         launched = None
-        missing = self.broken.get(key.cell, "it was not made") if ready is None else ready.deployed.ended()
+        missing = self.broken.get(key.cell, "it was not made") if ready is None else self._ended(ready)
         if ready is not None and not missing:
             ready = self._drawn(key, ready)
             try:
@@ -291,6 +291,13 @@ class Run:
         if ready is None or launched is None:
             return self._stored(_failed(key, position, started, missing or "it was not made"), None)
         return self._stored(trial_of(key, position, started, ready, launched), launched)
+
+    def _ended(self, ready: Ready) -> str | None:
+        """Return what of a launch's pods has ended; raise `LabEnded` if that is because the lab itself has."""
+        missing = ready.deployed.ended()
+        if missing:
+            self.site.settle()
+        return missing
 
     def _attempt(self, key: TrialKey, ready: Ready) -> Launched:
         """Launch a trial, with the caches that it requires; record the length of its environment."""
@@ -337,7 +344,7 @@ class Run:
         outcome, parsed = judge(ready, result, traffic, unread, resent=resent)
         if hit := ready.deployed.memory_hit(watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
-        if isinstance(outcome, Failed) and (missing := ready.deployed.ended()):
+        if isinstance(outcome, Failed) and (missing := self._ended(ready)):
             outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
         if isinstance(outcome, Completed) and parsed is not None:

@@ -104,7 +104,7 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
-    """Return the trial of a launch that has ended; as failed if what was counted meanwhile is impossible."""
+    """Return the trial of a launch that has ended; as invalid if what was counted meanwhile is impossible."""
     parsed = launched.parsed
     ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed)) if parsed else ((), ())
     facts, others = sound_facts(_facts(ready, ranks, launched.lacking))

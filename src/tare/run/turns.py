@@ -22,6 +22,8 @@ KEY_BYTES: Final = 8
 HELLO_BYTES: Final = 26
 """16 hexadecimal digits, a blank, the rank in 8 columns, a newline."""
 HELLO_LIMIT_S: Final = 1.0
+MOST_STRANGERS: Final = 256
+"""Connections that have not said their key and rank yet; the oldest is closed for one more."""
 BACKLOG: Final = 4096
 GO: Final = b"t"
 
@@ -52,6 +54,8 @@ class Table:
         listener.setblocking(False)
         self._listener = listener
         self._seats: dict[str, Seat] = {}
+        self._hellos: dict[socket.socket, tuple[bytes, float]] = {}
+        """What connections have said of their key and rank, and until when they may complete it."""
 
     def seat(self, ranks: int, ended: socket.socket) -> Seat:
         """Return a new seat for a launch of `ranks` ranks; the table takes ownership of `ended`."""
@@ -69,13 +73,11 @@ class Table:
         until, told = time.monotonic() + limit_s, False
         while True:
             first = None if told else seat.connections.get(0)
-            with selectors.DefaultSelector() as selector:
-                for each in (seat.ended, self._listener, first):
-                    if each is not None:
-                        selector.register(each, selectors.EVENT_READ)
-                readable = {key.fileobj for key, _ in selector.select(max(0.0, until - time.monotonic()))}
+            readable = self._readable(seat.ended, first, until)
             if seat.ended in readable:
                 return Waited.ENDED
+            for connection in readable & self._hellos.keys():
+                self._hear(connection)
             if self._listener in readable:
                 self._accept()
             if first is not None and first in readable:
@@ -103,27 +105,63 @@ class Table:
         """Close all connections: ranks that still wait for a turn exit."""
         for seat in list(self._seats.values()):
             self.dismiss(seat)
-        self._listener.close()
+        for connection in (self._listener, *self._hellos):
+            connection.close()
+
+    def _readable(self, ended: socket.socket, first: socket.socket | None, until: float) -> set[socket.socket]:
+        """Wait until a launch ends, or its first rank or somebody at the door says something; nobody delays others."""
+        now_s = time.monotonic()
+        for connection, (_, late_s) in tuple(self._hellos.items()):
+            if late_s <= now_s:
+                self._turn_away(connection)
+        next_s = min([until, *(late_s for _, late_s in self._hellos.values())])
+        with selectors.DefaultSelector() as selector:
+            for each in (ended, first, self._listener, *self._hellos):
+                if each is not None:
+                    selector.register(each, selectors.EVENT_READ)
+            found = selector.select(max(0.0, next_s - now_s))
+        return {key.fileobj for key, _ in found if isinstance(key.fileobj, socket.socket)}
 
     def _accept(self) -> None:
-        """Accept a rank; close the connection if its first message is not valid."""
+        """Accept a connection, and hear what it has said already."""
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:  # it has already disconnected
             return
         except OSError as error:
             raise InfrastructureError(f"launches cannot take turns: no rank is accepted: {error.strerror}") from error
-        connection.settimeout(HELLO_LIMIT_S)
+        if len(self._hellos) >= MOST_STRANGERS:
+            self._turn_away(next(iter(self._hellos)))
+        connection.setblocking(False)
+        self._hellos[connection] = b"", time.monotonic() + HELLO_LIMIT_S
+        self._hear(connection)
+
+    def _hear(self, connection: socket.socket) -> None:
+        """Read what a connection says of its key and rank; close it if that is not valid."""
+        data, late_s = self._hellos[connection]
         try:
-            key, rank = _hello(connection)
-            seat = self._seats[key]
-            if not 0 <= rank < seat.ranks or rank in seat.connections:
-                raise ValueError(f"rank {rank} is none that is expected")
-        except (OSError, ValueError, KeyError):
-            connection.close()
+            more = connection.recv(HELLO_BYTES - len(data))
+            data += more
+            self._hellos[connection] = data, late_s
+            if more and len(data) < HELLO_BYTES:
+                return
+            key, rank = data.decode("ascii").split()
+            seat, number = self._seats[key], int(rank)
+            if not 0 <= number < seat.ranks or number in seat.connections:
+                raise ValueError(f"rank {number} is none that is expected")
+        except BlockingIOError:
             return
+        except (OSError, ValueError, KeyError):
+            self._turn_away(connection)
+            return
+        del self._hellos[connection]
+        connection.settimeout(HELLO_LIMIT_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        seat.connections[rank] = connection
+        seat.connections[number] = connection
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        del self._hellos[connection]
+        connection.close()
 
     def _gone(self, seat: Seat, until: float) -> Waited:
         """Wait for the end of a launch whose rank 0 has closed its connection."""
@@ -131,17 +169,6 @@ class Table:
             selector.register(seat.ended, selectors.EVENT_READ)
             ended = selector.select(max(0.0, until - time.monotonic()))
         return Waited.ENDED if ended else Waited.TIME_LIMIT
-
-
-def _hello(connection: socket.socket) -> tuple[str, int]:
-    data = b""
-    while len(data) < HELLO_BYTES:
-        more = connection.recv(HELLO_BYTES - len(data))
-        if not more:
-            raise ValueError("it closed the connection")
-        data += more
-    key, rank = data.decode("ascii").split()
-    return key, int(rank)
 
 
 def _said(connection: socket.socket) -> bool:

@@ -22,6 +22,8 @@ from tare.node.cgroups import Group
 AGENT: Final = Path(__file__).parents[1] / "launch" / "agent.py"
 TAIL_CHARACTERS: Final = 600
 PAUSE_S: Final = 0.005
+MOST_ANSWER: Final = 64 << 20
+"""Bytes that are read of one answer of a daemon."""
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tare.errors import CommandFailed, InfrastructureError
 from tare.node import Node
+from tare.services.daemons import MOST_ANSWER
 
 TIMEOUT_S: Final = 60.0
 
@@ -49,12 +50,12 @@ def request(
         text = None if body is None else json.dumps(body)
         connection.request(method, path, body=text, headers={"Content-Type": "application/json"})
         answer = connection.getresponse()
-        data = answer.read()
-    except (OSError, http.client.HTTPException) as error:
+        data = answer.read(MOST_ANSWER)
+        content: Mapping[str, Any] = json.loads(data) if data.strip() else {}
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise InfrastructureError(f"{what} on {node.name} failed: the daemon does not answer ({error})") from error
     finally:
         connection.close()
-    content: Mapping[str, Any] = json.loads(data) if data.strip() else {}
     if answer.status >= http.HTTPStatus.BAD_REQUEST:
         raise CommandFailed(
             f"{what} on {node.name} failed: {content.get('message', answer.reason)}", status=answer.status

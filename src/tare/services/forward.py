@@ -15,12 +15,20 @@ from tare.host.namespaces import inside_network
 LOOPBACK: Final = "127.0.0.1"
 PIECE: Final = 1 << 16
 CONNECT_S: Final = 10.0
+MOST_AT_ONCE: Final = 256
+"""Connections that are carried at a time: any user of this machine may open some."""
 
 
 @contextmanager
 def forwarded(pid: int, address: str, port: int) -> Iterator[int]:
     """Keep a port of 127.0.0.1 that leads to an address in a process's network namespace; yield its number."""
-    listener = socket.create_server((LOOPBACK, 0))
+    listener, free = socket.create_server((LOOPBACK, 0)), threading.Semaphore(MOST_AT_ONCE)
+
+    def carry(near: socket.socket) -> None:
+        try:
+            _carry(near, pid, address, port)
+        finally:
+            free.release()
 
     def accept() -> None:
         while True:
@@ -28,7 +36,10 @@ def forwarded(pid: int, address: str, port: int) -> Iterator[int]:
                 near, _ = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=_carry, args=(near, pid, address, port), name="forwarding", daemon=True).start()
+            if free.acquire(blocking=False):
+                threading.Thread(target=carry, args=(near,), name="forwarding", daemon=True).start()
+            else:
+                near.close()
 
     threading.Thread(target=accept, name="forward", daemon=True).start()
     try:

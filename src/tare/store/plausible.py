@@ -28,6 +28,9 @@ MOST: Final = 1_000_000
 """Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
 LATEST_S: Final = 1e11
 """Latest valid time stamp: the year 5000."""
+MOST_DIGITS: Final = 19
+"""Digits of an integer in results: those of counters and of numbers of namespaces."""
+MOST_INTEGER: Final = 10**MOST_DIGITS - 1
 CLOCKS: Final = 1.001
 """How much longer a rank's clock may find a launch than the head's, which started it before and waited longer."""
 
@@ -91,9 +94,14 @@ def out_of_bounds(value: Any) -> tuple[str, float] | None:
         if number.__class__ is dict:
             if number and (found := _in_mapping(name, number, low, high)):
                 return found
-        elif number is not None and not low <= number <= high:
+        elif number is not None and not (low <= number <= high and is_short(number)):
             return f"{name} is", number
     return None
+
+
+def is_short(number: float) -> bool:
+    """Return whether a number can be read again: integers may have `MOST_DIGITS`."""
+    return number.__class__ is not int or -MOST_INTEGER <= number <= MOST_INTEGER
 
 
 def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) -> tuple[str, float] | None:
@@ -101,7 +109,7 @@ def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) 
         if number.__class__ is dict:
             if found := _in_mapping(f"{name} of {key!r:.80}", number, low, high):
                 return found
-        elif not low <= number <= high:
+        elif not (low <= number <= high and is_short(number)):
             return f"{name} has {key!r:.80} of", number
     return None
 

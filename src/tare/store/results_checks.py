@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tare import model
+from tare.model.text import printable
 from tare.store.plausible import LONGEST_NAME, MOST, RIGHTS, is_time, out_of_bounds, sound_facts, why_no_figures
 
 SAMPLES_FILE: Final = re.compile(r"(samples/)?[A-Za-z0-9._-]{1,200}")
@@ -108,20 +109,22 @@ def sound_ranks(ranks: Sequence[model.RankPlace]) -> tuple[tuple[model.RankPlace
 
 
 def sound_trial(trial: model.Trial) -> model.Trial:
-    """Return a new trial as it may be stored: as failed, with the reason, if what was counted is impossible."""
+    """Return a trial that can be read again once it is stored.
+
+    If a value of it is impossible, it is invalid for that reason, and all that was counted during it is left out.
+    """
     try:
         check_ranks(trial.ranks)
         check_traffic(trial.traffic)
         return check_trial(trial)
     except (AttributeError, TypeError, ValueError) as error:
-        return model.Trial(
-            key=trial.key,
-            position=trial.position,
-            started_unix_s=trial.started_unix_s,
-            elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
-            outcome=model.Failed(reason=f"what was counted during the launch is impossible: {error}"),
-            argv=trial.argv,
-        )
+        why = f"what was recorded of it is impossible: {printable(str(error))[:LONGEST_NAME]}"
+    return replace(
+        trial,
+        outcome=trial.outcome if isinstance(trial.outcome, model.Failed) else model.Invalid(reason=why),
+        elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
+        startup_s={}, ranks=(), traffic=(), counters={}, node_counters={}, noise={},
+    )  # fmt: skip
 
 
 def _check(value: Any) -> None:

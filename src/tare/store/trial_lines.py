@@ -14,7 +14,7 @@ from tare import model
 from tare.host.foreign import make_printable, read_json
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
 from tare.store.parts import Later, Part, Values, held_bytes, make_part
-from tare.store.plausible import RIGHTS, sound_facts
+from tare.store.plausible import MOST_DIGITS, RIGHTS, sound_facts
 from tare.store.results_checks import check_ranks, check_traffic, check_trial, sound_ranks
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
 
@@ -46,8 +46,6 @@ LATER: Final[Mapping[str, Callable[[Any], None]]] = {
 
 SOUND: Final[Mapping[str, Callable[[Any], tuple[Any, Iterable[str]]]]] = {"ranks": sound_ranks, "facts": sound_facts}
 """The fields that have facts, with what leaves damaged ones out."""
-
-MOST_DIGITS: Final = 19
 TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, hint, _ in fields_of(kind)}
 
 _FIELDS: Final = tuple((name, decoder_of(hint), needed) for name, hint, needed in fields_of(model.Trial))

@@ -42,6 +42,7 @@ from tare.store.results import (
     read_plan,
     scan,
 )
+from tare.store.results_checks import sound_trial
 from tare.store.results_folder import (
     Lines,
     archive_results,
@@ -127,6 +128,7 @@ class Store(Results):
         When this returns, the trial is on disk; an interrupt takes effect then. Raises `InfrastructureError` if it
         cannot be written; the folder is then unchanged.
         """
+        trial = sound_trial(trial)
         if self._file is None:
             raise ResultsError(f"{self.path} is closed")
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tare.model import MetricKind
 from tare.model.text import printable
 from tare.store.codec import decode, encode
-from tare.store.plausible import CLOCKS, MOST_S, is_time, why_no_figures
+from tare.store.plausible import CLOCKS, MOST_DIGITS, MOST_S, is_time, why_no_figures
 from tare.store.results import COLUMN
 from tare.workloads.output import USED_S, OutputError, Parsed
 
@@ -20,9 +20,6 @@ LONGEST: Final = 4096
 """Characters of a message."""
 LONGEST_VALUE: Final = 1 << 16
 """Characters of one text; a rank on a node with many mounts reports all of them in one."""
-
-MOST_INTEGER: Final = 1 << 64
-"""Numbers of namespaces and devices have 64 bits."""
 
 
 def gate(read: Callable[[], Parsed]) -> Parsed:
@@ -101,8 +98,8 @@ def _of_values(value: Any) -> Iterator[str]:
                 yield f"a text has {len(leaf)} characters; at most {LONGEST_VALUE} are stored: {leaf[:40]!r}..."
             elif leaf != printable(leaf, lines=True):  # mounts are reported line by line
                 yield f"a text has control characters: {leaf!r:.200}"
-        elif isinstance(leaf, int) and abs(leaf) >= MOST_INTEGER:
-            yield "an integer has more than 64 bits"
+        elif isinstance(leaf, int) and abs(leaf) >= 10**MOST_DIGITS:
+            yield f"an integer has more than {MOST_DIGITS} digits"
 
 
 def _leaves(value: Any) -> Iterator[Any]:

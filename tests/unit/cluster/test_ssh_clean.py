@@ -47,7 +47,7 @@ class Answering:
             raise InfrastructureError("node beta cannot be reached: it does not answer")
         self.conversations = {0: self}
 
-    def ask(self, name: str, run: str) -> tuple[str, ...]:
+    def ask(self, name: str, run: str, *, limit_s: float) -> tuple[str, ...]:
         assert name == "clean"
         return (f"process 7 of {run}",)
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tare.containers.held import enter
-from tare.errors import InfrastructureError, MissingTool
+from tare.errors import InfrastructureError, LabEnded, MissingTool
 from tare.host import namespaces, user_namespace
-from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, plain_python
+from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, netlink, plain_python
 from tare.host.paths import RUN_FOLDER, run_folder, state_identity
 from tare.host.process import Result
 
@@ -89,6 +89,16 @@ def test_what_is_gone_or_cannot_be_done_is_told_in_a_sentence() -> None:
     assert index_of(route, "eth0") == 3
     with pytest.raises(InfrastructureError, match="network namespace has no interface eth7"):
         index_of(route, "eth7")
+
+
+def test_namespaces_whose_holder_was_ended_are_told_in_a_sentence() -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    for opened in (inside_network, netlink):
+        with pytest.raises(LabEnded, match="holds a network namespace, was ended by something else"), opened(child):
+            pass
 
 
 Seen = list[tuple[tuple[str, ...], dict[str, str]]]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -188,6 +188,55 @@ def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: 
 
 
 PLACE = Container(namespace="n", pod="p", name="ranks")
+
+
+def test_a_pod_that_asks_without_end_gets_no_thread_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "MOST_AT_ONCE", 5)
+    ended, closed = threading.Event(), threading.Event()
+    running: list[str] = []
+
+    class Asking:
+        """The stream to a pod that asks for a thousand daemons at once."""
+
+        is_open = True
+
+        def pump(self, _beside: None, take: Callable[[int, bytes], None]) -> int:
+            take(OUTPUT, b"0\0")
+            for number in range(1, 1000, 10):
+                take(OUTPUT, b"".join(b"%d\nhost\ncmd\n\0" % each for each in range(number, number + 10)))
+            closed.wait()
+            return 0
+
+        def send(self, data: bytes) -> None:
+            pass
+
+        def close(self) -> None:
+            closed.set()
+
+    class Served:
+        """A command that runs until the test ends."""
+
+        def pump(self, _beside: None, _take: Callable[[int, bytes], None]) -> int:
+            running.append(threading.current_thread().name)
+            ended.wait()
+            return 0
+
+        def close(self) -> None:
+            pass
+
+    class Streams:
+        """The relay's stream first, then those of what it starts."""
+
+        def start(self, pod: str, _argv: Sequence[str]) -> Any:
+            return Asking() if pod == "first" else Served()
+
+    before = threading.active_count()
+    relayed = Relay(cast("Gate", Streams()), "first", "/launch", lambda _: ("p0", ["true"]))
+    closed.wait()
+    assert threading.active_count() - before <= relay.MOST_AT_ONCE + 1
+    ended.set()
+    relayed.close()
+    assert len(running) <= relay.MOST_AT_ONCE
 
 
 class Stream(socket.socket):

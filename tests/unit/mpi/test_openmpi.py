@@ -30,8 +30,7 @@ from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
 from tare.node_service import geometry
-from tare.node_service.order import Files
-from tare.node_service.pods import IMAGE_PREFIX
+from tare.node_service.order import IMAGE_PREFIX, Files
 from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.run import job, runner

@@ -28,7 +28,7 @@ from tare.node.cgroups import Group, Hierarchy
 from tare.node.limits import Limits
 from tare.node_service import LocalNode, geometry, pods
 from tare.node_service.geometry import is_inside, nic_of_pod
-from tare.node_service.order import Files
+from tare.node_service.order import IMAGE_PREFIX, Files
 from tare.node_service.probe import probe
 from tare.node_service.sides import Side
 from tare.plan import composition
@@ -259,7 +259,7 @@ def test_programs_are_those_of_the_image_or_of_the_host(parts: Recorded) -> None
     up = put_up(parts, Environment(name="e", runtime="bare", network="bridge"))
     assert parts.journal.requests["n0"].rootfs is None
     assert [side.prefix for side in up.sides] == [FILES.host_prefix] * 2
-    assert [side.prefix for side in put_up(parts).sides] == [pods.IMAGE_PREFIX] * 2
+    assert [side.prefix for side in put_up(parts).sides] == [IMAGE_PREFIX] * 2
 
 
 @pytest.mark.parametrize("nic", [0, 1, 2])
@@ -274,7 +274,7 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
 ) -> None:
     up = put_up(parts, replace(DOCKER, sides=sides, mpi="openmpi"))
     prefixes = [side.prefix for side in up.sides]
-    assert prefixes[inside] == pods.IMAGE_PREFIX
+    assert prefixes[inside] == IMAGE_PREFIX
     assert prefixes[1 - inside] == FILES.host_prefix
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
 

@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def connected(tmp_path: Path, *before: str) -> Conversation:
     """Return a conversation with a service that a shell of this machine starts, after what `before` prints or does."""
     script = "; ".join((*before, 'eval "$0"'))
-    return Conversation("alpha", ("/bin/sh", "-c", script), tmp_path / "log", lambda words: words.strip()[-200:])
+    return Conversation("alpha", ("/bin/sh", "-c", script), lambda words: words.strip()[-200:])
 
 
 def test_a_service_is_started_from_nothing_and_greets_before_it_imports(tmp_path: Path, cache: str) -> None:
@@ -156,6 +156,6 @@ def test_a_service_says_that_a_part_of_a_line_has_come() -> None:
 
 def test_a_head_says_that_a_part_of_an_answer_has_come(tmp_path: Path) -> None:
     script = 'read -r request; printf \'\\n[1,\'; read -r said; printf \'"done","%s"]\\n\' "${#said}"; cat; :'
-    talk = Conversation("alpha", ("/bin/sh", "-c", script), tmp_path / "log", str)
+    talk = Conversation("alpha", ("/bin/sh", "-c", script), str)
     assert talk.ask("anything") == "0"
     talk.close()

@@ -16,7 +16,7 @@ from tare import model
 from tare.claims.facts import facts_of
 from tare.cli import commands
 from tare.errors import ResultsError
-from tare.model import Completed, Failed, InterfaceTraffic, RankPlace, Trial
+from tare.model import Completed, InterfaceTraffic, Invalid, RankPlace, Trial
 from tare.store.damage import facts_text
 from tare.store.plausible import BOUNDS, DAMAGED_FACTS, RIGHTS, out_of_bounds, sound_facts
 from tare.store.results import read_only
@@ -106,15 +106,15 @@ def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: o
         ({"elapsed_s": float("nan")}, "elapsed_s is nan"),
     ],
 )  # fmt: skip
-def test_a_launch_of_which_something_impossible_was_counted_is_stored_as_failed(
+def test_a_launch_of_which_something_impossible_was_counted_is_stored_as_invalid(
     tmp_path: Path, changed: dict[str, Any], why: str
 ) -> None:
     trial = sound_trial(replace(TRIALS[0], **changed))
-    assert isinstance(trial.outcome, Failed)
+    assert isinstance(trial.outcome, Invalid)
     assert why in trial.outcome.reason
     with Store.create_or_open(tmp_path, PLAN) as store:
         store.append(trial)
-    assert isinstance(read_only(tmp_path).trials[0].outcome, Failed)
+    assert read_only(tmp_path).trials[0].outcome == trial.outcome
 
 
 def test_a_sound_trial_is_stored_as_it_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -28,6 +30,10 @@ from tare.plan.cells import block_order, expand
 from tare.store.writer import Store, read_only, remaining_blocks
 from unit.store_blocks import assert_whole, counted, finish, run_block
 from unit.stored import PLAN, SAMPLES, STUDY, trial
+
+TRAFFIC = model.InterfaceTraffic(
+    node="n0", interface="eth0", role="r", rx_bytes=1, tx_bytes=1, rx_packets=1, tx_packets=1
+)
 
 
 def test_results_of_another_study_host_or_of_something_else_are_refused(tmp_path: Path) -> None:
@@ -92,6 +98,36 @@ def test_a_repeat_is_a_line_of_its_own_with_its_own_samples(tmp_path: Path) -> N
     with Store.create_or_open(tmp_path / "r", PLAN) as store:  # orphans are removed here: neither is one
         assert [t.key.repeat for t in store.trials[:2]] == [0, 1]
         assert [float(store.columns(t)["a"].sum()) for t in store.trials[:2]] == [0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"counters": {"x": 1e250}},
+        {"counters": {"x": math.nan}},
+        {"counters": {"x": "text"}},
+        {"counters": {"x": 10**19}},
+        {"node_counters": {"n0": {"x": math.inf}}},
+        {"noise": {"steal_s": -1e300}},
+        {"noise": {"job_s": None}},
+        {"startup_s": {"total_s": math.nan}},
+        {"elapsed_s": -1.0},
+        {"elapsed_s": math.nan},
+        {"traffic": (replace(TRAFFIC, rx_bytes=-1),)},
+        {"traffic": (replace(TRAFFIC, tx_packets=1 << 64),)},
+    ],
+)
+def test_a_trial_with_impossible_values_is_stored_as_invalid_and_can_be_read(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    keys = [TrialKey(cell=cell.key, round=0, block=0, attempt=0) for cell in PLAN.cells]
+    with Store.create_or_open(tmp_path / "r", PLAN) as store:
+        stored = store.append(replace(trial(keys[0]), **changed))
+        failed = store.append(replace(trial(keys[1], Failed(reason="it failed")), **changed))
+    assert isinstance(stored.outcome, model.Invalid)
+    assert "is impossible" in stored.outcome.reason
+    assert failed.outcome == Failed(reason="it failed")
+    assert list(read_only(tmp_path / "r").trials[:2]) == [stored, failed]
 
 
 def test_the_rounds_after_which_verdicts_were_shown_are_kept_each_once(tmp_path: Path) -> None:
