@@ -333,13 +333,19 @@ def clean(
         list[str] | None,
         typer.Option(metavar="HOST", help="A host of a killed run that is gone for good: do not ask it; repeatable."),
     ] = None,
+    running: Annotated[
+        bool, typer.Option("--running", help="Also end studies and networks that are running, of this user.")
+    ] = False,
 ) -> None:
-    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers."""
+    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers.
+
+    Runs that are alive are left alone; labs of `tare lab up` are removed. The exit code is 5 if something stays.
+    """
     from tare.cli.commands import show_clean
 
     if dry_run and forget:
         raise UsageError("--forget changes what --dry-run only lists", remedy="leave one of them out")
-    show_clean(dry_run=dry_run, forget=forget or ())
+    raise typer.Exit(show_clean(dry_run=dry_run, running=running, forget=forget or ()))
 
 
 def main() -> None:

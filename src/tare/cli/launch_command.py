@@ -27,7 +27,7 @@ from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
-from tare.model.text import without_dashes
+from tare.model.text import processes_text, without_dashes
 from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available
@@ -202,7 +202,7 @@ def _run(wanted: Wanted) -> int:
     clean.leftovers_of_the_dead(_say)
     name = clean.free_name(f"l{os.getpid()}")
     with opened(plan, [files], name=name) as site, deployed_alone(site, cell, files) as up, ExitStack() as stack:
-        stack.callback(up.end_strays)
+        stack.callback(_end_left, up)
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
         if wanted.dry_run:
@@ -216,6 +216,11 @@ def _run(wanted: Wanted) -> int:
             for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
                 _say(f"tare: {sentence}")
         return _attended(wanted, launch, agent, site, up)
+
+
+def _end_left(up: Deployed) -> None:
+    if left := up.end_left():
+        _say(f"tare: the launch left {processes_text(left)} behind: ended")
 
 
 def _check_available(plan: Plan) -> None:

@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,7 @@ class LabSite:
         return made
 
     def adopt(self, pid: int) -> None:
-        for folder in self.lab.launchers.folders:
-            with suppress(ProcessLookupError):  # it may have ended already
-                (folder / "cgroup.procs").write_text(str(pid))
+        self.lab.launchers.add(pid)
 
     def pids(self) -> set[int]:
         return self.lab.group.pids()

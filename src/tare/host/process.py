@@ -230,10 +230,10 @@ def converse(argv: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
     """
     with log.open("ab") as errors:
         try:
-            return subprocess.Popen(
+            return _noted(subprocess.Popen(
                 list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
                 bufsize=0,
-            )  # fmt: skip
+            ))  # fmt: skip
         except OSError as error:
             raise _not_started(argv[0], None, error) from error
 

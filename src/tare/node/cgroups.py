@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -27,6 +27,8 @@ OWN: Final = Path("/proc/self/cgroup")
 REMOVED_MEANWHILE: Final = 5
 """How often to recreate tare's cgroup before its removal by others is an error."""
 HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
+FREEZER: Final = "freezer.state"
+FIRST_PAUSE_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,11 @@ class Hierarchy:
     options: str = ""
     base: str = ""
     below: str = MARK
+
+    @property
+    def can_freeze(self) -> bool:
+        """Return whether it is v1's freezer, in which a frozen process does not end."""
+        return "freezer" in self.controllers
 
     @property
     def top(self) -> Path:
@@ -70,6 +77,11 @@ class Group:
     def name_in(self, hierarchy: Hierarchy) -> str:
         """Return the name of the group's folder in a hierarchy."""
         return os.path.join(hierarchy.mountpoint, hierarchy.base, hierarchy.below, self.path)
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """Return the path of tare's cgroup in each hierarchy, for an owner's note."""
+        return {str(each.mountpoint): each.base for each in self.hierarchies}
 
     @property
     def version(self) -> int:
@@ -107,12 +119,15 @@ class Group:
                 folder.mkdir(exist_ok=True)
         return leaf
 
+    def add(self, pid: int) -> None:
+        """Move a process into the group; it may have ended already."""
+        for folder in self.folders:
+            with suppress(ProcessLookupError):
+                (folder / "cgroup.procs").write_text(str(pid))
+
     def pids(self) -> set[int]:
         """Return the processes in this group and below it."""
-        found: set[int] = set()
-        for folder, _, _ in os.walk(self._counted):
-            found.update(_read_pids(Path(folder) / "cgroup.procs"))
-        return found
+        return pids_below(self._counted)
 
     @property
     def _counted(self) -> Path:
@@ -124,18 +139,20 @@ class Group:
     def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
         """Kill every process in the group, except those in `spare`, and wait until they have ended.
 
-        Raises `InfrastructureError` if the group does not belong to one of tare's labs, or if processes do not end in
-        time.
+        What a program has frozen is thawed: in v1 a frozen process does not end. From the second pass on all are frozen
+        while they are killed, so that none can start another one meanwhile. Raises `InfrastructureError` if the group
+        does not belong to one of tare's labs, or if processes do not end in time.
         """
         self._check_path()
         spared = set(spare)
         until = time.monotonic() + deadline_s
-        pause = 0.001
+        pause = FIRST_PAUSE_S
         while left := self.pids() - spared:
             if foreign := next((h for h in self.hierarchies if not self._is_ours(h) and _exists(h, self.path)), None):
                 raise InfrastructureError(f"{foreign.top / self.path} has no mark of tare's: nothing in it is ended")
-            for pid in left:
-                _kill(pid)
+            with self._stopped(pause > FIRST_PAUSE_S):
+                for pid in left:
+                    _kill(pid)
             if time.monotonic() > until:
                 raise InfrastructureError(
                     f"processes {sorted(left)} of {self.path} do not end",
@@ -144,6 +161,18 @@ class Group:
                 )
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
+
+    @contextmanager
+    def _stopped(self, wanted: bool) -> Iterator[None]:
+        """Freeze the group with v1's freezer while the block runs, if `wanted`; thaw all groups of its lab afterwards.
+
+        A program may have moved to a group of its own in that hierarchy alone, but not out of its lab's, in a lab.
+        """
+        freezers = [each for each in self.hierarchies if each.can_freeze]
+        if wanted:
+            _write_below([Path(self.name_in(each)) for each in freezers], FREEZER, "FROZEN")
+        yield
+        _write_below([each.top / self.path.split("/")[0] for each in freezers], FREEZER, "THAWED")
 
     def remove(self) -> None:
         """Remove the group and all groups below it if they are tare's; they must not contain processes."""
@@ -171,24 +200,62 @@ class Group:
         return 0.0
 
 
+NO_GROUP: Final = Group(path="", hierarchies=())
+
+
+def of_launches(name: str) -> Group:
+    """Return the cgroup of a run's launches on a real node, by which they are found.
+
+    It is in one hierarchy, in which nothing is limited or shared out, and below our own cgroup: it changes nothing for
+    the launches. No controllers are handed on to it, as in v1.
+    """
+    found = sorted(_mounted(MOUNTINFO, OWN), key=lambda each: "pids" not in each.controllers)
+    return Group(path=name, hierarchies=tuple(replace(each, version=1, controllers=()) for each in found[:1]))
+
+
+@contextmanager
+def made(group: Group) -> Iterator[Group]:
+    """Keep a cgroup, and end all in it with it; yield an empty one where we may make none."""
+    try:
+        group.create()
+    except (InfrastructureError, OSError):
+        yield NO_GROUP
+        return
+    try:
+        yield group
+    finally:
+        with suppress(InfrastructureError):  # what does not end is named by its trial, and by `tare clean`
+            group.kill()
+            group.remove()
+
+
 def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
     """Return the hierarchies in which we can create groups: v1's controllers, or v2 if it has the controllers."""
-    v1: list[Hierarchy] = []
-    v2: list[Hierarchy] = []
+    usable = (_usable(each) for each in _mounted(mountinfo, own))
+    return tuple(each for each in usable if each is not None)
+
+
+def _mounted(mountinfo: Path, own: Path) -> list[Hierarchy]:
+    """Return the mounted hierarchies of v1, or of v2 if there are none, each with our own cgroup as its base.
+
+    A later mount at the same place, or above it, covers an earlier one.
+    """
+    seen: dict[Path, Hierarchy] = {}
     places = _own_places(own.read_text())
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = [*right.split(" ", 2), "", ""][:3]
         root, mountpoint = left.split()[3], Path(left.split()[4])
+        seen = {place: each for place, each in seen.items() if not place.is_relative_to(mountpoint)}
         if kind == "cgroup":
             names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)
             found = Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options))
             named = next((option for option in options.split(",") if option.startswith("name=")), "")
-            v1.append(replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/"))))
+            seen[mountpoint] = replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/")))
         elif kind == "cgroup2":
-            v2.append(Hierarchy(mountpoint=mountpoint, version=2, base=_below(root, places.get(frozenset(), "/"))))
-    usable = (_usable(each) for each in v1 or v2)
-    return tuple(each for each in usable if each is not None)
+            base = _below(root, places.get(frozenset(), "/"))
+            seen[mountpoint] = Hierarchy(mountpoint=mountpoint, version=2, base=base)
+    return [each for each in seen.values() if each.version == 1] or list(seen.values())
 
 
 def _own_places(text: str) -> dict[frozenset[str], str]:
@@ -227,7 +294,7 @@ def _usable(found: Hierarchy) -> Hierarchy | None:
 
 def bases() -> dict[str, str]:
     """Return the path of tare's cgroup in each hierarchy, so that a process in another cgroup can find it."""
-    return {str(each.mountpoint): each.base for each in hierarchies()}
+    return group("").bases
 
 
 def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy, ...]:
@@ -355,6 +422,20 @@ def _words(file: Path) -> list[str]:
 
 def _exists(hierarchy: Hierarchy, path: str) -> bool:
     return (hierarchy.top / path).exists()
+
+
+def pids_below(folder: Path) -> set[int]:
+    """Return the processes in a cgroup and below it, by its folder."""
+    return {pid for inner, _, _ in os.walk(folder) for pid in _read_pids(Path(inner) / "cgroup.procs")}
+
+
+def _write_below(folders: Iterable[Path], name: str, text: str) -> None:
+    """Write a file in each of these cgroups and below them, where it is."""
+    for folder in folders:
+        for inner, _, files in os.walk(folder):
+            if name in files:
+                with suppress(OSError):  # the group was removed meanwhile
+                    Path(inner, name).write_text(text)
 
 
 def _read_pids(procs: Path) -> set[int]:

@@ -18,6 +18,7 @@ from tare.errors import InfrastructureError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node, bridges
+from tare.node.cgroups import of_launches
 from tare.node.owners import owner
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
@@ -104,7 +105,10 @@ def noted(name: str, folder: Path) -> Iterator[None]:
     """Record who serves a site here, by which others recognise what a killed service leaves."""
     place = made_run_folder() / f"{name}-node{os.getpid()}"
     place.mkdir(mode=0o700)
-    (place / "owner.json").write_text(json.dumps({"lab": name, **owner(), site_folder.KEY: str(folder)}))
+    bases = of_launches(name).bases
+    (place / "owner.json").write_text(
+        json.dumps({"lab": name, **owner(), site_folder.KEY: str(folder), "cgroups": bases})
+    )
     try:
         yield
     finally:

@@ -97,6 +97,7 @@ def check_trial(trial: model.Trial) -> model.Trial:
     for place, numbers in trial.node_counters.items():
         _check_numbers(f"node_counters of {place!r:.80}", numbers)
     _check_numbers("noise", trial.noise)
+    _check_left(trial.left or {})
     if isinstance(trial.outcome, model.Completed):
         for metric in trial.outcome.metrics:
             if metric.noise:
@@ -121,6 +122,12 @@ def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
             number = getattr(item, field.name)
             if isinstance(number, int) and number < 0:
                 raise ValueError(f"{field.name} is {number}")
+
+
+def _check_left(counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        if not 0 <= count <= MOST:
+            raise ValueError(f"left has {name!r:.80} {count} times")
 
 
 def _check_numbers(what: str, numbers: Mapping[str, float]) -> None:
