@@ -176,15 +176,17 @@ def test_ending_spares_what_holds_other_environments(lab: Left, monkeypatch: pyt
 
 
 @pytest.mark.requires("root")
-def test_a_container_s_processes_are_killed_but_its_first_whatever_they_are_called(tmp_path: Path) -> None:
-    inside = "sleep 1000 & exec sleep 1001"
+def test_in_a_container_only_what_is_kept_is_spared_whatever_the_rest_is_called() -> None:
+    inside = "sleep 1000 & sleep 1001 & exec sleep 1002"
     with subprocess.Popen(("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", inside)) as held:
         try:
-            wait_until(lambda: len(marked.below({held.pid})) == 2)
-            (first,) = marked.below({held.pid}) - marked.below(marked.below({held.pid}))
-            enter = ("nsenter", "-t", str(first), "--pid", "--mount", "--")
-            process.run((*enter, "/bin/sh", "-c", left.END_ALL, "1"))
-            wait_until(lambda: {pid for pid in marked.below({held.pid}) if start_time(pid)} == {first})
+            wait_until(lambda: len(marked.below({held.pid})) == 3)
+            (first,) = marked._children(held.pid)
+            keeper, rogue = sorted(marked.below({first}))
+            kept = " ".join(map(left._number_inside, (first, keeper)))
+            process.run(("nsenter", "-t", str(first), "--pid", "--mount", "--", "/bin/sh", "-c", left.END_ALL, kept))
+            wait_until(lambda: not start_time(rogue))
+            assert start_time(keeper)
         finally:
             for pid in (*marked.below({held.pid}), held.pid):
                 with suppress(ProcessLookupError):
