@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,12 +44,12 @@ def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> 
 def _serving(name: str, service: LocalNode, folder: Path) -> Iterator[LocalNode]:
     site_folder.make(folder)
     try:
-        with marked.marked(name):
+        with marked.marked(name), ExitStack() as stack:  # what still holds pods is undone before what is left is ended
+            stack.callback(service.leave_all)
             if not (folder / AGENT).exists():
                 write_agent(folder, sys.executable)
             yield service
     finally:
-        service.leave_all()
         marked.end_run(name, folder)
         site_folder.remove(folder)
 
