@@ -21,7 +21,6 @@ class Still:
     state: str
     waits_in: str
     command: str
-    parent: int
 
 
 def look(pids: Iterable[int]) -> tuple[Still, ...]:
@@ -47,12 +46,6 @@ def _name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
     except OSError:
         return ""
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0 if it has none in our pid namespace, or has ended."""
-    found = _look(Path(f"/proc/{pid}"))
-    return found.parent if found else 0
 
 
 def told(pids: Iterable[int]) -> str:
@@ -82,10 +75,7 @@ def _look(entry: Path) -> Still | None:
         command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return None
-    state, parent, *_ = rest.split()
-    return Still(
-        pid=int(entry.name), name=name, state=state, waits_in=_wchan(entry), command=command, parent=int(parent)
-    )
+    return Still(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=_wchan(entry), command=command)
 
 
 def _wchan(entry: Path) -> str:

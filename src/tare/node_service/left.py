@@ -18,8 +18,8 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import processes_beside
 from tare.host.process import run
 from tare.node import Node, marked
-from tare.node.owners import start_time
-from tare.node.stragglers import named, parent_of
+from tare.node.owners import parent_of, start_time
+from tare.node.stragglers import named
 from tare.node_service.sides import Side, groups_of
 from tare.runtimes import RUNTIMES
 
