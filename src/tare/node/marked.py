@@ -74,17 +74,6 @@ def pids_of_launches(folder: Path) -> set[int]:
     return _find(f"{LAUNCH}={folder}/".encode())
 
 
-def runs_of_user() -> dict[str, set[int]]:
-    """Return the processes of this user that carry the mark of a run, by the run's name."""
-    runs: dict[str, set[int]] = {}
-    for pid, environment in _environments():
-        entries = environment.split(b"\0")
-        name = next((entry.partition(b"=")[2] for entry in entries if entry.startswith(f"{RUN}=".encode())), b"")
-        if name:
-            runs.setdefault(os.fsdecode(name), set()).add(pid)
-    return runs
-
-
 def end(pids: Collection[int], marks: Collection[bytes] = ()) -> None:
     """Kill processes; one whose number has been reused since it was found is left alone.
 

@@ -20,7 +20,7 @@ from tare.host.process import run
 from tare.node import Node, marked
 from tare.node.owners import parent_of, start_time
 from tare.node.stragglers import named
-from tare.node_service.sides import Side, groups_of
+from tare.node_service.sides import Side, groups_of, held_containers
 from tare.runtimes import RUNTIMES
 
 BRIEF_S: Final = 0.2
@@ -93,13 +93,9 @@ class Left:
         found = marked.below_us() | self.node.launches.pids()
         if self.node.machine:  # others start what runs here: an sshd, Slurm, a kubelet
             found |= marked.pids_of_launches(self.folder)
-        for side in sides:
-            if RUNTIMES[side.pod.runtime].by_cluster:
-                found |= _in_our_pod(self.folder)
-            elif RUNTIMES[side.pod.runtime].holds_containers:
-                firsts = (side.pod.pid, *(each.pid for each in side.containers))
-                found |= {pid for first in firsts if first for pid in marked.container_pids(first)}
-        return found
+        if any(RUNTIMES[side.pod.runtime].by_cluster for side in sides):
+            return found | _in_our_pod(self.folder)
+        return found | {pid for first in held_containers(sides) if first for pid in marked.container_pids(first)}
 
     def _after_grace(self, sides: Sequence[Side], spare: Collection[int]) -> bool:
         """Return whether something is left that does not end by itself in time."""

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tare.host.namespaces import runs
 from tare.node import limits, marked
-from tare.node_service.sides import Side, limited_groups
-from tare.runtimes import RUNTIMES
+from tare.node_service.sides import Side, held_containers, limited_groups
 from tare.wiring.plug import wait_until_running
 
 
@@ -41,13 +40,7 @@ def ended(sides: Sequence[Side]) -> str | None:
 
 def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
     """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
-    held = [
-        pid
-        for side in sides
-        if RUNTIMES[side.pod.runtime].holds_containers
-        for pid in (side.pod.pid, *(each.pid for each in side.containers))
-    ]
-    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held))
+    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held_containers(sides)))
 
 
 def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
