@@ -30,6 +30,8 @@ DEADLINE_S: Final = 3.0
 """How long to go on killing."""
 LOOKS: Final = 100
 """How often to look again for what a process that has just ended may have started."""
+SURE: Final = 3
+"""How often there must be none: the kernel may skip one in the list of children while others end (proc(5))."""
 RUN: Final = "TARE_RUN"
 LAUNCH: Final = "TARE_LAUNCH_MAP"
 PODMAN: Final = "XDG_RUNTIME_DIR"
@@ -121,12 +123,13 @@ def below_us() -> set[int]:
     Each command is started in a session of its own (`tare.host.process`), and no process can return to an earlier one:
     what is in this process's session was started by others, as a page's browser.
     """
-    own, session = os.getpid(), os.getsid(0)
+    own, session, empty = os.getpid(), os.getsid(0), 0
     for _ in range(LOOKS):
         _reap_orphans()
         spare = process.awaited() | {child for child in _children(own) if _session(child) == session}
         found = below({own}, spare)
-        if (alive := {pid for pid in found if start_time(pid)}) or not found:
+        empty = 0 if found else empty + 1
+        if (alive := {pid for pid in found if start_time(pid)}) or empty == SURE:
             return alive
     return set()
 

@@ -72,7 +72,12 @@ class Left:
         The daemons of a node start processes for other pods at any time. So on a node with cgroups, what is not in
         those of these pods counts only if no process that is kept has started it.
         """
-        found = {pid for pid in self._there(sides) - set(spare) if start_time(pid) not in (0, self.kept.get(pid))}
+        found = set[int]()
+        for _ in range(marked.LOOKS):
+            started = {pid: start_time(pid) for pid in self._there(sides) - set(spare)}
+            found = {pid for pid, at in started.items() if at not in (0, self.kept.get(pid))}
+            if found or all(started.values()):  # else one has just ended, and may have started another
+                break
         if not found or not self.node.group.hierarchies:
             return found
         own = {pid for side in sides for group, _ in groups_of(side) for pid in group.pids()}

@@ -51,7 +51,7 @@ def test_only_what_carries_the_whole_name_belongs_to_a_run_or_a_pod(start: Start
     launched = start(TARE_LAUNCH_MAP=f"{tmp_path}/launch-0.json")
     assert marked.pids_of_run(RUN, tmp_path) == {mine.pid, launched.pid}
     assert marked.pids_of_launches(tmp_path) == {launched.pid}
-    assert marked.pids_of_run(f"{RUN}x", tmp_path) == {other.pid}
+    assert marked.pids_of_run(f"{RUN}x", tmp_path / "x") == {other.pid}
     helper, other = start(XDG_RUNTIME_DIR=f"{tmp_path}/run"), start(XDG_RUNTIME_DIR=f"{tmp_path}/run2")
     marked.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
     assert helper.wait() == -9
