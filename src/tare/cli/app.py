@@ -333,14 +333,9 @@ def clean(
         list[str] | None,
         typer.Option(metavar="HOST", help="A host of a killed run that is gone for good: do not ask it; repeatable."),
     ] = None,
-    running: Annotated[
-        bool, typer.Option("--running", help="Also end studies and networks that are running, of this user.")
-    ] = False,
+    running: Annotated[bool, typer.Option("--running", help="Also end studies and networks that are running.")] = False,
 ) -> None:
-    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers.
-
-    Runs that are alive are left alone; labs of `tare lab up` are removed. The exit code is 5 if something stays.
-    """
+    """Remove what tare left behind: processes, namespaces, links, mounts, cgroups, containers; not what is running."""
     from tare.cli.commands import show_clean
 
     if dry_run and forget:

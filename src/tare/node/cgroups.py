@@ -14,47 +14,32 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.node.cgroup_marks import forget, is_marked, mark, note, noted
+from tare.node.hierarchies import (
+    HANDED_ON,
+    MARK,
+    MOUNTINFO,
+    OWN,
+    Hierarchy,
+    controllers_of,
+    file_systems,
+    hierarchies,
+    mounted,
+    read_pids,
+    words_of,
+)
 from tare.node.stragglers import listing, look
 
-MARK: Final = "tare"
-MOUNTINFO: Final = Path("/proc/self/mountinfo")
-OWN: Final = Path("/proc/self/cgroup")
+__all__ = ["MARK", "NO_GROUP", "Group", "Hierarchy", "file_systems", "hierarchies"]
+
 REMOVED_MEANWHILE: Final = 5
 """How often to recreate tare's cgroup before its removal by others is an error."""
-HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 FREEZER: Final = "freezer.state"
 FIRST_PAUSE_S: Final = 0.001
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hierarchy:
-    """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
-
-    `base` is the cgroup in which tare's is made, as a path below the mountpoint; "": the top. `below` is the name of
-    tare's; "" where a container's own cgroup is mounted, in which tare makes none.
-    """
-
-    mountpoint: Path
-    version: int
-    controllers: tuple[str, ...] = ()
-    options: str = ""
-    base: str = ""
-    below: str = MARK
-
-    @property
-    def can_freeze(self) -> bool:
-        """Return whether it is v1's freezer, in which a frozen process does not end."""
-        return "freezer" in self.controllers
-
-    @property
-    def top(self) -> Path:
-        """Return the folder of tare's cgroup, which contains those of the labs."""
-        return self.mountpoint / self.base / self.below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,13 +188,13 @@ class Group:
 NO_GROUP: Final = Group(path="", hierarchies=())
 
 
-def of_launches(name: str) -> Group:
+def of_launches(name: str, mountinfo: Path = MOUNTINFO, own: Path = OWN) -> Group:
     """Return the cgroup of a run's launches on a real node, by which they are found.
 
     It is in one hierarchy, in which nothing is limited or shared out, and below our own cgroup: it changes nothing for
     the launches. No controllers are handed on to it, as in v1.
     """
-    found = sorted(_mounted(MOUNTINFO, OWN), key=lambda each: "pids" not in each.controllers)
+    found = sorted(mounted(mountinfo, own), key=lambda each: "pids" not in each.controllers)
     return Group(path=name, hierarchies=tuple(replace(each, version=1, controllers=()) for each in found[:1]))
 
 
@@ -229,69 +214,6 @@ def made(group: Group) -> Iterator[Group]:
             group.remove()
 
 
-def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
-    """Return the hierarchies in which we can create groups: v1's controllers, or v2 if it has the controllers."""
-    usable = (_usable(each) for each in _mounted(mountinfo, own))
-    return tuple(each for each in usable if each is not None)
-
-
-def _mounted(mountinfo: Path, own: Path) -> list[Hierarchy]:
-    """Return the mounted hierarchies of v1, or of v2 if there are none, each with our own cgroup as its base.
-
-    A later mount at the same place, or above it, covers an earlier one.
-    """
-    seen: dict[Path, Hierarchy] = {}
-    places = _own_places(own.read_text())
-    for line in mountinfo.read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = [*right.split(" ", 2), "", ""][:3]
-        root, mountpoint = left.split()[3], Path(left.split()[4])
-        seen = {place: each for place, each in seen.items() if not place.is_relative_to(mountpoint)}
-        if kind == "cgroup":
-            names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)
-            found = Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options))
-            named = next((option for option in options.split(",") if option.startswith("name=")), "")
-            seen[mountpoint] = replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/")))
-        elif kind == "cgroup2":
-            base = _below(root, places.get(frozenset(), "/"))
-            seen[mountpoint] = Hierarchy(mountpoint=mountpoint, version=2, base=base)
-    return [each for each in seen.values() if each.version == 1] or list(seen.values())
-
-
-def _own_places(text: str) -> dict[frozenset[str], str]:
-    """Return our own cgroup in each hierarchy, by its controllers; v2 has none (cgroups(7), /proc/PID/cgroup)."""
-    lines = (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)
-    return {frozenset(filter(None, names.split(","))): path for _, names, path in lines}
-
-
-def _below(root: str, path: str) -> str:
-    """Return a cgroup's path below the mounted root; "" if it is not below it, such as another namespace's."""
-    inside = PurePosixPath(path)
-    if ".." in inside.parts or not inside.is_relative_to(root):
-        return ""
-    relative = str(inside.relative_to(root))
-    return "" if relative == "." else relative
-
-
-def _usable(found: Hierarchy) -> Hierarchy | None:
-    """Return a hierarchy with a base that we can use, our own cgroup or the nearest above it; None if there is none."""
-    if _read_only(found.mountpoint):
-        return None
-    wanted = set(_controllers(found.mountpoint)) & set(HANDED_ON)
-    for base in (found.base, *map(str, PurePosixPath(found.base).parents)) if found.base else ("",):
-        folder = found.mountpoint / base
-        if not os.access(folder, os.W_OK):
-            continue
-        if found.version == 1 or folder == found.mountpoint:
-            return replace(found, base="" if base == "." else base)
-        # In v2 a group with processes cannot delegate controllers, nor can a group delegate those that it has not
-        # received.
-        holds_processes = bool(_read_pids(folder / "cgroup.procs"))
-        if os.access(folder / "cgroup.procs", os.W_OK) and not holds_processes and wanted <= set(_controllers(folder)):
-            return replace(found, base=base)
-    return None
-
-
 def bases() -> dict[str, str]:
     """Return the path of tare's cgroup in each hierarchy, so that a process in another cgroup can find it."""
     return group("").bases
@@ -305,24 +227,6 @@ def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy,
 def group(path: str, noted: Mapping[str, str] | None = None) -> Group:
     """Return the group at a path below tare's cgroup, whose location may be `noted`; nothing is created."""
     return Group(path=path, hierarchies=at(hierarchies(), noted or {}))
-
-
-def file_systems(groups: Sequence[Hierarchy]) -> list[tuple[str, str, str]]:
-    """Return the file systems to mount below /sys/fs/cgroup in a new cgroup namespace: type, options, target."""
-    return [
-        ("cgroup2" if h.version == 2 else "cgroup", "" if h.version == 2 else h.options, str(h.mountpoint))
-        for h in groups
-    ]
-
-
-def _v1_options(options: str) -> str:
-    named = [o for o in options.split(",") if o.startswith("name=")]
-    plain = [o for o in options.split(",") if o not in {"rw", "ro", "xattr"} and "=" not in o]
-    return ",".join((["none", *named] if named and not plain else []) + ([] if named and not plain else plain))
-
-
-def _read_only(mountpoint: Path) -> bool:
-    return bool(os.statvfs(mountpoint).f_flag & os.ST_RDONLY)
 
 
 def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
@@ -395,8 +299,8 @@ def _made(folder: Path) -> bool:
 
 def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
     """Delegate the controllers that tare uses and that are not delegated yet; return them."""
-    available = _controllers(folder)
-    before = _words(folder / "cgroup.subtree_control")
+    available = controllers_of(folder)
+    before = words_of(folder / "cgroup.subtree_control")
     wanted = tuple(name for name in HANDED_ON if name in available and name not in before)
     for name in wanted:
         (folder / "cgroup.subtree_control").write_text(f"+{name}")
@@ -412,21 +316,13 @@ def _remove_top(top: Path) -> None:
             (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
 
 
-def _controllers(folder: Path) -> list[str]:
-    return _words(folder / "cgroup.controllers")
-
-
-def _words(file: Path) -> list[str]:
-    return file.read_text().split() if file.exists() else []
-
-
 def _exists(hierarchy: Hierarchy, path: str) -> bool:
     return (hierarchy.top / path).exists()
 
 
 def pids_below(folder: Path) -> set[int]:
     """Return the processes in a cgroup and below it, by its folder."""
-    return {pid for inner, _, _ in os.walk(folder) for pid in _read_pids(Path(inner) / "cgroup.procs")}
+    return {pid for inner, _, _ in os.walk(folder) for pid in read_pids(Path(inner) / "cgroup.procs")}
 
 
 def _write_below(folders: Iterable[Path], name: str, text: str) -> None:
@@ -436,13 +332,6 @@ def _write_below(folders: Iterable[Path], name: str, text: str) -> None:
             if name in files:
                 with suppress(OSError):  # the group was removed meanwhile
                     Path(inner, name).write_text(text)
-
-
-def _read_pids(procs: Path) -> set[int]:
-    try:
-        return {int(line) for line in procs.read_text().split() if line != "0"}
-    except OSError:  # the group was removed meanwhile
-        return set()
 
 
 def _kill(pid: int) -> None:

@@ -232,9 +232,7 @@ def test_what_a_program_has_frozen_is_thawed_and_from_the_second_pass_on_all_are
 def test_the_group_of_launches_on_a_real_node_is_in_one_hierarchy_without_limits_and_goes_with_its_processes(
     v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroups, "MOUNTINFO", tree.root.parent / "mountinfo")
-    monkeypatch.setattr(cgroups, "OWN", OWN)
-    wanted = cgroups.of_launches("s1")
+    wanted = cgroups.of_launches("s1", tree.root.parent / "mountinfo", OWN)
     assert wanted.bases == {str(tree.root / "pids"): ""}
     with cgroups.made(wanted) as group:
         assert list(tree.root.glob(f"*/{MARK}/s1")) == [tree.root / "pids" / MARK / "s1"]
@@ -249,13 +247,11 @@ def test_the_group_of_launches_on_a_real_node_is_in_one_hierarchy_without_limits
 
 
 def test_in_v2_the_group_of_launches_is_in_our_own_cgroup_which_hands_nothing_on(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
 ) -> None:
     (tree.root / "session").mkdir()
     own = tree.root.parent / "own"
     own.write_text("0::/session\n")
-    monkeypatch.setattr(cgroups, "MOUNTINFO", tree.root.parent / "mountinfo")
-    monkeypatch.setattr(cgroups, "OWN", own)
-    with cgroups.made(cgroups.of_launches("s1")) as group:
+    with cgroups.made(cgroups.of_launches("s1", tree.root.parent / "mountinfo", own)) as group:
         assert group.folders == (tree.root / "session" / MARK / "s1",)
         assert not [file for file, _ in tree.written if file.endswith("subtree_control")]
