@@ -28,8 +28,8 @@ BRIEF_S: Final = 0.2
 LONG_S: Final = 2.0
 """How long the daemons of an MPI and the clients of runtimes may take, which end after the launcher."""
 DAEMONS: Final = (
-    "orted", "prte", "mpi", "hydra", "pmi", "slurmstepd", "srun", "ssh", "conmon", "crun", "runc", "podman", "docker",
-    "nsenter", "apptainer", "starter", "ch-run", "containerd",
+    "orted", "prte", "mpi", "hydra", "pmi", "slurmstepd", "srun", "sshd", "conmon", "crun", "runc", "nsenter",
+    "starter", "containerd", *(client for runtime in RUNTIMES.values() for client in runtime.clients),
 )  # fmt: skip
 """How their names begin."""
 PAUSE_S: Final = 0.002
