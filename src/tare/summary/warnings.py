@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tare.model import Comparison, MetricInfo, Plan, Role, Verdict
+from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.model.text import processes_text, three_digits
 from tare.summary.compare import Table
 from tare.summary.select import Selection
@@ -63,8 +63,7 @@ def _left_behind(plan: Plan, selection: Selection) -> Iterator[str]:
         left = [Counter(trial.left) for trial in trials if trial.left]
         if left:
             names = processes_text(sum(left, Counter[str]()))
-            role = " (A/A)" if cell.role is Role.SELF else ""
-            texts.append(f"{cell.environment.name}{role} in {cell.group}: {names} in {len(left)} of {len(trials)}")
+            texts.append(f"{cell.environment.name} in {cell.group}: {names} in {len(left)} of {len(trials)}")
     if texts:
         yield (
             f"Launches left processes behind, which were ended before the next launch: {'; '.join(texts)} launches. "
