@@ -77,7 +77,7 @@ def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails:
     write_map(launch, path)
     variables = {**os.environ, **MPIS[launcher].head_environment(str(agent)), "TARE_LAUNCH_MAP": str(path)}
     done = process.run(launch.argv(str(agent)), env=variables, timeout_s=LIMITS_S[fails], cwd=Path("/"), check=False)
-    up.end_strays()
+    up.end_left()
     heard = sorted(re.findall(r"rank \d of \d heard -?\d+", done.stdout))
     if done.status == 0 and heard == ["rank 0 of 2 heard 42", "rank 1 of 2 heard 41"]:
         return Outcome.WORKS

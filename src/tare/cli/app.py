@@ -331,13 +331,14 @@ def clean(
         list[str] | None,
         typer.Option(metavar="HOST", help="A host of a killed run that is gone for good: do not ask it; repeatable."),
     ] = None,
+    running: Annotated[bool, typer.Option("--running", help="Also end studies and networks that are running.")] = False,
 ) -> None:
-    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers."""
+    """Remove what tare left behind: processes, namespaces, links, mounts, cgroups, containers; not what is running."""
     from tare.cli.commands import show_clean
 
     if dry_run and forget:
         raise UsageError("--forget changes what --dry-run only lists", remedy="leave one of them out")
-    show_clean(dry_run=dry_run, forget=forget or ())
+    raise typer.Exit(show_clean(dry_run=dry_run, running=running, forget=forget or ()))
 
 
 def main() -> None:

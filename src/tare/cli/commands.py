@@ -15,7 +15,7 @@ from tare import study
 from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cluster import CLUSTERS, ssh_clean
-from tare.errors import EXIT_UNFINISHED
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
@@ -229,11 +229,14 @@ def _write_figures(summary: Summary, results: Results, folder: Path) -> None:
     print(f"figures: {count} in {folder}, each as SVG and PDF")
 
 
-def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
-    """Remove all that carries our mark, or only list it; hosts to `forget` are not asked again."""
+def show_clean(*, dry_run: bool, running: bool = False, forget: Sequence[str] = ()) -> int:
+    """Remove all that carries our mark and no process keeps up, or only list it; return the exit code.
+
+    With `running`, runs that live are ended, too. Hosts to `forget` are not asked again.
+    """
     killed = () if dry_run else ssh_clean.killed_runs()
     answers = ssh_clean.ask_hosts(killed, forget)
-    found = clean.find() if dry_run else clean.remove()
+    found = clean.find(running=running) if dry_run else clean.remove(running=running)
     ssh_clean.keep_unverified(killed, answers)
     for item in found:
         print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
@@ -246,8 +249,12 @@ def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
         say(f"tare: {stays}")
     for folder in clean.unmarked():
         say(f"tare: left alone: the cgroup {folder} was not created by tare with this state folder")
+    for lab, pid in () if running else clean.living_owners().items():
+        say(f"tare: left alone: {lab}, which process {pid} keeps up; `tare clean --running` ends it")
     if not found:
         print("nothing to remove")
+    is_left = any(item.stays for item in found) or any(answer.unverified for answer in answers)
+    return EXIT_INFRASTRUCTURE if is_left else EXIT_DONE
 
 
 def plan_text(plan: Plan) -> str:

@@ -84,7 +84,7 @@ def as_json(made: lab.Lab) -> dict[str, Any]:
         "group": made.group.path,
         "shares_cores": made.shares_cores,
         "router_pid": made.router_pid,
-        "cgroups": {str(each.mountpoint): each.base for each in made.group.hierarchies},
+        "cgroups": made.group.bases,
         "started": {pid: start_time(pid) for pid in made.holders},
         "boot_id": boot_id(),
         NAMESPACE: pid_namespace(),
@@ -92,7 +92,7 @@ def as_json(made: lab.Lab) -> dict[str, Any]:
 
 
 def _node_as_json(node: Node) -> dict[str, Any]:
-    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
+    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node) if f.name != "launches"}
     parts = {name: [dataclasses.asdict(each) for each in getattr(node, name)] for name in ("nics", "layout")}
     return {**plain, **parts, "group": node.group.path}
 

@@ -28,7 +28,7 @@ from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
-from tare.model.text import without_dashes
+from tare.model.text import processes_text, without_dashes
 from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available
@@ -207,7 +207,7 @@ def _run(wanted: Wanted) -> int:
         deployed_alone(site, cell, files) as up,
         ExitStack() as stack,
     ):
-        stack.callback(up.end_strays)
+        stack.callback(_end_left, up)
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
         if wanted.dry_run:
@@ -221,6 +221,11 @@ def _run(wanted: Wanted) -> int:
             for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
                 say(f"tare: {sentence}")
         return _attended(wanted, launch, agent, site, up)
+
+
+def _end_left(up: Deployed) -> None:
+    if left := up.end_left():
+        say(f"tare: the launch left {processes_text(left)} behind: ended")
 
 
 def _check_available(plan: Plan) -> None:

@@ -38,7 +38,7 @@ from tare.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.launch.job import Inside
 from tare.model import KubernetesSpec, LabSpec, Launching
 from tare.node import Nic, Node, marked
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP
 from tare.node.owners import owner
 from tare.node_service import NodeService
 from tare.node_service.sides import Side
@@ -232,7 +232,7 @@ def _node(number: int, machine: KubernetesMachine, spec: LabSpec, needs: Needs) 
         control_address=machine.address,
         nics=(Nic(name="", address=machine.data_address, prefix=32),) * needs.nics,
         pid=0,
-        group=Group(path="", hierarchies=()),
+        group=NO_GROUP,
         boot_id=machine.boot_id,
         machine=machine.name,
     )

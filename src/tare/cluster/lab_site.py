@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,7 @@ class LabSite:
         return made
 
     def adopt(self, pid: int) -> None:
-        for folder in self.lab.launchers.folders:
-            with suppress(ProcessLookupError):  # it may have ended already
-                (folder / "cgroup.procs").write_text(str(pid))
+        self.lab.launchers.add(pid)
 
     def pids(self) -> set[int]:
         return self.lab.group.pids()

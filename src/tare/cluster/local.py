@@ -1,7 +1,7 @@
 """Provide `local`: this machine as one node, as it is; nothing of it is changed, and no root is needed.
 
-Its processes are not in a cgroup of tare's, because an ordinary user has none: they are found by their environment
-(`tare.node.marked`).
+An ordinary user has no cgroup, so its processes are found by their environment, and below this process
+(`tare.node.marked`). Root's launches are in a cgroup in which nothing is limited (`tare.node.cgroups.of_launches`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import NodeCores, Topology
 from tare.networks import find as find_network
 from tare.node import Nic, Node, Pod, marked
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP, made, of_launches
 from tare.node.owners import boot_id, state_folder
 from tare.node_service import LocalNode, NodeService, site_folder
 from tare.node_service.sides import Side
@@ -80,7 +80,7 @@ class LocalSite:
         return None
 
     def adopt(self, pid: int) -> None:
-        pass
+        self.nodes[0].launches.add(pid)
 
     def pids(self) -> set[int]:
         return marked.pids_of_run(self.name, self.folder)
@@ -144,16 +144,17 @@ class LocalCluster(Cluster):
             control_address=ADDRESS,
             nics=(LOOPBACK,) * needs.nics,
             pid=0,
-            group=Group(path="", hierarchies=()),
+            group=NO_GROUP,
             boot_id=boot_id(),
             layout=places.layout,
             head_ports=_free_ports(),
             docker_socket=docker.SYSTEM_SOCKET if needs.docker else "",
         )
         name = site_folder.unique_name(study)
-        with state_folder(study, name, cgroups={}) as folder:
+        group = of_launches(name)
+        with state_folder(study, name, cgroups=group.bases) as folder:
             try:
-                with marked.marked(name):
-                    yield LocalSite(name=name, nodes=(node,), folder=folder)
+                with made(group) as launches, marked.marked(name):
+                    yield LocalSite(name=name, nodes=(replace(node, launches=launches),), folder=folder)
             finally:
                 marked.end_run(name, folder)

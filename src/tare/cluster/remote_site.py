@@ -18,7 +18,7 @@ from tare.errors import RefusedError
 from tare.model import LabSpec
 from tare.model.topology import NodeCores
 from tare.node import Nic, Node, marked
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP
 from tare.node_service import NodeService
 from tare.node_service.owned import Terms
 from tare.node_service.sides import Side
@@ -142,7 +142,7 @@ class Opening:
             control_address=control.address,
             nics=(data, *self._taken(machine, host)) if terms else (data,) * self.needs.nics,
             pid=0,
-            group=Group(path="", hierarchies=()),
+            group=NO_GROUP,
             boot_id=machine.boot_id,
             machine=host,
         )

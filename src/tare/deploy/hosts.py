@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tare.containers.held import job_group
 from tare.counters import monitor
@@ -15,10 +17,14 @@ from tare.launch.job import Inside
 from tare.launch.srun import entered_by_ranks
 from tare.model import Environment, Launching, Placement, RankOrder
 from tare.model.placement import host_and_local_rank
+from tare.model.text import MOST_NAMES, printable
 from tare.node import Endpoint
 from tare.node_service import NodeService
 from tare.node_service.local import LocalNode, watch_of
 from tare.node_service.sides import Side
+
+LONGEST_NAME: Final = 60
+"""Characters of a process's name: the kernel has 15 bytes, a remote node may say anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +148,14 @@ class Deployed:
         """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
         return next((hit for node in self.nodes if (hit := node.memory_hit(self.name, before))), None)
 
-    def end_strays(self) -> None:
-        """Kill what remains of a failed launch in the pods."""
+    def end_left(self) -> Mapping[str, int]:
+        """Kill what launches left behind in the pods, when none runs; return how many processes by name."""
+        left = Counter[str]()
         for node in self.nodes:
-            node.end_strays(self.name)
+            for name, count in node.end_left(self.name).items():
+                left[printable(name)[:LONGEST_NAME]] += int(count)
+        others = left.total() - sum(count for _, count in left.most_common(MOST_NAMES))
+        return dict(left.most_common(MOST_NAMES)) | ({"others": others} if others else {})
 
     def end_named(self, key: str) -> int:
         """Kill the processes of launches whose command line contains a key; return how many there were."""
@@ -168,7 +178,7 @@ def host_of(side: Side, ranks: int) -> Host:
     if side.containers:
         agent = Entry(
             argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
-            cgroups=tuple(str(f) for f in job_group(pod.node).folders),
+            cgroups=(*job_group(pod.node).names, *pod.node.launches.names),
             cpus=pod.node.cores,
         )
         own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
@@ -176,7 +186,7 @@ def host_of(side: Side, ranks: int) -> Host:
         return Host(name=name, ranks=ranks, agent=agent, enter=enter)
     agent = Entry(
         argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
-        cgroups=tuple(str(f) for f in pod.group.folders) if pod.join_groups else (),
+        cgroups=(*pod.group.names, *pod.node.launches.names) if pod.join_groups else (),
         cpus=pod.node.cores if pod.join_groups else (),
     )
     return Host(name=name, ranks=ranks, agent=agent)

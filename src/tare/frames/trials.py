@@ -28,6 +28,7 @@ COLUMNS: Final = (
     truth("counts", "false if a later launch superseded it"),
     text("unproven", "which counters could not be read, so that the treatment is not proven"),
     text("partly_proven", "which part of the proof was not possible"),
+    count("left_behind", "processes that the launch left behind; empty: not recorded, as in results of 0.1.0"),
     text("mpi_library", "MPI library as it describes itself"),
     number("pods_s", "s", "time to bring the containers up"),
     number("mpi_init_s", "s", "time in MPI_Init"),
@@ -85,6 +86,7 @@ def _launch_values(numbered: Numbered) -> Row:
         numbered.counts,
         trial.unproven,
         trial.partly_proven,
+        None if trial.left is None else sum(trial.left.values()),
         trial.mpi_library,
         *map(trial.startup_s.get, STARTUP),
     )

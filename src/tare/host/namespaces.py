@@ -6,6 +6,7 @@ The host's own network is not touched: every socket here is opened inside a name
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ AGAIN: Final = "run the same command again: a study resumes"
 CLONE_NEWNET: Final = 0x40000000
 HOLDER: Final = Path(__file__).with_name("holder.py")
 RIGHTS: Final = "run as root, or on a machine where ordinary users may create user namespaces"
+MOUNTS: Final = "something is mounted over what a node mounts itself: see /proc/self/mountinfo, and unmount it"
 STANDSTILL: Final = "run it again; if it fails again, look for a shortage of memory in the kernel's log (dmesg)"
 HOLDER_S: Final = 60.0
 """How long holders may take to answer; some milliseconds are usual, a machine that stands still for a while is not."""
@@ -74,7 +76,10 @@ def hold_all(wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int | Infr
     return [
         int(answer["pid"])
         if "pid" in answer
-        else InfrastructureError(f"cannot create the namespaces of {mark}: {answer['error']}", remedy=RIGHTS)
+        else InfrastructureError(
+            f"cannot create the namespaces of {mark}: {answer['error']}",
+            remedy=MOUNTS if os.strerror(errno.EBUSY) in answer["error"] else RIGHTS,
+        )
         for (mark, _), answer in zip(wanted, answers, strict=True)
     ]
 
@@ -87,7 +92,7 @@ def _silent(result: Result) -> str:
 
 
 def processes_beside(pid: int) -> set[int]:
-    """Return the processes in a process's pid namespace, except holders, for a caller that cannot kill a cgroup."""
+    """Return the processes in a process's pid namespace, for a caller that has no cgroup of them."""
     try:
         wanted = os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
@@ -95,7 +100,7 @@ def processes_beside(pid: int) -> set[int]:
     pids = set()
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted and not is_holder(int(entry.name)):
+            if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted:
                 pids.add(int(entry.name))
         except OSError:
             continue

@@ -272,9 +272,9 @@ def converse(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     """
     pipe = subprocess.PIPE
     try:
-        return subprocess.Popen(
+        return _noted(subprocess.Popen(
             list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
-        )  # fmt: skip
+        ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], None, error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -231,9 +232,8 @@ class KubernetesNode:
             (hit for each in self._services(study) if (hit := each.ask("memory_hit", study, dict(before)))), None
         )
 
-    def end_strays(self, study: str) -> None:
-        for service in self._services(study):
-            service.ask("end_strays", study)
+    def end_left(self, study: str) -> Mapping[str, int]:
+        return sum((Counter(dict(each.ask("end_left", study))) for each in self._services(study)), Counter[str]())
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         first = next(iter(self._services(study)))

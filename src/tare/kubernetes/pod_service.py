@@ -18,7 +18,7 @@ from tare.kubernetes.pod_networks.further import Further, for_messages
 from tare.kubernetes.pods import Pods
 from tare.model import Environment, Launching, Placement, Sides
 from tare.node import Nic, Node, Watch, Wired
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP
 from tare.node.surroundings import NodeHas
 from tare.node_service.geometry import enters_containers
 from tare.node_service.order import IMAGE_PREFIX, Files, Order
@@ -133,7 +133,7 @@ class PodService:
             control_address=found.address,
             nics=(Nic(name=found.name, address=found.address, prefix=found.prefix, mtu=found.mtu),),
             pid=0,
-            group=Group(path="", hierarchies=()),
+            group=NO_GROUP,
             boot_id=machine.boot_id,
         )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
+MOST_NAMES: Final = 12
 _CONTROLS: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
 )
@@ -59,6 +60,14 @@ def rate_scale(value: float, unit: str) -> tuple[float, str]:
             if abs(value) * (1 + 1e-9) >= size and not (prefix == "T" and unit == "B/s"):
                 return size, prefix + unit
     return 1.0, unit
+
+
+def processes_text(counts: Mapping[str, int]) -> str:
+    """Format numbers of processes by name as `3 processes (cached, sleep 2)`; of many names the first are shown."""
+    shown = [f"{name} {count}" if count > 1 else name for name, count in sorted(counts.items())]
+    names = ", ".join([*shown[:MOST_NAMES], *(["..."] if len(shown) > MOST_NAMES else [])])
+    total = sum(counts.values())
+    return f"{total} process{'es' if total != 1 else ''} ({names})"
 
 
 def without_dashes(command: Sequence[str]) -> list[str]:

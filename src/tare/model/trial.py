@@ -165,7 +165,8 @@ class Trial:
     `counters` are the growth of the kernel's counters, summed over places; `node_counters` are it by place: the name of
     a host (of its network namespaces and cgroups), or `machine NAME` (docs/report.md has all names and units).
     `unproven` states which counters could not be read, so that the treatment is not proven ("": all were read);
-    `partly_proven` states that only a part of the proof was possible.
+    `partly_proven` states that only a part of the proof was possible. `left` are the processes that the launch left
+    behind, how many by name, which tare ended; None: not recorded, as in results of earlier releases.
     """
 
     key: TrialKey
@@ -185,3 +186,4 @@ class Trial:
     facts: Mapping[str, str] = field(default_factory=dict)
     unproven: str = ""
     partly_proven: str = ""
+    left: Mapping[str, int] | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.model.topology import HardwareThread, NodeCores
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP, Group
 
 SILENT_ROLE: Final = "must stay silent"
 NODE_NIC: Final = "node's NIC"
@@ -49,7 +49,8 @@ class Node:
     `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
     `layout` is the topology of its cores, `machine` the machine whose numbering they use ("": this machine). Nodes of
     one machine can share a core. `head_ports` are the first and the last TCP port of the head's 127.0.0.1 that pods
-    with a network of their own must reach, where there is no control network for them.
+    with a network of their own must reach, where there is no control network for them. `launches` is the cgroup by
+    which launches on a machine are found; nothing is limited in it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Node:
     layout: tuple[HardwareThread, ...] = ()
     machine: str = ""
     head_ports: tuple[int, int] | None = None
+    launches: Group = NO_GROUP
 
     @property
     def is_machine(self) -> bool:

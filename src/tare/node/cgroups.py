@@ -11,44 +11,36 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.paths import run_folder
 from tare.node.cgroup_marks import forget, is_ours, mark, note, noted
+from tare.node.hierarchies import (
+    HANDED_ON,
+    MARK,
+    MOUNTINFO,
+    OWN,
+    Hierarchy,
+    controllers_of,
+    file_systems,
+    hierarchies,
+    mounted,
+    read_pids,
+    words_of,
+)
 from tare.node.stragglers import listing, look
 
-MARK: Final = "tare"
-MOUNTINFO: Final = Path("/proc/self/mountinfo")
-OWN: Final = Path("/proc/self/cgroup")
+__all__ = ["MARK", "NO_GROUP", "Group", "Hierarchy", "file_systems", "hierarchies"]
+
 REMOVED_MEANWHILE: Final = 5
 """How often to recreate tare's cgroup before its removal by others is an error."""
-HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hierarchy:
-    """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
-
-    `base` is the cgroup in which tare's is made, as a path below the mountpoint; "": the top. `below` is the name of
-    tare's; "" where a container's own cgroup is mounted, in which tare makes none.
-    """
-
-    mountpoint: Path
-    version: int
-    controllers: tuple[str, ...] = ()
-    options: str = ""
-    base: str = ""
-    below: str = MARK
-
-    @property
-    def top(self) -> Path:
-        """Return the folder of tare's cgroup, which contains those of the labs."""
-        return self.mountpoint / self.base / self.below
+FREEZER: Final = "freezer.state"
+FIRST_PAUSE_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +63,11 @@ class Group:
     def name_in(self, hierarchy: Hierarchy) -> str:
         """Return the name of the group's folder in a hierarchy."""
         return os.path.join(hierarchy.mountpoint, hierarchy.base, hierarchy.below, self.path)
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """Return the path of tare's cgroup in each hierarchy, for an owner's note."""
+        return {str(each.mountpoint): each.base for each in self.hierarchies}
 
     @property
     def version(self) -> int:
@@ -108,12 +105,15 @@ class Group:
                 folder.mkdir(exist_ok=True)
         return leaf
 
+    def add(self, pid: int) -> None:
+        """Move a process into the group; it may have ended already."""
+        for folder in self.folders:
+            with suppress(ProcessLookupError):
+                (folder / "cgroup.procs").write_text(str(pid))
+
     def pids(self) -> set[int]:
         """Return the processes in this group and below it."""
-        found: set[int] = set()
-        for folder, _, _ in os.walk(self._counted):
-            found.update(_read_pids(Path(folder) / "cgroup.procs"))
-        return found
+        return pids_below(self._counted)
 
     @property
     def _counted(self) -> Path:
@@ -125,18 +125,20 @@ class Group:
     def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
         """Kill every process in the group, except those in `spare`, and wait until they have ended.
 
-        Raises `InfrastructureError` if the group does not belong to one of tare's labs, or if processes do not end in
-        time.
+        What a program has frozen is thawed: in v1 a frozen process does not end. From the second pass on all are frozen
+        while they are killed, so that none can start another one meanwhile. Raises `InfrastructureError` if the group
+        does not belong to one of tare's labs, or if processes do not end in time.
         """
         self._check_path()
         spared = set(spare)
         until = time.monotonic() + deadline_s
-        pause = 0.001
+        pause = FIRST_PAUSE_S
         while left := self.pids() - spared:
             if foreign := next((h for h in self.hierarchies if not self._is_ours(h) and _exists(h, self.path)), None):
                 raise InfrastructureError(f"{foreign.top / self.path} has no mark of tare's: nothing in it is ended")
-            for pid in left:
-                _kill(pid)
+            with self._stopped(pause > FIRST_PAUSE_S):
+                for pid in left:
+                    _kill(pid)
             if time.monotonic() > until:
                 raise InfrastructureError(
                     f"processes {sorted(left)} of {self.path} do not end",
@@ -145,6 +147,18 @@ class Group:
                 )
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
+
+    @contextmanager
+    def _stopped(self, wanted: bool) -> Iterator[None]:
+        """Freeze the group with v1's freezer while the block runs, if `wanted`; thaw all groups of its lab afterwards.
+
+        A program may have moved to a group of its own in that hierarchy alone, but not out of its lab's, in a lab.
+        """
+        freezers = [each for each in self.hierarchies if each.can_freeze]
+        if wanted:
+            _write_below([Path(self.name_in(each)) for each in freezers], FREEZER, "FROZEN")
+        yield
+        _write_below([each.top / self.path.split("/")[0] for each in freezers], FREEZER, "THAWED")
 
     def remove(self) -> None:
         """Remove the group and all groups below it if they are tare's; they must not contain processes."""
@@ -172,63 +186,38 @@ class Group:
         return 0.0
 
 
-def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
-    """Return the hierarchies in which we can create groups: v1's controllers, or v2 if it has the controllers."""
-    v1: list[Hierarchy] = []
-    v2: list[Hierarchy] = []
-    places = _own_places(own.read_text())
-    for line in mountinfo.read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = [*right.split(" ", 2), "", ""][:3]
-        root, mountpoint = left.split()[3], Path(left.split()[4])
-        if kind == "cgroup":
-            names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)
-            found = Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options))
-            named = next((option for option in options.split(",") if option.startswith("name=")), "")
-            v1.append(replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/"))))
-        elif kind == "cgroup2":
-            v2.append(Hierarchy(mountpoint=mountpoint, version=2, base=_below(root, places.get(frozenset(), "/"))))
-    usable = (_usable(each) for each in v1 or v2)
-    return tuple(each for each in usable if each is not None)
+NO_GROUP: Final = Group(path="", hierarchies=())
 
 
-def _own_places(text: str) -> dict[frozenset[str], str]:
-    """Return our own cgroup in each hierarchy, by its controllers; v2 has none (cgroups(7), /proc/PID/cgroup)."""
-    lines = (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)
-    return {frozenset(filter(None, names.split(","))): path for _, names, path in lines}
+def of_launches(name: str, mountinfo: Path = MOUNTINFO, own: Path = OWN) -> Group:
+    """Return the cgroup of a run's launches on a real node, by which they are found.
+
+    It is in one hierarchy, in which nothing is limited or shared out, and below our own cgroup: it changes nothing for
+    the launches. No controllers are handed on to it, as in v1.
+    """
+    found = sorted(mounted(mountinfo, own), key=lambda each: "pids" not in each.controllers)
+    return Group(path=name, hierarchies=tuple(replace(each, version=1, controllers=()) for each in found[:1]))
 
 
-def _below(root: str, path: str) -> str:
-    """Return a cgroup's path below the mounted root; "" if it is not below it, such as another namespace's."""
-    inside = PurePosixPath(path)
-    if ".." in inside.parts or not inside.is_relative_to(root):
-        return ""
-    relative = str(inside.relative_to(root))
-    return "" if relative == "." else relative
-
-
-def _usable(found: Hierarchy) -> Hierarchy | None:
-    """Return a hierarchy with a base that we can use, our own cgroup or the nearest above it; None if there is none."""
-    if _read_only(found.mountpoint):
-        return None
-    wanted = set(_controllers(found.mountpoint)) & set(HANDED_ON)
-    for base in (found.base, *map(str, PurePosixPath(found.base).parents)) if found.base else ("",):
-        folder = found.mountpoint / base
-        if not os.access(folder, os.W_OK):
-            continue
-        if found.version == 1 or folder == found.mountpoint:
-            return replace(found, base="" if base == "." else base)
-        # In v2 a group with processes cannot delegate controllers, nor can a group delegate those that it has not
-        # received.
-        holds_processes = bool(_read_pids(folder / "cgroup.procs"))
-        if os.access(folder / "cgroup.procs", os.W_OK) and not holds_processes and wanted <= set(_controllers(folder)):
-            return replace(found, base=base)
-    return None
+@contextmanager
+def made(group: Group) -> Iterator[Group]:
+    """Keep a cgroup, and end all in it with it; yield an empty one where we may make none."""
+    try:
+        group.create()
+    except (InfrastructureError, OSError):
+        yield NO_GROUP
+        return
+    try:
+        yield group
+    finally:
+        with suppress(InfrastructureError):  # what does not end is named by its trial, and by `tare clean`
+            group.kill()
+            group.remove()
 
 
 def bases() -> dict[str, str]:
     """Return the path of tare's cgroup in each hierarchy, so that a process in another cgroup can find it."""
-    return {str(each.mountpoint): each.base for each in hierarchies()}
+    return group("").bases
 
 
 def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy, ...]:
@@ -239,24 +228,6 @@ def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy,
 def group(path: str, noted: Mapping[str, str] | None = None) -> Group:
     """Return the group at a path below tare's cgroup, whose location may be `noted`; nothing is created."""
     return Group(path=path, hierarchies=at(hierarchies(), noted or {}))
-
-
-def file_systems(groups: Sequence[Hierarchy]) -> list[tuple[str, str, str]]:
-    """Return the file systems to mount below /sys/fs/cgroup in a new cgroup namespace: type, options, target."""
-    return [
-        ("cgroup2" if h.version == 2 else "cgroup", "" if h.version == 2 else h.options, str(h.mountpoint))
-        for h in groups
-    ]
-
-
-def _v1_options(options: str) -> str:
-    named = [o for o in options.split(",") if o.startswith("name=")]
-    plain = [o for o in options.split(",") if o not in {"rw", "ro", "xattr"} and "=" not in o]
-    return ",".join((["none", *named] if named and not plain else []) + ([] if named and not plain else plain))
-
-
-def _read_only(mountpoint: Path) -> bool:
-    return bool(os.statvfs(mountpoint).f_flag & os.ST_RDONLY)
 
 
 def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
@@ -330,8 +301,8 @@ def _made(folder: Path) -> bool:
 
 def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
     """Delegate the controllers that tare uses and that are not delegated yet; return them."""
-    available = _controllers(folder)
-    before = _words(folder / "cgroup.subtree_control")
+    available = controllers_of(folder)
+    before = words_of(folder / "cgroup.subtree_control")
     wanted = tuple(name for name in HANDED_ON if name in available and name not in before)
     for name in wanted:
         (folder / "cgroup.subtree_control").write_text(f"+{name}")
@@ -347,23 +318,22 @@ def _remove_top(top: Path) -> None:
             (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
 
 
-def _controllers(folder: Path) -> list[str]:
-    return _words(folder / "cgroup.controllers")
-
-
-def _words(file: Path) -> list[str]:
-    return file.read_text().split() if file.exists() else []
-
-
 def _exists(hierarchy: Hierarchy, path: str) -> bool:
     return (hierarchy.top / path).exists()
 
 
-def _read_pids(procs: Path) -> set[int]:
-    try:
-        return {int(line) for line in procs.read_text().split() if line != "0"}
-    except OSError:  # the group was removed meanwhile
-        return set()
+def pids_below(folder: Path) -> set[int]:
+    """Return the processes in a cgroup and below it, by its folder."""
+    return {pid for inner, _, _ in os.walk(folder) for pid in read_pids(Path(inner) / "cgroup.procs")}
+
+
+def _write_below(folders: Iterable[Path], name: str, text: str) -> None:
+    """Write a file in each of these cgroups and below them, where it is."""
+    for folder in folders:
+        for inner, _, files in os.walk(folder):
+            if name in files:
+                with suppress(OSError):  # the group was removed meanwhile
+                    Path(inner, name).write_text(text)
 
 
 def _kill(pid: int) -> None:

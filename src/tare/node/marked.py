@@ -1,7 +1,8 @@
-"""Find and end the processes of a run on a real node, where an ordinary user has no cgroup: by their environment.
+"""Find and end the processes of a run on a real node, where an ordinary user has no cgroup.
 
 All processes that a run starts inherit `TARE_RUN=NAME`, those of a launch also `TARE_LAUNCH_MAP=FOLDER/...`, which is
-the run's folder. A program may change its environment, so a process that did is not found.
+the run's folder. A program may clear its environment; it remains below the process that started it, which adopts its
+orphans (`below_us`), and in the cgroup of the run's launches, where one can be made (`tare.node.cgroups.of_launches`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,27 @@ import ctypes
 import os
 import resource
 import signal
-from collections.abc import Collection, Iterator
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from tare.host import process
 from tare.host.namespaces import processes_beside
+from tare.model.text import processes_text
+from tare.node.cgroups import pids_below
 from tare.node.owners import start_time
+from tare.node.stragglers import named
 
+DEADLINE_S: Final = 3.0
+"""How long to go on killing."""
+LOOKS: Final = 100
+"""How often to look again for what a process that has just ended may have started."""
+SURE: Final = 3
+"""How often there must be none: the kernel may skip one in the list of children while others end (proc(5))."""
 RUN: Final = "TARE_RUN"
 LAUNCH: Final = "TARE_LAUNCH_MAP"
 PODMAN: Final = "XDG_RUNTIME_DIR"
@@ -33,15 +46,18 @@ READINGS: Final = 5
 def marked(name: str) -> Iterator[None]:
     """Mark all processes that this one starts while the block runs as those of a run, and adopt their orphans.
 
-    An MPI's daemon leaves its parent. If another process waited for it, its CPU time would be lost.
+    An MPI's daemon leaves its parent. If another process waited for it, its CPU time would be lost. Orphans that are
+    left at the end are ended, and named on stderr.
     """
     before = os.environ.get(RUN)
     os.environ[RUN] = name
     _adopt_orphans(True)
+    there = below_us()
     try:
         yield
     finally:
-        _reap_orphans()
+        if ended := end_all(lambda: below_us() - there):
+            sys.stderr.write(f"tare: ended what the run had left behind: {processes_text(ended)}\n")
         _adopt_orphans(False)
         if before is None:
             del os.environ[RUN]
@@ -52,23 +68,12 @@ def marked(name: str) -> Iterator[None]:
 def pids_of_run(name: str, folder: Path) -> set[int]:
     """Return the processes of this user that belong to a run with this name and folder, besides this one."""
     monitors = _find(f"{PODMAN}={folder}/".encode())
-    return _find(f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()) | monitors | _below(monitors)
+    return _find(f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()) | monitors | below(monitors)
 
 
 def pids_of_launches(folder: Path) -> set[int]:
     """Return the processes of this user that belong to the launches of the run with this folder."""
     return _find(f"{LAUNCH}={folder}/".encode())
-
-
-def runs_of_user() -> dict[str, set[int]]:
-    """Return the processes of this user that carry the mark of a run, by the run's name."""
-    runs: dict[str, set[int]] = {}
-    for pid, environment in _environments():
-        entries = environment.split(b"\0")
-        name = next((entry.partition(b"=")[2] for entry in entries if entry.startswith(f"{RUN}=".encode())), b"")
-        if name:
-            runs.setdefault(os.fsdecode(name), set()).add(pid)
-    return runs
 
 
 def end(pids: Collection[int], marks: Collection[bytes] = ()) -> None:
@@ -87,23 +92,62 @@ def end(pids: Collection[int], marks: Collection[bytes] = ()) -> None:
                 os.close(descriptor)
 
 
-def _below(pids: Collection[int]) -> set[int]:
-    """Return the processes that these have started, and those that they started in turn."""
-    parents = {}
-    for entry in os.scandir("/proc"):
-        if pids and entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                parents[int(entry.name)] = int(Path(f"{entry.path}/stat").read_text().rsplit(")", 1)[1].split()[1])
+def end_all(find: Callable[[], set[int]], kill: Callable[[], None] = lambda: None) -> Counter[str]:
+    """Kill the processes that `find` returns, and those that they start meanwhile; return how many by name.
+
+    `kill` is a further way, which is tried first. It gives up after `DEADLINE_S`: a process may wait in the kernel, or
+    be another user's.
+    """
+    seen: dict[int, str] = {}
+    until = time.monotonic() + DEADLINE_S
+    while (found := find()) and time.monotonic() < until:
+        seen |= named(found)
+        kill()
+        end(found)
+        _reap_orphans()
+    return Counter(seen.values())
+
+
+def below(pids: Collection[int], spare: Collection[int] = ()) -> set[int]:
+    """Return the processes that these have started or adopted, and theirs in turn; `spare` and theirs are left out."""
     found, new = set[int](), set(pids)
     while new:
-        new = {pid for pid, parent in parents.items() if parent in new} - found
+        new = {child for pid in new for child in _children(pid)} - found - set(spare)
         found |= new
     return found
 
 
-def end_launches(folder: Path, spare: Collection[int] = ()) -> None:
-    """Kill what remains of the launches of a run, except the processes in `spare`."""
-    end(pids_of_launches(folder) - set(spare), (f"{LAUNCH}={folder}/".encode(),))
+def below_us() -> set[int]:
+    """Return the processes below this one that it does not wait for, and that are not in its session.
+
+    Each command is started in a session of its own (`tare.host.process`), and no process can return to an earlier one:
+    what is in this process's session was started by others, as a page's browser.
+    """
+    own, session, empty = os.getpid(), os.getsid(0), 0
+    for _ in range(LOOKS):
+        _reap_orphans()
+        spare = process.awaited() | {child for child in _children(own) if _session(child) == session}
+        found = below({own}, spare)
+        empty = 0 if found else empty + 1
+        if (alive := {pid for pid in found if start_time(pid)}) or empty == SURE:
+            return alive
+    return set()
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _children(pid: int) -> set[int]:
+    found = set[int]()
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found.update(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split()))
+    return found
 
 
 def end_run(name: str, folder: Path) -> None:
@@ -145,18 +189,41 @@ def _ended_s() -> float:
 
 
 def container_usage_s(pid: int) -> float:
-    """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none.
-
-    Its cgroup is read where this process sees it, or where the container itself does, if that is another one beside us.
-    """
+    """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none."""
     for name, file, per_s in (("cpuacct", "cpuacct.usage", 1e9), ("", "cpu.stat", 1e6)):
-        path = _cgroup_of(pid, name)
-        if path and path != _cgroup_of(os.getpid(), name):
-            for folder in (f"/sys/fs/cgroup/{name}{path}", f"/proc/{pid}/root/sys/fs/cgroup/{name}"):
-                with suppress(OSError, ValueError, IndexError):
-                    text = Path(f"{folder}/{file}").read_text()
-                    return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
+        for folder in _folders_of_container(pid, name):
+            with suppress(OSError, ValueError, IndexError):
+                text = Path(f"{folder}/{file}").read_text()
+                return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
     return sum(map(_usage_s, processes_beside(pid)))
+
+
+def container_pids(pid: int) -> set[int]:
+    """Return the processes of a container, by its first process: of its cgroup, or beside it if it has none."""
+    own = _pid_namespace(os.getpid())
+    for folder in (folders[0] for name in ("pids", "cpuacct", "") if (folders := _folders_of_container(pid, name))):
+        if found := pids_below(Path(folder)):
+            return {each for each in found if _pid_namespace(each) != own}
+    return processes_beside(pid) if _pid_namespace(pid) != own else set()
+
+
+def _pid_namespace(pid: int) -> str:
+    """Return the pid namespace of a process, "" if it may not be read: that of another user's."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def _folders_of_container(pid: int, controller: str) -> tuple[str, ...]:
+    """Return where the cgroup of a process may be seen, if it is another one than ours.
+
+    Here, or where the container itself sees it if that is a cgroup beside ours.
+    """
+    path = _cgroup_of(pid, controller)
+    if not path or path == _cgroup_of(os.getpid(), controller):
+        return ()
+    return f"/sys/fs/cgroup/{controller}{path}", f"/proc/{pid}/root/sys/fs/cgroup/{controller}"
 
 
 def _cgroup_of(pid: int, controller: str) -> str:
@@ -176,19 +243,9 @@ def _adopt_orphans(wanted: bool) -> None:
 def _reap_orphans() -> None:
     """Wait for the children that have ended and that nobody else waits for."""
     awaited = process.awaited()
-    for pid in _children_that_ended() - awaited:
+    for pid in {child for child in _children(os.getpid()) if not start_time(child)} - awaited:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def _children_that_ended() -> set[int]:
-    ended = set()
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError):
-            for word in (task / "children").read_text().split():
-                if Path(f"/proc/{word}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                    ended.add(int(word))
-    return ended
 
 
 def _find(*marks: bytes) -> set[int]:

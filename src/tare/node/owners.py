@@ -61,6 +61,14 @@ def pid_namespace() -> str:
     return ""
 
 
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0 if it has none in our pid namespace, or does not exist."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def owner() -> dict[str, Any]:
     """Return the note for this process."""
     own = {"pid": os.getpid(), "start": start_time(os.getpid()), NAMESPACE: pid_namespace()}

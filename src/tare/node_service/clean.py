@@ -25,6 +25,7 @@ from tare.node import marked
 from tare.node.cgroup_marks import is_ours
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
 from tare.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, start_time, this_boot
+from tare.node.stragglers import listing, look
 from tare.node_service import site_folder
 from tare.services import docker
 
@@ -45,8 +46,11 @@ class Leftover:
     stays: str = ""
 
 
-def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Return everything with tare's mark; with `dead_only` only what belongs to runs that have ended."""
+def find(*, dead_only: bool = False, running: bool = True) -> tuple[Leftover, ...]:
+    """Return everything with tare's mark; with `dead_only` only what belongs to runs that have ended.
+
+    Unless `running`, what a process of tare keeps up is left out, but not a lab that stays.
+    """
     found = [
         Leftover(lab=lab, what=f"process {pid} of {lab}")
         for lab, pids in sorted(processes().items())
@@ -56,13 +60,18 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     found += [Leftover(lab=lab, what=f"folder {folder}") for lab, folder in sorted(folders())]
     # Check living labs last: a lab records its owner before it is made, so a lab that came up meanwhile is not taken
     # for dead.
-    alive = living_labs() if dead_only else set()
+    alive = living_labs() if dead_only else set() if running else set(living_owners())
     return tuple(item for item in found if item.lab not in alive)
 
 
-def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason."""
-    found = find(dead_only=dead_only)
+def remove(*, dead_only: bool = False, running: bool = True, noted_only: bool = False) -> tuple[Leftover, ...]:
+    """Remove what `find` returns, and return the list; a process that does not end is listed with the reason.
+
+    With `noted_only`, what has no owner's note here is left: a node that is itself in a lab sees the cgroups of others.
+    """
+    noted = {lab for lab, _ in notes()}
+    every = find(dead_only=dead_only, running=running)
+    found = tuple(item for item in every if not noted_only or item.lab in noted)
     stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
     return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
 
@@ -82,13 +91,14 @@ def remove_lab(lab: str) -> str:
             group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
         except InfrastructureError as error:
             stays = stays or f"{error.message}; {error.remedy}"
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     while killed:
         for pid, started in killed.items():
             _kill(pid, started)
-        seen |= killed.keys()
-        later = processes().get(lab, set()) - seen  # what one of them started meanwhile
+        seen |= killed
+        later = processes().get(lab, set()) - seen.keys()  # what one of them started meanwhile
         killed = {pid: start_time(pid) for pid in later}
+    stays = stays or _still(lab, seen)
     for folder, note in _notes():
         if folder in stated:
             site_folder.remove_noted(note)
@@ -99,6 +109,16 @@ def remove_lab(lab: str) -> str:
         user_podman.remove_tree(folder)
     docker.remove_staying(lab)
     return stays
+
+
+def _still(lab: str, killed: Mapping[int, int]) -> str:
+    """Return which processes that were killed, by start time, do not end, or ""."""
+    until = time.monotonic() + AGAIN_S
+    while left := [pid for pid, started in killed.items() if started and start_time(pid) == started]:
+        if time.monotonic() > until:
+            return f"processes {left} of {lab} do not end; {listing(look(left))}"
+        time.sleep(0.01)
+    return ""
 
 
 def head_is_here(lab: str) -> bool:
@@ -174,6 +194,8 @@ def groups() -> dict[str, tuple[Group, ...]]:
             if folder.is_dir() and is_lab_name(folder.name) and is_ours(folder):
                 own = Group(path=folder.name, hierarchies=(hierarchy,))
                 found[folder.name] = (*found.get(folder.name, ()), own)
+    for lab, every in found.items():  # what is frozen ends only when it is thawed, in the freezer's hierarchy
+        found[lab] = tuple(sorted(every, key=lambda each: not each.hierarchies[0].can_freeze))
     return found
 
 
@@ -224,10 +246,14 @@ def living_labs() -> set[str]:
     }
 
 
+def living_owners() -> dict[str, int]:
+    """Return the labs that a process keeps up, with its number."""
+    return {_lab_of(folder, note): int(note["pid"]) for folder, note in _notes() if _lives(note)}
+
+
 def running_beside() -> tuple[int, ...]:
     """Return the tare processes that keep other labs up, which share the machine's cores with this one."""
-    found = {int(note["pid"]) for _, note in _notes() if _lives(note)}
-    return tuple(sorted(found - {os.getpid()}))
+    return tuple(sorted(set(living_owners().values()) - {os.getpid()}))
 
 
 def _lives(note: Mapping[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of
+from tare.node_service.left import Left, keepers_of
 from tare.node_service.order import Order
 from tare.node_service.pods import Connect, Maker
 from tare.node_service.protocol import Phase
@@ -69,6 +70,7 @@ class LocalNode:
         self._deployments: dict[str, _Deployment] = {}
         self._surroundings: NodeHas | None = None
         self._counted = Sources()
+        self._left = Left(node=node, folder=folder)
         self._machine = machine
         self._swept = ExitStack()
         self._watched: set[str] = set()
@@ -106,6 +108,7 @@ class LocalNode:
             network=deployment.network,
         )
         deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
+        self._left.keep(tuple(self._every_side()))
         return deployment.sides
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
@@ -114,6 +117,7 @@ class LocalNode:
         endpoints = stack.enter_context(deployment.network.join(self.node, pods))
         pairs = zip(deployment.sides, endpoints, strict=True)
         deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
+        self._left.keep(tuple(self._every_side()))
         return endpoints
 
     def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
@@ -123,6 +127,7 @@ class LocalNode:
             replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
             for side, pids in zip(deployment.sides, daemons, strict=True)
         )
+        self._left.keep(tuple(self._every_side()))
         return deployment.sides
 
     def leave(self, study: str, phase: Phase) -> None:
@@ -183,8 +188,8 @@ class LocalNode:
     def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
         return upkeep.memory_hit(self._sides(study), before)
 
-    def end_strays(self, study: str) -> None:
-        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()), self._folder)
+    def end_left(self, study: str) -> Mapping[str, int]:
+        return self._left.end(self._sides(study), keepers_of(tuple(self._every_side())))
 
     def sweep(self) -> tuple[str, ...]:
         if self._watched:

@@ -80,8 +80,8 @@ class NodeService(Protocol):
     def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
         """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
 
-    def end_strays(self, study: str) -> None:
-        """Kill what remains of a failed launch in the pods."""
+    def end_left(self, study: str) -> Mapping[str, int]:
+        """Kill what launches left behind in the pods, when none runs; return how many processes by name."""
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         """Send a signal to the programs of these names in the node's first pod; return whether any was running."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tare.launch import write_agent
 from tare.node import Node, Pod, marked
+from tare.node.cgroups import made, of_launches
 from tare.node_service import clean, owned, site_folder
 from tare.node_service.local import LocalNode
 from tare.node_service.owned import Terms
@@ -25,7 +27,10 @@ def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> 
     With `terms` the machine has been given to tare, whose service is root.
     """
     if terms is None:
-        with _serving(name, LocalNode(node, folder, _connect), folder) as service:
+        with (
+            made(of_launches(name)) as launches,
+            _serving(name, LocalNode(replace(node, launches=launches), folder, _connect), folder) as service,
+        ):
             yield service
         return
     with (
@@ -39,12 +44,12 @@ def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> 
 def _serving(name: str, service: LocalNode, folder: Path) -> Iterator[LocalNode]:
     site_folder.make(folder)
     try:
-        with marked.marked(name):
+        with marked.marked(name), ExitStack() as stack:  # what still holds pods is undone before what is left is ended
+            stack.callback(service.leave_all)
             if not (folder / AGENT).exists():
                 write_agent(folder, sys.executable)
             yield service
     finally:
-        service.leave_all()
         marked.end_run(name, folder)
         site_folder.remove(folder)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,12 @@ def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
     if side.containers:
         yield job_group(side.pod.node), frozenset()
     yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
+
+
+def held_containers(sides: Iterable[Side]) -> list[int]:
+    """Return the first process of each container that is held and entered."""
+    held = [side for side in sides if RUNTIMES[side.pod.runtime].holds_containers]
+    return [pid for side in held for pid in (side.pod.pid, *(each.pid for each in side.containers))]
 
 
 def limited_groups(side: Side) -> Iterator[tuple[str, Group]]:

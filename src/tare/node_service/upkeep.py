@@ -1,4 +1,4 @@
-"""Look after a deployment's pods on one node: what has ended, what hit a limit, what remains of a failed launch."""
+"""Look after a deployment's pods on one node: what has ended, what hit a limit, which programs get a signal."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
-from tare.errors import InfrastructureError
-from tare.host.namespaces import command_line, processes_beside, runs
-from tare.host.process import run
+from tare.host.namespaces import command_line, runs
 from tare.node import limits, marked
-from tare.node_service.sides import Side, groups_of, limited_groups
-from tare.runtimes import RUNTIMES
+from tare.node_service.sides import Side, held_containers, limited_groups
 from tare.wiring.plug import wait_until_running
-
-END_ALL: Final = (
-    "for entry in /proc/[0-9]*; do pid=${entry#/proc/}; "
-    'read -r words < "$entry/stat" 2> /dev/null || continue; '
-    'case $pid:$words in 1:*|$$:*|*"(sleep) "*) ;; *) kill -KILL "$pid" 2> /dev/null ;; esac; done'
-)
-"""Kills all processes of a container but its init and the program that keeps it up."""
 
 
 def wait_for_carriers(sides: Iterable[Side]) -> None:
@@ -49,49 +38,9 @@ def ended(sides: Sequence[Side]) -> str | None:
     return None
 
 
-def keepers_of(sides: Iterable[Side]) -> frozenset[int]:
-    """Return the processes that keep pods up, including their sshds."""
-    return frozenset(pid for side in sides for _, keepers in groups_of(side) for pid in keepers)
-
-
-def end_strays(sides: Iterable[Side], spare: Collection[int], run_folder: Path) -> None:
-    """Kill what remains of a failed launch in pods: killing docker exec, for one, leaves its process running.
-
-    `spare` are the processes that keep other deployments up: several of them on a node share a cgroup.
-    """
-    for side in sides:
-        if side.pod.node.is_machine:
-            marked.end_launches(run_folder, spare)
-            _end_in_container(side)
-            continue
-        if not side.pod.group.hierarchies:
-            for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            continue
-        for group, keepers in groups_of(side):
-            with suppress(InfrastructureError):
-                group.kill(spare=keepers.union(spare))
-
-
-def _end_in_container(side: Side) -> None:
-    """Kill a launch's processes in the containers of a pod, which have process numbers of their own."""
-    holds_containers = RUNTIMES[side.pod.runtime].holds_containers
-    for enter in (side.pod.enter, *(each.enter for each in side.containers)) if holds_containers else ():
-        if not enter:  # the service is in the pod itself
-            continue
-        run((*enter, "/bin/sh", "-c", END_ALL), check=False, timeout_s=20, what=f"ending processes in {side.pod.name}")
-
-
 def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
     """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
-    held = [
-        pid
-        for side in sides
-        if RUNTIMES[side.pod.runtime].holds_containers
-        for pid in (side.pod.pid, *(each.pid for each in side.containers))
-    ]
-    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held))
+    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held_containers(sides)))
 
 
 def memory_kills(sides: Iterable[Side]) -> dict[str, int]:

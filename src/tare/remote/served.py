@@ -13,6 +13,7 @@ from tare.counters.interfaces import Counts, interface_counters
 from tare.errors import InfrastructureError
 from tare.model import Environment
 from tare.node import Node, bridges
+from tare.node.cgroups import of_launches
 from tare.node.owners import state_folder
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
@@ -36,7 +37,9 @@ class Service:
         With `terms` the machine has been given to tare.
         """
         self.clean(name)
-        self._stack.enter_context(state_folder(f"{name}-node", name, **{site_folder.KEY: str(folder)}))
+        self._stack.enter_context(
+            state_folder(f"{name}-node", name, cgroups=of_launches(name).bases, **{site_folder.KEY: str(folder)})
+        )
         self._folder = folder
         self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
         return self._node.node

@@ -112,8 +112,8 @@ class RemoteNode:
         reason: str | None = self._ask("memory_hit", study, dict(before))
         return reason
 
-    def end_strays(self, study: str) -> None:
-        self._ask("end_strays", study)
+    def end_left(self, study: str) -> Mapping[str, int]:
+        return dict(self._ask("end_left", study))
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
         return bool(self._ask("signal_first", study, frozenset(names), int(number)))

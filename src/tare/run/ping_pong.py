@@ -65,12 +65,12 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
     launch = job.make_launch(site, probing, one_host)
     command = job.command_of(site, one_host, launch, agent, name="ping-pong")
     result = job.started(site, command, timeout_s=PING_PONG.time_limit_s)
+    up.end_left()
     if result.timed_out:
         raise CommandTimeout(f"the ping-pong did not end within {PING_PONG.time_limit_s:g} s")
     try:
         parsed = plugin_of(PING_PONG).parse(PING_PONG, result.stdout)
     except OutputError as error:
-        up.end_strays()
         words = last_words(result.stderr) or str(error)
         raise CommandFailed(f"the ping-pong failed: {words}", remedy=recognised(result.stderr)) from error
     sizes = [spec.message_bytes or 0 for spec in PING_PONG.kernels]

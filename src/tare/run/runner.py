@@ -212,11 +212,11 @@ class Run:
         turns = self.plan.study.repetition.turns
         try:
             ended = in_turns.run(self.site, listener, launches, turns=turns, drawn=drawn)
+            judged = [self._judged(one, watched) for (one, _), watched in zip(launches, ended, strict=True)]
         except Unreachable as lost:
             for position, key in enumerate(standing):
                 self._stored(_failed(key, position, started, lost.message), None)
             return
-        judged = [self._judged(one, watched) for (one, _), watched in zip(launches, ended, strict=True)]
         together = zip(standing, launches, in_the_same_passes(judged, turns), strict=True)
         for position, (key, (one, padding), launched) in enumerate(together):
             counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
@@ -333,10 +333,9 @@ class Run:
         )
 
     def _judged(self, ready: Ready, watched: in_turns.Watched) -> Launched:
-        """Judge a launch that has ended, and kill its remaining processes."""
+        """Judge a launch that has ended, and end what it left behind."""
         result, before, after = watched.result, watched.before, watched.after
-        if result.status != 0:
-            ready.deployed.end_strays()
+        left = ready.deployed.end_left()
         watches = ready.deployed.watches
         traffic, unread = monitor.traffic(watches, before, after), monitor.unread(watches, before, after)
         counted = monitor.counters(before, after)
@@ -358,6 +357,7 @@ class Run:
             node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
             lacking=monitor.lacking(before, after),
             noise={**monitor.noise(before, after), **cores},
+            left=left,
             active_s=watched.active_s,
             gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout), resent=resent),
         )
@@ -383,8 +383,9 @@ class Run:
         if wanted is Caches.COLD:
             self._drop_caches()
             return {"caches_dropped": 1}
-        if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
-            ready.deployed.end_strays()
+        if wanted is Caches.WARM:
+            run_launch(ready, padding, self.site)
+            ready.deployed.end_left()
         return {}
 
 

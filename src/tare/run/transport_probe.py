@@ -45,9 +45,8 @@ def answers(site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path) 
     found: dict[Pair, Chosen] = {}
     for cell, up in launches:
         if pair_of(cell) not in found and asks(cell, up):
-            answer = found[pair_of(cell)] = ask(site, cell, up, agent)
-            if not answer.taken:
-                up.end_strays()
+            found[pair_of(cell)] = ask(site, cell, up, agent)
+            up.end_left()
     return found
 
 

@@ -39,8 +39,8 @@ LEAST_TOGETHER: Final = 2
 class Launched:
     """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile.
 
-    `gaps` are the statements on what is not proven, and on what is proven only in part. `lacking` names the counters
-    that could not be read.
+    `left` are the processes that it left behind, by name. `gaps` are the statements on what is not proven, and on what
+    is proven only in part. `lacking` names the counters that could not be read.
     """
 
     result: Result
@@ -50,6 +50,7 @@ class Launched:
     counters: Mapping[str, float]
     noise: Mapping[str, float]
     active_s: float
+    left: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[str, str] = ("", "")
     node_counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     lacking: str = ""
@@ -129,6 +130,7 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         facts=facts,
         unproven=launched.gaps[0],
         partly_proven=launched.gaps[1],
+        left=launched.left,
     )
     return sound_trial(trial)
 

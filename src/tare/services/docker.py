@@ -205,7 +205,9 @@ def _root_folder(index: int) -> Iterator[Path]:
             finally:
                 _forget(root)
             return
-    raise InfrastructureError("64 labs use Docker's cached data folders", remedy="end some of them: tare clean")
+    raise InfrastructureError(
+        "64 labs use Docker's cached data folders", remedy="end some of them; `tare clean` removes those of killed runs"
+    )
 
 
 def _forget(root: Path) -> None:

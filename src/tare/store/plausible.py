@@ -55,6 +55,7 @@ BOUNDS: Final[Mapping[type, Bounds]] = {
         "started_unix_s": (0, LATEST_S),
         "elapsed_s": _TIME,
         **dict.fromkeys(("startup_s", "noise"), _NUMBER),
+        "left": _INDEX,
         **dict.fromkeys(("counters", "node_counters"), _COUNT),  # they are what grew
     },
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
-from tare.model.text import three_digits
+from tare.model.text import processes_text, three_digits
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
@@ -20,11 +21,16 @@ MOVED: Final = 0.1
 
 
 def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
-    """Return the warnings: facts left out, a baseline that differs from itself, a failed cell, migrated vCPUs."""
+    """Return the warnings.
+
+    Facts were left out, the baseline differs from itself, launches left processes behind, a cell always failed, vCPUs
+    migrated all the time.
+    """
     return (
         *_thin(plan),
         *_damaged(plan, selection),
         *_self_differs(infos, table),
+        *_left_behind(plan, selection),
         *_always_failed(table.comparisons),
         *_migrated(plan, selection),
     )
@@ -57,6 +63,22 @@ def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:
         f"The baseline differs from itself on {', '.join(texts)}, so no verdict is given there. "
         "Something in this study is not random: check order, placement and drift"
     )
+
+
+def _left_behind(plan: Plan, selection: Selection) -> Iterator[str]:
+    """Warn of cells whose launches left processes behind: they ran beside what the launch did last."""
+    texts = []
+    for cell in plan.cells:
+        trials = selection.trials[cell.key].values()
+        left = [Counter(trial.left) for trial in trials if trial.left]
+        if left:
+            names = processes_text(sum(left, Counter[str]()))
+            texts.append(f"{cell.environment.name} in {cell.group}: {names} in {len(left)} of {len(trials)}")
+    if texts:
+        yield (
+            f"Launches left processes behind, which were ended before the next launch: {'; '.join(texts)} launches. "
+            "They may have slowed the launch that started them"
+        )
 
 
 def _always_failed(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -43,6 +43,7 @@ def test_a_holder_carries_our_mark_and_gets_its_order_on_stdin(monkeypatch: pyte
     ("answer", "words", "of_rights"),
     [
         ({"stdout": '{"error": "unshare(1): Operation not permitted"}'}, "Operation not permitted", True),
+        ({"stdout": '{"error": "mount(tare): Device or resource busy"}'}, "Device or resource busy", False),
         ({"stderr": "ImportError: no ctypes"}, "no ctypes", True),
         ({"status": -9}, "the holder printed nothing and ended with status -9", False),
         ({"stdout": "half a li"}, "the holder printed nothing and ended with status 0", False),

@@ -51,18 +51,16 @@ def test_only_what_carries_the_whole_name_belongs_to_a_run_or_a_pod(start: Start
     launched = start(TARE_LAUNCH_MAP=f"{tmp_path}/launch-0.json")
     assert marked.pids_of_run(RUN, tmp_path) == {mine.pid, launched.pid}
     assert marked.pids_of_launches(tmp_path) == {launched.pid}
-    assert marked.runs_of_user()[f"{RUN}x"] == {other.pid}
+    assert marked.pids_of_run(f"{RUN}x", tmp_path / "x") == {other.pid}
     helper, other = start(XDG_RUNTIME_DIR=f"{tmp_path}/run"), start(XDG_RUNTIME_DIR=f"{tmp_path}/run2")
     marked.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
     assert helper.wait() == -9
     assert other.poll() is None
 
 
-def test_ending_launches_spares_keepers_and_other_runs_and_one_that_lost_its_mark(start: Start, tmp_path: Path) -> None:
+def test_ending_a_run_spares_one_that_lost_its_mark(start: Start, tmp_path: Path) -> None:
     launch_map = f"{tmp_path}/launch-0.json"
-    stray, keeper, other = start(TARE_LAUNCH_MAP=launch_map), start(TARE_LAUNCH_MAP=launch_map), start(TARE_RUN=RUN)
-    marked.end_launches(tmp_path, {keeper.pid})
-    assert stray.wait() == -9
+    keeper, other = start(TARE_LAUNCH_MAP=launch_map), start(TARE_RUN=RUN)
     marked.end({keeper.pid}, (f"TARE_RUN={RUN}\0".encode(),))
     assert (keeper.poll(), other.poll()) == (None, None)
     marked.end_run(RUN, tmp_path)

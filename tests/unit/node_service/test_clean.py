@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tare.cli.commands import show_clean
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.namespaces import HOLDER
 from tare.host.paths import RUN_FOLDER, state_identity
 from tare.node.cgroup_marks import mark
@@ -217,3 +219,29 @@ def test_a_service_that_is_begun_again_spares_its_head(run: Path, monkeypatch: p
     finally:
         head.kill()
         head.communicate()
+
+
+def test_what_a_process_keeps_up_is_left_alone_and_named_unless_it_is_to_be_ended(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
+    assert [item.lab for item in clean.find(running=False)] == ["s2"]
+    assert show_clean(dry_run=False) == EXIT_DONE
+    shown = capsys.readouterr()
+    assert shown.out == f"removed folder {dead}\n"
+    assert f"left alone: s1, which process {os.getpid()} keeps up; `tare clean --running` ends it" in shown.err
+    assert show_clean(dry_run=True, running=True) == EXIT_DONE
+    assert capsys.readouterr().out == f"would remove folder {living}\n"
+
+
+def test_what_stays_is_named_and_the_exit_code_says_so(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state(run, "s2", pid=2**22 + 1, start=5)
+    monkeypatch.setattr(clean, "AGAIN_S", 0.02)
+    monkeypatch.setattr(clean, "_kill", lambda pid, started: None)
+    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: {os.getpid()})
+    assert show_clean(dry_run=False) == EXIT_INFRASTRUCTURE
+    shown = capsys.readouterr()
+    assert f"left process {os.getpid()} of s2" in shown.out
+    assert f"processes [{os.getpid()}] of s2 do not end" in shown.err

@@ -24,7 +24,7 @@ from tare.model import Completed, Environment, Failed, Invalid, NodeCommand, Stu
 from tare.node import Container, Endpoint, Node
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node_service.sides import Side
-from tare.node_service.upkeep import end_strays, ended, keepers_of
+from tare.node_service.upkeep import ended
 from tare.run import on_node
 from tare.store.writer import read_only
 from tare.workloads import WORKLOADS
@@ -262,16 +262,3 @@ def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:
 
 def _wait_until_it_is_a_zombie(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-
-def test_ending_strays_spares_what_holds_other_environments(
-    living: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spared: list[set[int]] = []
-    monkeypatch.setattr(Group, "kill", lambda self, *, spare: spared.append(set(spare)))
-    (side,) = deployed(living.pid)
-    held = Group(path="lab/n0/job", hierarchies=(Hierarchy(mountpoint=Path("/x"), version=1),))
-    mine = replace(side, pod=replace(side.pod, group=held, keepers=frozenset({7})))
-    end_strays((mine,), {8, 9}, Path("/x"))
-    assert spared == [{7, 8, 9}]
-    assert keepers_of((mine,)) == {7}

@@ -11,7 +11,7 @@ import pytest
 from tare.errors import InfrastructureError
 from tare.node import cgroups
 from tare.node.cgroups import MARK, Group, group
-from unit.cgroup_tree import V1_KINDS, Tree
+from unit.cgroup_tree import OWN, V1_KINDS, Tree
 
 
 def test_without_a_hierarchy_or_by_naming_it_nothing_is_made() -> None:
@@ -201,3 +201,57 @@ def test_our_cgroup_is_made_again_where_the_last_lab_of_another_run_takes_it_awa
     own = Group(path="lab/n0", hierarchies=v1).create()
     assert len(taken) == 2
     assert all(folder.is_dir() for folder in own.folders)
+
+
+def test_what_a_program_has_frozen_is_thawed_and_from_the_second_pass_on_all_are_held_still(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree.root / "freezer").mkdir()
+    freezer = cgroups.Hierarchy(mountpoint=tree.root / "freezer", version=1, controllers=("freezer",))
+    job = Group(path="lab/n0/job", hierarchies=(*v1, freezer)).create()
+    own, theirs = tree.root / "freezer" / MARK / "lab/n0/job", tree.root / "freezer" / MARK / "lab/frozen"
+    theirs.mkdir()
+    for folder in (own, theirs):
+        tree.put(folder / cgroups.FREEZER, "FROZEN\n")
+    tree.written.clear()
+    processes = Processes(tree, tree.root / "pids" / MARK / "lab/n0/job/cgroup.procs", {11: 2})
+    states: list[str] = []
+
+    def kill(pid: int, number: int) -> None:
+        states.append((own / cgroups.FREEZER).read_text().strip())
+        processes.kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", kill)
+    job.kill()
+    assert [(folder / cgroups.FREEZER).read_text() for folder in (own, theirs)] == ["THAWED", "THAWED"]
+    assert states == ["FROZEN", "FROZEN"]
+    written = [text for file, text in tree.written if file.endswith("job/freezer.state")]
+    assert written == ["THAWED", "FROZEN", "THAWED"]
+
+
+def test_the_group_of_launches_on_a_real_node_is_in_one_hierarchy_without_limits_and_goes_with_its_processes(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cgroups.of_launches("s1", tree.root.parent / "mountinfo", OWN)
+    assert wanted.bases == {str(tree.root / "pids"): ""}
+    with cgroups.made(wanted) as group:
+        assert list(tree.root.glob(f"*/{MARK}/s1")) == [tree.root / "pids" / MARK / "s1"]
+        processes = Processes(tree, group.folders[0] / "cgroup.procs", {11: 1})
+        monkeypatch.setattr(os, "kill", processes.kill)
+        assert group.pids() == {11}
+    assert processes.left == {}
+    assert not list(tree.root.glob(f"*/{MARK}"))
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    with cgroups.made(wanted) as group:
+        assert group == cgroups.NO_GROUP
+
+
+def test_in_v2_the_group_of_launches_is_in_our_own_cgroup_which_hands_nothing_on(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    (tree.root / "session").mkdir()
+    own = tree.root.parent / "own"
+    own.write_text("0::/session\n")
+    with cgroups.made(cgroups.of_launches("s1", tree.root.parent / "mountinfo", own)) as group:
+        assert group.folders == (tree.root / "session" / MARK / "s1",)
+        assert not [file for file, _ in tree.written if file.endswith("subtree_control")]

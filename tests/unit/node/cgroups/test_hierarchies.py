@@ -93,3 +93,17 @@ def test_in_v2_a_cgroup_that_cannot_is_passed_over(
     controllers: str, processes: str, v2: tuple[cgroups.Hierarchy, ...], tree: Tree
 ) -> None:
     assert below_us(tree, controllers, processes) == ""
+
+
+def test_one_that_is_mounted_twice_counts_once_and_one_that_is_covered_not_at_all(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    mountinfo = tree.root.parent / "mountinfo"
+    text, again = mountinfo.read_text(), mountinfo_line(tree.root / "pids", "cgroup", "rw,pids")
+    mountinfo.write_text(f"{text}{again}\n")
+    assert sorted(map(str, hierarchies(mountinfo, OWN))) == sorted(map(str, v1))
+    empty = f"40 23 0:30 / {tree.root / 'cpuset'} rw - tmpfs tmpfs rw"
+    mountinfo.write_text(f"{text}{empty}\n")
+    assert {each.mountpoint.name for each in hierarchies(mountinfo, OWN)} == {"cpu,cpuacct", "pids", "systemd"}
+    mountinfo.write_text(f"{text}{empty.replace('/cpuset', '')}\n")
+    assert hierarchies(mountinfo, OWN) == ()
