@@ -193,7 +193,7 @@ class LocalNode:
 
     def sweep(self) -> tuple[str, ...]:
         if self._watched:
-            marked.end_launches(self._folder)  # what runs on could go on writing
+            marked.end_all(lambda: marked.pids_of_launches(self._folder))  # what runs on could go on writing
         self._swept.close()
         said = tuple(self._sentences)
         self._watched.clear()

@@ -100,7 +100,7 @@ def out_of_bounds(value: Any) -> tuple[str, float] | None:
     return None
 
 
-def is_short(number: float) -> bool:
+def is_short(number: Any) -> bool:
     """Return whether a number can be read again: integers may have `MOST_DIGITS`."""
     return number.__class__ is not int or -MOST_INTEGER <= number <= MOST_INTEGER
 

@@ -215,9 +215,9 @@ def test_variables_for_commands_on_a_node_reach_the_node_and_no_program_of_the_h
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_a_node_stays_the_node_that_was_opened(owned: bool) -> None:
-    lie = replace(OTHER, pid=7, cores=(99,), control_address="10.9.9.9", docker_socket="/s", docker_pid=3)
+    lie = replace(OTHER, pid=7, cores=(99,), control_address="10.9.9.9", docker_socket="/s")
     told = answers.opened_node(NODE, lie, owned=owned)
-    assert replace(told, pid=0, docker_socket="", docker_pid=0) == NODE
+    assert replace(told, pid=0, docker_socket="") == NODE
     assert told.pid == (7 if owned else 0)
 
 
