@@ -135,7 +135,7 @@ def _check_plain(value: Any, depth: int = 0) -> None:
         raise ValueError(f"{_shown(value)} is no plain value")
 
 
-def _items(kind: type, each: Check) -> Check:
+def _items(kind: type[Collection[Any]], each: Check) -> Check:
     def check_items(value: Any) -> None:
         if not isinstance(value, kind):
             raise ValueError(f"{_shown(value)} is no list")
