@@ -135,7 +135,7 @@ def _check_plain(value: Any, depth: int = 0) -> None:
         raise ValueError(f"{_shown(value)} is no plain value")
 
 
-def _items(kind: type[tuple[Any, ...] | frozenset[Any]], each: Check) -> Check:
+def _items(kind: type[Collection[Any]], each: Check) -> Check:
     def check_items(value: Any) -> None:
         if not isinstance(value, kind):
             raise ValueError(f"{_shown(value)} is no list")
@@ -237,14 +237,11 @@ MORE: Final[Mapping[Any, Check]] = {
 
 
 def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
-    """Return a node as its service says it is there: on a machine that tare owns it has a process, groups, a daemon.
-
-    The groups are of the node's own machine, and joined there.
-    """
+    """Return a node as its service says it is there: on a machine that tare owns it has a process, groups, a daemon."""
     if not owned:
-        return replace(asked, launches=told.launches)
+        return asked
     return replace(
-        asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches
+        asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, docker_pid=told.docker_pid
     )  # fmt: skip
 
 
