@@ -237,11 +237,14 @@ MORE: Final[Mapping[Any, Check]] = {
 
 
 def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
-    """Return a node as its service says it is there: on a machine that tare owns it has a process, groups, a daemon."""
+    """Return a node as its service says it is there: on a machine that tare owns it has a process, groups, a daemon.
+
+    The groups are of the node's own machine, and joined there.
+    """
     if not owned:
-        return asked
+        return replace(asked, launches=told.launches)
     return replace(
-        asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, docker_pid=told.docker_pid
+        asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches
     )  # fmt: skip
 
 
