@@ -16,6 +16,7 @@ from typing import Any, Final
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
 from tare.host.process import find, run
+from tare.services.daemons import MOST_ANSWER
 
 KEY: Final = "tls.key"
 CERTIFICATE: Final = "tls.crt"
@@ -77,6 +78,6 @@ def ask(
             connection.connect()
         connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
         answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
+        return answer.status, answer.read(MOST_ANSWER).decode(errors="replace")
     finally:
         connection.close()

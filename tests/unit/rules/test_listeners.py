@@ -46,7 +46,7 @@ URL = "https://10.213.0.1:2379"
 
 def table() -> str:
     (text,) = (part for path in ROOT.glob("SECURITY*.md") if MARK in (part := path.read_text()))
-    return text.partition(MARK)[2]
+    return text.partition(MARK)[2].partition("\n## ")[0]
 
 
 def places() -> dict[str, set[str]]:

@@ -35,14 +35,13 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     STATE: (
         "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "cluster/connections.py",
-        "cluster/kubernetes_site.py", "cluster/lab_site.py", "cluster/local.py", "cluster/remote_cluster.py",
         "cluster/ssh_clean.py", "containers/user_podman.py", "host/process.py", "images/bring.py", "images/build.py",
         "images/cache.py", "images/direct_build.py", "images/host_build.py", "images/host_mpi.py",
         "images/inside/archive.py", "images/inside/layered.py", "images/own.py", "images/usage.py",
         "kubernetes/gate.py", "kubernetes/in_lab.py", "kubernetes/lab_networks/cilium.py",
         "kubernetes/lab_networks/flannel.py", "kubernetes/lab_networks/model.py", "launch/__init__.py",
-        "networks/calico.py", "networks/canal.py", "node/cgroup_marks.py", "node_service/local.py",
-        "node_service/site_folder.py", "remote/served.py", "services/containerd.py", "services/coredns.py",
+        "networks/calico.py", "networks/canal.py", "node/cgroup_marks.py", "node/owners.py", "node_service/local.py",
+        "node_service/site_folder.py", "services/certificate.py", "services/containerd.py", "services/coredns.py",
         "services/docker.py", "services/kubernetes.py", "services/ssh.py",
     ),
     KERNEL: (
@@ -56,6 +55,8 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
 
 RESOLVERS: Final[dict[str, str]] = {
     "cli/bundle/install.py": "to look at the folders above, and its own path",
+    "cluster/lab.py": "tare's own sources",
+    "cluster/remote_files.py": "compared with the cache, and refused if it leads out",
     "host/namespaces.py": "the Python that runs tare",
     "images/host_mpi.py": "files of this machine's MPI, which are read",
     "images/inside/below.py": "compared, and refused if it leads out",
@@ -67,11 +68,11 @@ RESOLVERS: Final[dict[str, str]] = {
 """What follows the links of a path before it uses it: a link is then followed whoever made it."""
 
 COMPARERS: Final[dict[str, str]] = {
-    "cluster/remote_files.py": "a path of the cache",
+    "cluster/remote_files.py": "both are resolved before",
     "feasibility/injection.py": "a path that `find_linked` has found inside",
     "feasibility/preflight.py": "only to follow its links inside the image",
     "images/inside/linked.py": "only to follow its links inside the image; a path with `..` is the image's",
-    "node/cgroups.py": "a path with `..` is refused",
+    "node/hierarchies.py": "a path with `..` is refused",
     "runtimes/podman_rootless.py": "it decides no access",
     "workloads/programs/locate.py": "only to follow its links inside the image",
 }
