@@ -24,7 +24,6 @@ ALLOWED = {
     "host/capture.py": "64 MiB of stdout (STDOUT_BYTES), the end of stderr",
     "host/holder.py": "a line of a child of its own; a file of the kernel",
     "host/ping.py": "one packet",
-    "images/registry/push.py": "a member of an archive of tare's own",
     "kubernetes/enter.py": "pieces, passed on; frames of the head's own gate",
     "kubernetes/gate.py": "LONGEST",
     "kubernetes/session.py": "pieces, passed on",
