@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tare.cluster import lab
-from tare.cluster.lab_site import LabSite, _state_folder
+from tare.cluster.lab_site import LabSite
 from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.kernels import ensure_kernels
 from tare.model import LabSpec
 from tare.node import Node
+from tare.node.cgroups import bases
+from tare.node.owners import state_folder
 from tare.services.ssh import SSHD
 
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
@@ -204,7 +206,7 @@ def ssh_hosts(
 @contextmanager
 def _up(name: str, spec: LabSpec, *, nics: int, twins: bool, shown: Sequence[str]) -> Iterator[LabSite]:
     """Keep a lab up without starting Docker daemons on its twins."""
-    with _state_folder(name) as folder:
+    with state_folder(name, name, cgroups=bases()) as folder:
         made = lab.up(name, spec, nics=nics, keep=shown, twins=twins)
         try:
             made.launchers.create()
