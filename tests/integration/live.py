@@ -25,6 +25,7 @@ from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.host import wheels
 from tare.host.namespaces import netlink
+from tare.host.paths import RUN_FOLDER
 from tare.model import LabSpec
 from tare.store.shared import read_lines
 from waiting import wait_until
@@ -264,8 +265,9 @@ class Watch:
             end.set()
             thread.join()
 
-    def left(self, lab: str, state: Path = Path("/run/tare")) -> list[str]:
+    def left(self, lab: str, state: Path | None = None) -> list[str]:
         """Return all that is left of a lab, in words: what has its name, and what is in its namespaces."""
+        state = state or Path(os.environ.get(RUN_FOLDER, "/run/tare"))
         found = [f"process {pid}: {_words(pid)}" for pid in sorted(pids_of(lab))]
         found += [f"cgroup {folder}" for folder in cgroup_folders(lab)]
         found += [f"folder {folder}" for folder in state.glob(f"{lab}-*")]

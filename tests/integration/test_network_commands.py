@@ -76,11 +76,11 @@ def test_in_the_foreground_it_stays_until_a_signal_comes(number: signal.Signals,
     assert watch.left(name) == []
 
 
-def test_a_keeper_that_was_killed_is_noticed_and_its_lab_removed_by_the_next(tmp_path: Path) -> None:
+def test_a_keeper_that_was_killed_is_noticed_and_its_lab_removed_by_the_next(own_state: Path, tmp_path: Path) -> None:
     watch, name = Watch(), f"w{os.getpid()}"
     assert tare("network", "up", "bridge", "--name", name, cwd=tmp_path).status == 0
     watch.look(name)
-    os.kill(json.loads((RUN / f"{name}-network" / "network.json").read_text())["pid"], signal.SIGKILL)
+    os.kill(json.loads((own_state / f"{name}-network" / "network.json").read_text())["pid"], signal.SIGKILL)
     wait_for(lambda: tare("network", "down", "--name", name, cwd=tmp_path).status == 2, "note of its end")
     assert pids_of(name), "nothing was left: the test proves nothing"
     assert tare("network", "up", "bridge", "--name", name, cwd=tmp_path).status == 0

@@ -95,6 +95,7 @@ def test_a_run_that_is_killed_finishes_and_loses_nothing_and_leaves_nothing(
 
 
 @pytest.mark.requires("docker", "mmdebstrap")
+@pytest.mark.usefixtures("own_state")
 def test_a_run_with_daemons_killed_in_a_trial_finishes_and_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     study = write_study(tmp_path, "killd", ["bare", "docker+overlay"], repetition="{rounds: 2, max_rounds: 2}")
     results = tmp_path / "results" / "killd"
