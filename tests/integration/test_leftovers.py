@@ -82,7 +82,8 @@ def test_what_a_killed_run_left_is_removed_by_the_next_run_and_by_clean(
         listed = tare("clean", "--dry-run", cwd=tmp_path)
         assert f"would remove cgroup /tare/{name}" in listed.stdout
         assert pids_of(name), "--dry-run removed something"
-        assert tare("clean", cwd=tmp_path).status == 0
+        cleaned = tare("clean", cwd=tmp_path)
+        assert cleaned.status == 0, cleaned.stdout + cleaned.stderr
     wait_for(lambda: not pids_of(name), "end of the processes")
     assert watch.left(name) == []
 

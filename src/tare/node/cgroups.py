@@ -33,7 +33,7 @@ from tare.node.hierarchies import (
     read_pids,
     words_of,
 )
-from tare.node.stragglers import listing, look
+from tare.node.stragglers import are_exiting, listing, look
 
 __all__ = ["MARK", "NO_GROUP", "Group", "Hierarchy", "file_systems", "hierarchies"]
 
@@ -41,6 +41,7 @@ REMOVED_MEANWHILE: Final = 5
 """How often to recreate tare's cgroup before its removal by others is an error."""
 FREEZER: Final = "freezer.state"
 FIRST_PAUSE_S: Final = 0.001
+EXIT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,8 @@ class Group:
 
         What a program has frozen is thawed: in v1 a frozen process does not end. From the second pass on all are frozen
         while they are killed, so that none can start another one meanwhile. Raises `InfrastructureError` if the group
-        does not belong to one of tare's labs, or if processes do not end in time.
+        does not belong to one of tare's labs, or if processes do not end in time. What is ending has `EXIT_S`: the
+        first process of a PID namespace waits until an init of the machine has collected its orphans.
         """
         self._check_path()
         spared = set(spare)
@@ -139,7 +141,8 @@ class Group:
             with self._stopped(pause > FIRST_PAUSE_S):
                 for pid in left:
                     _kill(pid)
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until and (now > until + EXIT_S or not are_exiting(left)):
                 raise InfrastructureError(
                     f"processes {sorted(left)} of {self.path} do not end",
                     remedy=f"{listing(look(left))}\nin state D they wait in the kernel (for a disk, NFS) and end when "

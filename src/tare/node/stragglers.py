@@ -10,6 +10,8 @@ from typing import Final
 
 MOST: Final = 40
 COMMAND_CHARACTERS: Final = 100
+EXITING: Final = 0x4
+"""PF_EXITING of the kernel's flags of a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,18 @@ def look(pids: Iterable[int]) -> tuple[Still, ...]:
 def named(pids: Iterable[int]) -> dict[int, str]:
     """Return the names of processes by number, without those that have ended."""
     return {pid: name for pid in pids if (name := _name(pid))}
+
+
+def are_exiting(pids: Iterable[int]) -> bool:
+    """Return whether all of these have been killed and only wait for others, as for an init that collects zombies."""
+    return all(map(_is_exiting, pids))
+
+
+def _is_exiting(pid: int) -> bool:
+    try:
+        return bool(int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()[6]) & EXITING)
+    except OSError:
+        return True
 
 
 def since(pids: Iterable[int], before: Mapping[int, str]) -> set[int]:

@@ -23,9 +23,9 @@ from tare.host.namespaces import read_holder
 from tare.host.paths import run_folder, state_identity
 from tare.node import marked
 from tare.node.cgroup_marks import is_ours
-from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
+from tare.node.cgroups import EXIT_S, MARK, Group, Hierarchy, at, hierarchies
 from tare.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, start_time, this_boot
-from tare.node.stragglers import listing, look
+from tare.node.stragglers import are_exiting, listing, look
 from tare.node_service import site_folder
 from tare.services import docker
 
@@ -115,7 +115,8 @@ def _still(lab: str, killed: Mapping[int, int]) -> str:
     """Return which processes that were killed, by start time, do not end, or ""."""
     until = time.monotonic() + AGAIN_S
     while left := [pid for pid, started in killed.items() if started and start_time(pid) == started]:
-        if time.monotonic() > until:
+        now = time.monotonic()
+        if now > until and (now > until + EXIT_S or not are_exiting(left)):
             return f"processes {left} of {lab} do not end; {listing(look(left))}"
         time.sleep(0.01)
     return ""

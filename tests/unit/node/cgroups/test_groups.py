@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tare.errors import InfrastructureError
 from tare.node import cgroups
 from tare.node.cgroups import MARK, Group, group
+from tare.node.stragglers import are_exiting
 from unit.cgroup_tree import OWN, V1_KINDS, Tree
 
 
@@ -130,6 +132,24 @@ def test_killing_goes_on_until_all_are_gone_but_the_spared_and_those_that_stay(
     monkeypatch.setattr(os, "kill", processes.kill)
     with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
         node.kill(deadline_s=0.05)
+
+
+def test_what_waits_until_init_collects_its_orphans_has_more_time_to_end(
+    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 9})
+    monkeypatch.setattr(os, "kill", processes.kill)
+    monkeypatch.setattr(cgroups, "are_exiting", lambda pids: pids == {11})
+    node.kill(deadline_s=0.0)
+    assert processes.left == {}
+
+
+def test_a_zombie_is_exiting_and_a_program_that_runs_is_not() -> None:
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert are_exiting([ended.pid])
+    assert not are_exiting([ended.pid, os.getpid()])
+    ended.wait()
 
 
 def test_a_process_that_ends_meanwhile_is_no_error(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
