@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tare.cluster.lab_links import add_bridge, add_peer, add_port, set_up
 from tare.errors import RefusedError
 from tare.host.fault import reach
 from tare.host.namespaces import (
@@ -39,9 +40,6 @@ from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node
 from tare.node.cgroups import Group, file_systems, group
 
-if TYPE_CHECKING:
-    from pyroute2 import IPRoute
-
 MAX_NODES: Final = 200
 CONTROL_PREFIX: Final = 16
 CONTROL: Final = "10.213"
@@ -56,7 +54,6 @@ ROUTER: Final = 126
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 OWN_FOLDERS: Final = ("/tmp", "/run", "/dev/shm")
 """Folders that every node has to itself, empty."""
-SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0
 
 
@@ -304,27 +301,27 @@ def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
     nics = len(nodes[0].nics)
     plain_bridges([head, switch, *(node.pid for node in nodes)])
     with netlink(head) as route:
-        bridge = _add_bridge(route, "ctl0")
+        bridge = add_bridge(route, "ctl0")
         route.addr("add", index=bridge, address=HEAD_ADDRESS, prefixlen=CONTROL_PREFIX)
-        _up(route, LOOPBACK)
+        set_up(route, LOOPBACK)
         for node in nodes:
-            _add_port(route, bridge, node.pid, port=node.name, peer="ctl0", spec=None)
+            add_port(route, bridge, node.pid, port=node.name, peer="ctl0", spec=None)
     with netlink(switch) as route:
-        _up(route, LOOPBACK)
+        set_up(route, LOOPBACK)
         for k in range(nics):
-            segments = [_add_bridge(route, segment_name(k, subnet)) for subnet in range(spec.subnets)]
+            segments = [add_bridge(route, segment_name(k, subnet)) for subnet in range(spec.subnets)]
             for node in nodes:
                 segment = segments[spec.subnet_of(node.index)]
-                _add_port(route, segment, node.pid, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
+                add_port(route, segment, node.pid, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
     for node in nodes:
         with netlink(node.pid) as route:
-            _up(route, LOOPBACK)
+            set_up(route, LOOPBACK)
             indices = {link.get_attr("IFLA_IFNAME"): link["index"] for link in route.get_links()}
             addresses = [("ctl0", node.control_address, CONTROL_PREFIX)]
             addresses += [(nic.name, nic.address, nic.prefix) for nic in node.nics]
             for interface, address, prefix in addresses:
                 route.addr("add", index=indices[interface], address=address, prefixlen=prefix)
-                _up(route, indices[interface])
+                set_up(route, indices[interface])
 
 
 def segment_name(segment: int, subnet: int) -> str:
@@ -339,13 +336,13 @@ def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec)
         for k, subnet in ports:
             segment = index_of(route, segment_name(k, subnet))
             name = f"router{k}-{subnet}"
-            _add_port(route, segment, router, port=name, peer=name, spec=spec)
+            add_port(route, segment, router, port=name, peer=name, spec=spec)
     with netlink(router) as route:
-        _up(route, LOOPBACK)
+        set_up(route, LOOPBACK)
         for k, subnet in ports:
             index = index_of(route, f"router{k}-{subnet}")
             route.addr("add", index=index, address=router_address(k, subnet), prefixlen=25)
-            _up(route, index)
+            set_up(route, index)
     set_network(router, "ipv4/ip_forward", "1")
     for node in nodes:
         with netlink(node.pid) as route:
@@ -385,12 +382,12 @@ def attach_control(lab: Lab, pid: int, *, name: str, address: str) -> None:
     """Add an interface `ctl0` on the control network to the network namespace of process `pid`."""
     with netlink(lab.head_pid) as route:
         bridge = index_of(route, "ctl0")
-        _add_peer(route, bridge, pid, port=name, peer="ctl0")
+        add_peer(route, bridge, pid, port=name, peer="ctl0")
     with netlink(pid) as route:
-        _up(route, index_of(route, "lo"))  # PMIx uses it to reach its daemon
+        set_up(route, index_of(route, "lo"))  # PMIx uses it to reach its daemon
         index = index_of(route, "ctl0")
         route.addr("add", index=index, address=address, prefixlen=CONTROL_PREFIX)
-        _up(route, index)
+        set_up(route, index)
 
 
 def detach_control(lab: Lab, name: str) -> None:
@@ -400,36 +397,3 @@ def detach_control(lab: Lab, name: str) -> None:
     with netlink(lab.head_pid) as route:
         for index in route.link_lookup(ifname=name):
             route.link("del", index=index)
-
-
-def _add_bridge(route: IPRoute, name: str) -> int:
-    # Without a fixed address a bridge takes the lowest of its ports' addresses. The head's address would then change
-    # whenever a pod is added or removed.
-    octets = uuid.uuid4().bytes
-    address = ":".join(["02", *(f"{octet:02x}" for octet in octets[:5])])
-    options = {"br_mcast_snooping": 0, "br_stp_state": 0, "br_forward_delay": 0}
-    route.link("add", ifname=name, kind="bridge", address=address, state="up", **options)
-    return index_of(route, name)
-
-
-def _add_port(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str, spec: LabSpec | None) -> None:
-    _add_peer(route, bridge, pid, port=port, peer=peer)
-    if spec is None or not (spec.segmented or spec.link_rate_bps):
-        return
-    index = index_of(route, port)
-    if spec.segmented:
-        route.link("set", index=index, gso_max_segs=1)
-    if spec.link_rate_bps:
-        rate = spec.link_rate_bps // 8
-        burst = max(int(rate * SEGMENT_BURST_S), 128 * 1024)
-        route.tc("add", "tbf", index=index, handle=0x10000, rate=rate, burst=burst, latency="50ms")
-
-
-def _add_peer(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str) -> None:
-    route.link(
-        "add", ifname=port, kind="veth", master=bridge, state="up", peer={"ifname": peer, "net_ns_pid": pid}
-    )  # fmt: skip
-
-
-def _up(route: IPRoute, index: int) -> None:
-    route.link("set", index=index, state="up")

@@ -10,13 +10,60 @@ import selectors
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Final
+
+from tare.errors import CommandFailed, CommandTimeout
 
 STDOUT_BYTES: Final = 64 * 2**20
 """Kernels write their samples to stdout (docs/adr/0003), 11 bytes each: six million a launch."""
 STDERR_BYTES: Final = 4 * 2**20
 CHUNK_BYTES: Final = 1 << 16
+TAIL_CHARACTERS: Final = 4000
+FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, the most that tare keeps, and was stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The outcome of a command.
+
+    `timed_out` is set if tare ended it at its time limit, `flooded` if it wrote more to stdout than tare keeps. In both
+    cases `status` is negative. `began_s` is CLOCK_MONOTONIC just before the start; `at_limit` is the text that was
+    recorded at the time limit.
+    """
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    elapsed_s: float
+    timed_out: bool = False
+    began_s: float = 0.0
+    at_limit: str = ""
+    flooded: bool = False
+
+    @property
+    def stderr_tail(self) -> str:
+        """Return the end of what the command wrote to stderr."""
+        return self.stderr[-TAIL_CHARACTERS:].strip()
+
+
+def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = "") -> None:
+    """Raise the error for how a command ended, unless it succeeded."""
+    action = what or f"running {result.argv[0]}"
+    if result.timed_out:
+        raise CommandTimeout(f"{action} did not end within {timeout_s:g} s", remedy=result.stderr_tail[-500:])
+    if result.flooded:
+        raise CommandFailed(f"{action} {FLOODED}", argv=result.argv, status=result.status)
+    if result.status != 0:
+        tail = result.stderr_tail or result.stdout[-TAIL_CHARACTERS:].strip()
+        raise CommandFailed(
+            f"{action} failed (status {result.status}): {tail[-600:] or 'no output'}",
+            argv=result.argv,
+            status=result.status,
+            stderr_tail=tail,
+        )
 
 
 class Reached(Enum):

@@ -17,15 +17,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
-from tare.host.capture import STDOUT_BYTES, Capture, Reached
+from tare.errors import InfrastructureError, MissingTool
+from tare.host.capture import FLOODED, Capture, Reached, Result, raise_unless_done
 from tare.host.packages import install
 from tare.host.signals import uninterrupted
+
+__all__ = ["FLOODED", "Popen", "Result"]
 
 Popen = subprocess.Popen
 _started: WeakSet[subprocess.Popen[Any]] = WeakSet()
@@ -37,35 +38,8 @@ _undoing = threading.local()
 GRACE_S: Final = 2.0
 INTERRUPT_GRACE_S: Final = 20.0
 """How long commands of other threads have to end: mmdebstrap unmounts what it has mounted."""
-TAIL_CHARACTERS: Final = 4000
 STOP_SLICE_S: Final = 0.1
 """How often to poll whether to stop a process that has closed its outputs."""
-FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, the most that tare keeps, and was stopped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The outcome of a command.
-
-    `timed_out` is set if tare ended it at its time limit, `flooded` if it wrote more to stdout than tare keeps. In both
-    cases `status` is negative. `began_s` is CLOCK_MONOTONIC just before the start; `at_limit` is the text that was
-    recorded at the time limit.
-    """
-
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
-    elapsed_s: float
-    timed_out: bool = False
-    began_s: float = 0.0
-    at_limit: str = ""
-    flooded: bool = False
-
-    @property
-    def stderr_tail(self) -> str:
-        """Return the end of what the command wrote to stderr."""
-        return self.stderr[-TAIL_CHARACTERS:].strip()
 
 
 P = TypeVar("P", bound="subprocess.Popen[Any]")
@@ -210,23 +184,6 @@ def attend(
             signal.signal(number, handler)
         _signal_group(process.pid, signal.SIGKILL)
     return status if status >= 0 else 128 - status
-
-
-def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = "") -> None:
-    """Raise the error for how a command ended, unless it succeeded."""
-    action = what or f"running {result.argv[0]}"
-    if result.timed_out:
-        raise CommandTimeout(f"{action} did not end within {timeout_s:g} s", remedy=result.stderr_tail[-500:])
-    if result.flooded:
-        raise CommandFailed(f"{action} {FLOODED}", argv=result.argv, status=result.status)
-    if result.status != 0:
-        tail = result.stderr_tail or result.stdout[-TAIL_CHARACTERS:].strip()
-        raise CommandFailed(
-            f"{action} failed (status {result.status}): {tail[-600:] or 'no output'}",
-            argv=result.argv,
-            status=result.status,
-            stderr_tail=tail,
-        )
 
 
 def start(

@@ -50,7 +50,7 @@ from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
-from tare.run.trial import Launched, in_the_same_passes, trial_of, with_ranks
+from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
 from tare.stats import is_look
 from tare.store.writer import Store
 from tare.summary import precise_enough
@@ -215,7 +215,7 @@ class Run:
             judged = [self._judged(one, watched) for (one, _), watched in zip(launches, ended, strict=True)]
         except Unreachable as lost:
             for position, key in enumerate(standing):
-                self._stored(_failed(key, position, started, lost.message), None)
+                self._stored(failed_trial(key, position, started, lost.message), None)
             return
         together = zip(standing, launches, in_the_same_passes(judged, turns), strict=True)
         for position, (key, (one, padding), launched) in enumerate(together):
@@ -289,7 +289,7 @@ class Run:
             except Unreachable as lost:
                 missing = lost.message
         if ready is None or launched is None:
-            return self._stored(_failed(key, position, started, missing or "it was not made"), None)
+            return self._stored(failed_trial(key, position, started, missing or "it was not made"), None)
         return self._stored(trial_of(key, position, started, ready, launched), launched)
 
     def _ended(self, ready: Ready) -> str | None:
@@ -387,10 +387,6 @@ class Run:
             run_launch(ready, padding, self.site)
             ready.deployed.end_left()
         return {}
-
-
-def _failed(key: TrialKey, position: int, started: float, reason: str) -> Trial:
-    return Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=Failed(reason=reason))
 
 
 @contextmanager

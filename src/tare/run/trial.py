@@ -15,6 +15,7 @@ from tare.deploy.hosts import Deployed
 from tare.host.process import Result
 from tare.model import (
     Completed,
+    Failed,
     InterfaceTraffic,
     Metric,
     Outcome,
@@ -133,6 +134,11 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         left=launched.left,
     )
     return sound_trial(trial)
+
+
+def failed_trial(key: TrialKey, position: int, started: float, reason: str) -> Trial:
+    """Return the trial of a launch that was not made."""
+    return Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=Failed(reason=reason))
 
 
 def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ KNOWN: Mapping[str, str] = {
         "kubernetes/mpi_jobs/manifest.py: command; kubernetes/pod_networks/objects.py: command; "
         "kubernetes/policy/manifest.py: command; kubernetes/session.py: command; "
         "mpi/fake_program.py: miniapp program startup; node/cgroup_marks.py: lab; node/cgroups.py: host; "
-        "node/owners.py: host; node_service/clean.py: docker lab; node_service/owned.py: docker bridge; "
+        "node/owners.py: host lab; node_service/clean.py: docker lab; node_service/owned.py: docker bridge; "
         "node_service/site_folder.py: lab; plan/grants.py: program; remote/archive.py: host; "
         "remote/served.py: lab; report/runs.py: startup; run/facts.py: kernels lab; "
         "runtimes/podman.py: overlay host; runtimes/podman_hpc.py: overlay; "

@@ -130,6 +130,7 @@ def test_killing_goes_on_until_all_are_gone_but_the_spared_and_those_that_stay(
     assert processes.left == {12: 1}
     processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9})
     monkeypatch.setattr(os, "kill", processes.kill)
+    monkeypatch.setattr(cgroups, "are_exiting", lambda pids: False)
     with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
         node.kill(deadline_s=0.05)
 
