@@ -44,7 +44,7 @@ def _is_exiting(pid: int) -> bool:
     try:
         return bool(int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()[6]) & EXITING)
     except OSError:
-        return True
+        return False
 
 
 def since(pids: Iterable[int], before: Mapping[int, str]) -> set[int]:

@@ -31,7 +31,7 @@ OTHER = "the word means something else: a file system, a link type, a key, a fol
 KNOWN: Mapping[str, str] = {
     OTHER: (
         "across/facts.py: kernels lab program slurm; across/kinds.py: program; cli/groups.py: docker; "
-        "cli/usage.py: commands; cluster/lab.py: bridge; containers/held.py: overlay; "
+        "cli/usage.py: commands; cluster/lab_links.py: bridge; containers/held.py: overlay; "
         "containers/user_podman.py: host overlay; counters/links.py: bridge; host/holder.py: overlay; "
         "host/packages.py: apptainer charliecloud docker mpich openmpi podman slirp4netns; "
         "images/__main__.py: kernels; images/build.py: kernels; images/clusters.py: docker; "
