@@ -246,9 +246,10 @@ def started(
         reach("launch:started")
 
     key = secrets.token_hex(8)
+    others = {name: value for name, value in {**os.environ, **command.environment}.items() if name != PADDING}
     result = run(
         command.argv,
-        env={**os.environ, **command.environment, PADDING: f"{key}:{'x' * padding}"},
+        env={PADDING: f"{key}:{'x' * padding}", **others},  # MPICH 4.0 passes the last to no rank
         timeout_s=timeout_s,
         cwd=cwd,
         check=False,

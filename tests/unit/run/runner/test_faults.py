@@ -207,6 +207,7 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
     plain = job.run
 
     def spying(argv: tuple[str, ...], **options: object) -> object:
+        assert next(iter(options["env"])) == PADDING, "MPICH's Hydra passes the last variable to no rank"  # type: ignore[call-overload]
         seen.append({k: v for k, v in options["env"].items() if k.startswith("TARE_")})  # type: ignore[attr-defined]
         return plain(argv, **options)  # type: ignore[arg-type]
 
