@@ -99,6 +99,7 @@ def test_scripts_never_install_packages_on_the_machine_itself(script: Path) -> N
         assert "APT_CONFIG" not in line, f"with APT_CONFIG apt unpacks into the machine itself: {line}"
 
 
+@pytest.mark.requires("openmpi5", "mpich5")
 def test_every_recipe_knows_its_name_and_an_unknown_one_is_refused() -> None:
     for name in RECIPES:
         assert find_recipe(name).name == name

@@ -80,6 +80,7 @@ def test_ranks_behind_a_door_that_closes_files_are_told_a_port(carry: bool) -> N
     assert ("-pmi-port" in launch.argv("/agent")) == carry
 
 
+@pytest.mark.requires("openmpi5", "mpich5")
 def test_an_environment_that_names_no_image_has_the_one_whose_recipe_has_its_mpi() -> None:
     text = """
     environments: {bare: {mpi: mpich}, bare+image: {mpi: mpich}, docker: {mpi: mpich}, own: {runtime: docker,

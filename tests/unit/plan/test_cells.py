@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -332,7 +333,13 @@ def test_a_thin_study_has_one_round_no_first_launch_and_results_of_its_own() -> 
     assert expand(small, lambda *_: None).digest != expand(stated, lambda *_: None).digest
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def named(path: Path) -> Any:
+    """Return a study file, marked with what `make test` does not bring."""
+    needs = [name for name in ("openmpi5", "mpich5") if name in path.read_text()]
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.requires(*needs)] if needs else [])
+
+
+@pytest.mark.parametrize("path", list(map(named, STUDIES)))
 def test_every_study_file_has_a_thin_version_that_takes_less_time(path: Path) -> None:
     stated = study.load(path)
     whole, small = make_plan(stated), make_plan(thin(stated))
