@@ -17,7 +17,7 @@
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { TAG_PLACE = 1, TAG_STATUS = 2 };
 static const long pause_ns = 5000000;
-static const double server_start_s = 10.0;
+static const double server_start_s = 60.0; /* long: one that ends before is told at once */
 static const double server_end_s = 5.0;
 
 /* What the server's rank tells the client's: where it listens; port 0: it does not. */
@@ -102,7 +102,7 @@ static struct child start_server(char **command, struct place *place)
         child_poll(&server, false);
         if (server.ended || clock_difference_s(clock_now_ns(), start_ns) > server_start_s) {
             fprintf(stderr, "tare-pair: the server %s\n",
-                    server.ended ? "ended before it listened" : "does not listen after 10 s");
+                    server.ended ? "ended before it listened" : "does not listen after 60 s");
             place->port = 0;
             break;
         }
