@@ -14,7 +14,7 @@ enum {
     DATAGRAM_MOST = 65507,     /* of IPv4 */
     ENDS = 10,                 /* end marks, of which one must arrive */
     ENDS_PAUSE_NS = 1000000,
-    PATIENCE_MS = 200,
+    PATIENCE_MS = 200, /* silences are counted in these: a machine that stands still is none */
     START_PATIENCE_MS = 10000, /* for the first datagram */
     SILENCE_MS = 2000,         /* that ends a test whose end marks were lost */
     DRAIN_MS = 20,
@@ -115,14 +115,13 @@ static void receive_stream(const struct run *run, struct net_link *link, struct 
 {
     const uint64_t most = most_datagrams(run);
     uint64_t last_ns = run->started_ns;
+    int silence_ms = 0;
     bool ended = false;
     for (;;) {
         uint64_t number = 0;
-        const bool came = receive_datagram(link, tally, &number);
-        const uint64_t now_ns = clock_now_ns();
-        if (!came) {
-            const int patience_ms = tally->received > 0 ? SILENCE_MS : START_PATIENCE_MS;
-            if (ended || now_ns - last_ns > (uint64_t)patience_ms * NS_A_MS)
+        if (!receive_datagram(link, tally, &number)) {
+            silence_ms += PATIENCE_MS;
+            if (ended || silence_ms > (tally->received > 0 ? SILENCE_MS : START_PATIENCE_MS))
                 break;
         } else if (number == NET_END) {
             if (!ended)
@@ -130,7 +129,8 @@ static void receive_stream(const struct run *run, struct net_link *link, struct 
             ended = true;
         } else {
             take_number(tally, seen, most, number);
-            last_ns = now_ns;
+            last_ns = clock_now_ns();
+            silence_ms = 0;
         }
     }
     tally->elapsed_s = clock_difference_s(last_ns, run->started_ns);
@@ -202,20 +202,18 @@ static bool go_and_return(struct net_link *link, struct net_tally *tally, uint64
 }
 
 /* Give every datagram back until an end mark or silence. */
-static void echo(const struct run *run, struct net_link *link, struct net_tally *tally)
+static void echo(struct net_link *link, struct net_tally *tally)
 {
-    uint64_t last_ns = run->started_ns;
     uint64_t number = 0;
-    for (;;) {
-        const bool came = receive_datagram(link, tally, &number);
-        const uint64_t now_ns = clock_now_ns();
-        if (came && number == NET_END)
-            return;
-        if (!came && now_ns - last_ns > (uint64_t)START_PATIENCE_MS * NS_A_MS)
-            return;
-        if (!came)
+    int silence_ms = 0;
+    while (silence_ms <= START_PATIENCE_MS) {
+        if (!receive_datagram(link, tally, &number)) {
+            silence_ms += PATIENCE_MS;
             continue;
-        last_ns = now_ns;
+        }
+        if (number == NET_END)
+            return;
+        silence_ms = 0;
         tally->received++;
         tally->sent += send_datagram(link);
     }
@@ -250,7 +248,7 @@ static void execute_rtt(struct run *run)
         own.elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
         send_end_marks(&link);
     } else if (!link.idle) {
-        echo(run, &link, &own);
+        echo(&link, &own);
     }
     run_join(run, link.idle);
     run_stop(run);

@@ -100,7 +100,7 @@ def _channel() -> socket.socket:
             [sys.executable, "-P", __file__, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,  # of this session: what leaves it is looked for by tests of what a launch leaves
         )
 
     def end() -> None:

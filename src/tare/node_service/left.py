@@ -103,13 +103,17 @@ class Left:
         return found | {pid for first in held_containers(sides) if first for pid in marked.container_pids(first)}
 
     def _after_grace(self, sides: Sequence[Side], spare: Collection[int]) -> bool:
-        """Return whether something is left that does not end by itself in time."""
-        began = time.monotonic()
+        """Return whether something is left that does not end by itself in time.
+
+        Pauses are counted, not the clock: while the machine stands still, nothing can end.
+        """
+        pauses = 0
         while found := self.find(sides, spare):
             patient = any(name.startswith(DAEMONS) for name in named(found).values())
-            if time.monotonic() - began > (LONG_S if patient else BRIEF_S):
+            if pauses * PAUSE_S > (LONG_S if patient else BRIEF_S):
                 return True
             time.sleep(PAUSE_S)
+            pauses += 1
         return False
 
     def _kill_groups(self, sides: Sequence[Side], spare: Collection[int]) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +73,15 @@ def here(tmp_path: Path) -> Iterator[Left]:
         yield Left(node=make_node(pid=0, group=NO_GROUP, cores=()), folder=tmp_path)
 
 
+@contextmanager
+def in_our_session(*argv: str) -> Iterator[None]:
+    with subprocess.Popen(argv) as ours:
+        try:
+            yield
+        finally:
+            ours.kill()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(here: Left, kind: str) -> None:
     sides = [side(here.node)]
@@ -92,11 +101,10 @@ def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
     sides, before = [side(here.node)], marked.below_us()
     here.keep(sides)
-    with subprocess.Popen(("sleep", "1000")) as ours:
+    with in_our_session("sleep", "1000"):
         process.run(("sh", "-c", "sleep 0.05 > /dev/null 2>&1 &"))
         assert here.end(sides, ()) == {}
         assert (len(before), marked.below_us()) == (1, before)
-        ours.kill()
     here.kept.clear()
     assert here.end(sides, ()) == {"rogue": 1}
 
