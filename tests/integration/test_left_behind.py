@@ -22,7 +22,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study(folder: Path, how: str, environments: list[str], cluster: str) -> Path:
     workloads = f"{{p: {{command: [./leaves-openmpi, {how}], time_limit: 60s}}}}"
     return write_study(
-        folder, f"{how}{cluster.strip('{')[:3]}", environments, cluster=cluster, placements=ONE, workloads=workloads
+        folder,
+        f"{how}{cluster.strip('{')[:3]}",
+        environments,
+        cluster=cluster,
+        placements=ONE,
+        workloads=workloads,
+        a_a=str(len(environments) == 1).lower(),
     )
 
 
