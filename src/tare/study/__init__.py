@@ -22,7 +22,6 @@ from tare import model
 from tare.errors import StudyError
 from tare.study.checks import check
 from tare.study.convert import network_of, to_model
-from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
 from tare.study.moved import moved
 from tare.study.names import KNOWN, Known, is_conflist, is_path, read_name
@@ -37,8 +36,6 @@ __all__ = [
     "environment",
     "is_conflist",
     "is_path",
-    "json_schema",
-    "json_schema_text",
     "load",
     "moved",
     "parse",
