@@ -42,7 +42,6 @@ from tare.stats.intervals import at_most as at_most
 from tare.stats.intervals import bca_ratio_of_medians as bca_ratio_of_medians
 from tare.stats.intervals import mean_interval as mean_interval
 from tare.stats.intervals import median_by_ranks as median_by_ranks
-from tare.stats.intervals import noise_floor as noise_floor
 from tare.stats.intervals import paired_difference as paired_difference
 from tare.stats.intervals import paired_t as paired_t
 from tare.stats.launches import LEAST_IN_A_TURN as LEAST_IN_A_TURN
