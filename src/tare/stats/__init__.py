@@ -66,10 +66,8 @@ from tare.stats.looks import share_of_look as share_of_look
 from tare.stats.modes import separation as separation
 from tare.stats.modes import split_modes as split_modes
 from tare.stats.order import TENTHS as TENTHS
-from tare.stats.order import lag1 as lag1
 from tare.stats.order import lag1_bound as lag1_bound
 from tare.stats.order import lag1_of_launches as lag1_of_launches
-from tare.stats.order import profile as profile
 from tare.stats.order import profile_of_launches as profile_of_launches
 from tare.stats.order import trend as trend
 from tare.stats.shares import share_of_cost as share_of_cost

@@ -12,7 +12,7 @@ from tare.mpi.defaults import with_transport
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import CommandIn
 from tare.study.names import is_conflist, is_path
-from tare.study.schema import EnvironmentIn, LinkIn, PlacementChangeIn, PlacementIn, StudyIn, WorkloadIn
+from tare.study.schema import EnvironmentIn, LinkIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
 
 
@@ -22,9 +22,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
     Whether its keys make sense together is left to `checks`.
     """
     environments = tuple(_to_environment(each, fields, base) for each, fields in stated.environments.items())
-    placements = tuple(
-        model.Placement(**{**each.model_dump(), **_placement_choices(each)}) for each in stated.placements
-    )
+    placements = tuple(model.Placement(**dict(each)) for each in stated.placements)
     cluster, lab = next(iter(stated.cluster.items()), ("", ClusterIn()))
     repeat = stated.repetition
     return model.Study(
@@ -103,23 +101,20 @@ def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
 
 
 def _to_environment(name: str, stated: EnvironmentIn, base: Path) -> model.Environment:
-    environment = model.Environment(name=name, **{**stated.model_dump(), **_choices(stated, base)})
+    environment = model.Environment(name=name, **{**dict(stated), **_choices(stated, base)})
     return environment if "transport" in stated.model_fields_set else with_transport(environment)
 
 
 def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
     return {
-        "sides": model.Sides(stated.sides),
-        "launch": model.Launching(stated.launch),
         "pmi": stated.pmi or "",
-        "control": model.Control(stated.control),
         "devices": tuple(dict.fromkeys(stated.devices)),
         "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
         "network": network_of(stated.network, base),
         "binds": tuple(format_bind(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
         "link": _link(stated.link),
-        "placement": _placement_change(stated.placement),
+        "placement": model.PlacementChange(**dict(stated.placement)),
     }
 
 
@@ -139,30 +134,8 @@ def _link(stated: LinkIn) -> model.Link:
         rate_bps=stated.rate or 0,
         queue=stated.queue or 0,
         br_netfilter=stated.br_netfilter,
-        conntrack=model.Tracking(stated.conntrack or ""),
+        conntrack=stated.conntrack or model.Tracking.AS_IT_IS,
     )
-
-
-def _placement_change(stated: PlacementChangeIn) -> model.PlacementChange:
-    return model.PlacementChange(
-        containers_per_node=stated.containers_per_node,
-        share=None if stated.share is None else model.Share(stated.share),
-        binding=None if stated.binding is None else model.Binding(stated.binding),
-        map_by=None if stated.map_by is None else model.MapBy(stated.map_by),
-        rank_order=None if stated.rank_order is None else model.RankOrder(stated.rank_order),
-        memory_per_container=stated.memory_per_container,
-        cpus_per_container=stated.cpus_per_container,
-        cpu_weight=stated.cpu_weight,
-    )
-
-
-def _placement_choices(stated: PlacementIn) -> dict[str, object]:
-    return {
-        "share": model.Share(stated.share),
-        "binding": model.Binding(stated.binding),
-        "map_by": model.MapBy(stated.map_by),
-        "rank_order": model.RankOrder(stated.rank_order),
-    }
 
 
 def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
@@ -177,7 +150,7 @@ def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
         program=stated.program or "",
         arguments=tuple(stated.arguments),
         path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
-        startup=None if stated.startup is None else model.Caches(stated.startup),
+        startup=stated.startup,
         commands=tuple(map(_to_command, stated.commands or ())),
         undo=tuple(tuple(words) for words in stated.undo),
         mpi=stated.mpi or "",

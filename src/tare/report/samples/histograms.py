@@ -73,8 +73,8 @@ class Curve:
 class OrderFigures:
     """What the order of iterations shows in some of an environment's launches, evenly chosen: at most MOST_ORDERED.
 
-    `lags` are `stats.lag1` of the launches, shape (n,), `profiles` their `stats.profile`, shape (n, 10), and
-    `iterations` the iterations of each.
+    `lags` are their `stats.lag1_of_launches`, shape (n,), `profiles` their `stats.profile_of_launches`, shape (n, 10),
+    and `iterations` the iterations of each.
     """
 
     def __init__(self) -> None:
