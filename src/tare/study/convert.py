@@ -29,17 +29,13 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         name=stated.name or name,
         cluster=cluster,
         lab=model.LabSpec(
+            **lab.model_dump(include={"cores_per_node", "oversubscribe", "subnets", "ssh_config", "pod_addresses"}),
             nodes=lab.nodes or len(lab.hosts) or max(p.nodes for p in placements),
-            cores_per_node=lab.cores_per_node,
             link_rate_bps=lab.link_rate,
             segmented=lab.wire == "segmented",
-            oversubscribe=lab.oversubscribe,
-            subnets=lab.subnets,
             hosts=tuple(lab.hosts),
-            ssh_config=lab.ssh_config,
             data_subnet=lab.subnet,
             nics=tuple(lab.nics),
-            pod_addresses=lab.pod_addresses,
             daemon_hosts=tuple(lab.daemon_hosts),
             slurm=_slurm(lab),
             kubernetes=_kubernetes(lab, base),
@@ -49,15 +45,9 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         placements=placements,
         workloads=tuple(_to_workload(each, fields, base) for each, fields in stated.workloads.items()),
         repetition=model.Repetition(
-            rounds=repeat.rounds,
-            blocks_per_round=repeat.blocks_per_round,
-            max_rounds=repeat.max_rounds or repeat.rounds,
+            **{**repeat.model_dump(exclude={"budget"}), "max_rounds": repeat.max_rounds or repeat.rounds},
             budget_s=repeat.budget.time,
             budget_node_hours=repeat.budget.node_hours,
-            confidence=repeat.confidence,
-            target_half_width=repeat.target_half_width,
-            reruns=repeat.reruns,
-            turns=repeat.turns,
         ),
         margin=stated.margin,
         limit=stated.limit,
@@ -69,11 +59,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
 
 def _slurm(stated: ClusterIn) -> model.SlurmSpec:
     return model.SlurmSpec(
-        partition=stated.partition,
-        account=stated.account,
-        qos=stated.qos,
-        constraint=stated.constraint,
-        reservation=stated.reservation,
+        **stated.model_dump(include={"partition", "account", "qos", "constraint", "reservation"}),
         time_s=stated.time or 0.0,
         options=tuple(stated.sbatch),
         srun=stated.launcher == "srun",
@@ -82,18 +68,14 @@ def _slurm(stated: ClusterIn) -> model.SlurmSpec:
 
 def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
     file = stated.kubeconfig
+    same = {"context", "namespace", "selector", "node_image", "exclusive", "network_policy"}
     return model.KubernetesSpec(
+        **stated.model_dump(include=same),
         in_lab=stated.kubernetes,
         kubeconfig=os.path.normpath(base / Path(file).expanduser()) if file else "",
-        context=stated.context,
-        namespace=stated.namespace,
-        selector=stated.selector,
         registry=stated.registry.rstrip("/"),
-        node_image=stated.node_image,
         pull_policy="Never" if stated.kubernetes else stated.pull_policy,
         pull_secrets=tuple(stated.pull_secrets),
-        exclusive=stated.exclusive,
-        network_policy=stated.network_policy,
         resources=tuple(f"{name}={value}" for name, value in stated.resources.items()),
         annotations=tuple(f"{name}={value}" for name, value in stated.annotations.items()),
         pod=json.dumps(stated.pod, sort_keys=True) if stated.pod else "",
