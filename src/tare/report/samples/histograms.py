@@ -48,14 +48,6 @@ class SampleSource(Protocol):
         ...
 
 
-class NoSamples:
-    """A source for results whose samples were not kept."""
-
-    def reader(self, trial: Trial) -> Read:
-        """Return what returns no samples."""
-        return dict
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """Quantiles of samples: a fraction `fractions[i]` of the `n` samples does not exceed `values_s[i]`."""
