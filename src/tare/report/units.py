@@ -200,7 +200,7 @@ def _divide(amount: float, cost: float) -> float:
 def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
     """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` if it is tenfold or more."""
     if estimate.value >= TIMES_FROM:
-        ratio = Estimate(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
+        ratio = estimate.map(lambda part: 1 + part)
         places = decimals_for((ratio.high - ratio.low) / 2, ratio.high)
         return Interval(
             number=f"×{number(ratio.value, places)}",
