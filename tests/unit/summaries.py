@@ -27,7 +27,7 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.report.samples import Read
+from tare.report.samples.histograms import Read
 from tare.summary import summarise
 
 BARE, SELF = "bare", "bare (A/A)"
