@@ -6,13 +6,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tare.export.schema import explain_schema, report_schema, schema_text
+from report_schema import explain_schema, report_schema, schema_text
+from study_schema import json_schema
+
 from tare.frames import TABLES, Column
 from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "notebooks.md"
-SCHEMAS = {DOCS / "report.schema.json": report_schema, DOCS / "explain.schema.json": explain_schema}
+SCHEMAS = {
+    DOCS / "report.schema.json": report_schema,
+    DOCS / "explain.schema.json": explain_schema,
+    DOCS / "study.schema.json": json_schema,
+}
 BEGIN, END = "<!-- columns: tools/frames_page.py --write -->\n", "<!-- end of columns -->\n"
 
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from tare.across import words
 from tare.across.compare import Across, Change, Judged, Pair
-from tare.across.terminal import encoder, item, table
+from tare.across.terminal import item, table
 from tare.report import units
+from tare.report.terminal import encoder
 from tare.report.verdicts import VERDICT_STYLES
 
 

@@ -78,8 +78,7 @@ class Series:
         """Return a value of the series and its interval, given as logs, with their unit."""
         if self.what == "cost":
             return self.costs.interval(logs)
-        value, low, high = (math.expm1(min(log, 700.0)) for log in (logs.value, logs.low, logs.high))
-        return str(units.overhead_interval(Estimate(value=value, low=low, high=high, n=logs.n)))
+        return str(units.overhead_interval(logs.map(_growth)))
 
     def slower_within(self, last: int) -> Step | None:
         """Return the latest change if it is to slower and at one of the last points; None otherwise."""
@@ -238,14 +237,17 @@ def _error(values: stats.FloatArray) -> float:
 
 def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence[Reading]) -> Step:
     before, after = readings[points[change.at - 1].result], readings[points[change.at].result]
-    value, low, high = (math.expm1(min(x, 700.0)) for x in (change.shift.value, change.shift.low, change.shift.high))
     found = [each for each in differences((before, after)) if each.between(0, 1)]
     return Step(
         at=change.at,
-        ratio=Estimate(value=value, low=low, high=high, n=change.shift.n),
+        ratio=change.shift.map(_growth),
         p_value=change.p_value,
         differences=tuple(found),
     )
+
+
+def _growth(log: float) -> float:
+    return math.expm1(min(log, 700.0))
 
 
 def differing_kinds(readings: Sequence[Reading]) -> list[tuple[str, ...]]:

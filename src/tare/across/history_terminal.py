@@ -11,8 +11,9 @@ from rich.text import Text
 
 from tare.across import words
 from tare.across.history import History, Series, Step, differing_kinds
-from tare.across.terminal import encoder, item, table
+from tare.across.terminal import item, table
 from tare.model import Verdict
+from tare.report.terminal import encoder
 from tare.report.verdicts import VERDICT_STYLES, VerdictStyle
 
 BARS: Final = "▁▂▃▄▅▆▇█"

@@ -34,129 +34,102 @@ WORDS: Final[Mapping[Moves, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of difference: its facts in words, and what it could move and how."""
+    """A kind of difference: its facts in words, how it moves figures, and which it could move."""
 
     facts: str
-    moves: Moves
     how: str
+    moves: Moves = Moves.EVERYTHING
 
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        "kernel": Kind(
-            facts="release of the kernel",
-            moves=Moves.EVERYTHING,
-            how="network stack, scheduler and system calls differ between kernels",
-        ),
+        "kernel": Kind("release of the kernel", "network stack, scheduler and system calls differ between kernels"),
         "boot": Kind(
-            facts="the kernel's command line, clock source, clock governor",
-            moves=Moves.EVERYTHING,
-            how="idle states, isolated cores, timers and clock rates",
+            "the kernel's command line, clock source, clock governor",
+            "idle states, isolated cores, timers and clock rates",
         ),
         "cpu": Kind(
-            facts="model, cores, topology and microcode of the processor",
-            moves=Moves.EVERYTHING,
-            how="it computes, and it copies and checks every packet",
+            "model, cores, topology and microcode of the processor",
+            "it computes, and it copies and checks every packet",
         ),
         "mitigations": Kind(
-            facts="mitigations of the processor's vulnerabilities",
-            moves=Moves.EVERYTHING,
-            how="they make system calls and changes of process slower, of which messages need many",
+            "mitigations of the processor's vulnerabilities",
+            "they make system calls and changes of process slower, of which messages need many",
         ),
         "memory": Kind(
-            facts="memory of the machine, transparent huge pages",
-            moves=Moves.COMPUTING | Moves.START_UP,
-            how="page faults and misses of the TLB; files that stay in the page cache",
+            "memory of the machine, transparent huge pages",
+            "page faults and misses of the TLB; files that stay in the page cache",
+            Moves.COMPUTING | Moves.START_UP,
         ),
         "cgroup": Kind(
-            facts="version of cgroups",
-            moves=Moves.COMPUTING | Moves.START_UP,
-            how="limits of CPU time and memory are accounted in another way",
+            "version of cgroups",
+            "limits of CPU time and memory are accounted in another way",
+            Moves.COMPUTING | Moves.START_UP,
         ),
         "sysctls": Kind(
-            facts="kernel settings of the network",
-            moves=Moves.MESSAGES,
-            how="buffers and congestion control limit the bandwidth",
+            "kernel settings of the network", "buffers and congestion control limit the bandwidth", Moves.MESSAGES
         ),
         "filter": Kind(
-            facts="rules of the packet filter, netfilter on bridges",
-            moves=Moves.MESSAGES,
-            how="each packet passes the rules and connection tracking",
+            "rules of the packet filter, netfilter on bridges",
+            "each packet passes the rules and connection tracking",
+            Moves.MESSAGES,
         ),
         "link": Kind(
-            facts="rate, delay, MTU, offloads and other settings of links",
-            moves=Moves.MESSAGES,
-            how="the delay adds to each message; rate, MTU and offloads bound the bandwidth",
+            "rate, delay, MTU, offloads and other settings of links",
+            "the delay adds to each message; rate, MTU and offloads bound the bandwidth",
+            Moves.MESSAGES,
         ),
         "network": Kind(
-            facts="what each network is made of, CNI configurations",
-            moves=Moves.MESSAGES | Moves.START_UP,
-            how="another path of packets, and another set-up of interfaces",
+            "what each network is made of, CNI configurations",
+            "another path of packets, and another set-up of interfaces",
+            Moves.MESSAGES | Moves.START_UP,
         ),
         "mpi": Kind(
-            facts="MPI implementations and their versions",
-            moves=Moves.EVERYTHING,
-            how="other algorithms of collectives, other protocols, another MPI_Init",
+            "MPI implementations and their versions",
+            "other algorithms of collectives, other protocols, another MPI_Init",
         ),
         "transport": Kind(
-            facts="what the MPI sends messages over",
-            moves=Moves.MESSAGES,
-            how="shared memory, TCP and fabrics differ by orders of magnitude",
+            "what the MPI sends messages over",
+            "shared memory, TCP and fabrics differ by orders of magnitude",
+            Moves.MESSAGES,
         ),
         "libraries": Kind(
-            facts="operating system, MPI and fabric libraries that ranks had loaded",
-            moves=Moves.EVERYTHING,
-            how="C library, BLAS and fabric libraries compute, copy and send",
+            "operating system, MPI and fabric libraries that ranks had loaded",
+            "C library, BLAS and fabric libraries compute, copy and send",
         ),
         "compiler": Kind(
-            facts="version of the compiler",
-            moves=Moves.COMPUTING,
-            how="tare's kernels and mini-applications were compiled by it",
+            "version of the compiler", "tare's kernels and mini-applications were compiled by it", Moves.COMPUTING
         ),
         "image": Kind(
-            facts="contents of images, images of environments",
-            moves=Moves.EVERYTHING,
-            how="the image has MPI, C library and BLAS of its own, and its size is part of a start-up",
+            "contents of images, images of environments",
+            "the image has MPI, C library and BLAS of its own, and its size is part of a start-up",
         ),
         "runtime": Kind(
-            facts="versions of container runtimes and their daemons",
-            moves=Moves.START_UP | Moves.MESSAGES,
-            how="it makes containers, and docker and podman wire their networks too",
+            "versions of container runtimes and their daemons",
+            "it makes containers, and docker and podman wire their networks too",
+            Moves.START_UP | Moves.MESSAGES,
         ),
         "isolation": Kind(
-            facts="capabilities, seccomp, speculation control and limits of ranks",
-            moves=Moves.EVERYTHING,
-            how="seccomp filters each system call; limits take CPU time and memory",
+            "capabilities, seccomp, speculation control and limits of ranks",
+            "seccomp filters each system call; limits take CPU time and memory",
         ),
-        "nodes": Kind(
-            facts="names and number of nodes",
-            moves=Moves.EVERYTHING,
-            how="other machines, and other ways through the network between them",
-        ),
+        "nodes": Kind("names and number of nodes", "other machines, and other ways through the network between them"),
         "cluster": Kind(
-            facts="the cluster: lab, local, ssh or slurm",
-            moves=Moves.EVERYTHING,
-            how="a lab's nodes share one machine; those of a cluster have a network between them",
+            "the cluster: lab, local, ssh or slurm",
+            "a lab's nodes share one machine; those of a cluster have a network between them",
         ),
-        "gpu": Kind(
-            facts="GPUs, and who is given them", moves=Moves.COMPUTING, how="a program that uses them computes on them"
-        ),
+        "gpu": Kind("GPUs, and who is given them", "a program that uses them computes on them", Moves.COMPUTING),
         "study": Kind(
-            facts="definitions of environments, placements, workloads and turns",
-            moves=Moves.EVERYTHING,
-            how="cells with one name measured different things",
+            "definitions of environments, placements, workloads and turns",
+            "cells with one name measured different things",
         ),
-        "program": Kind(
-            facts="digests of your own programs", moves=Moves.EVERYTHING, how="a program that was compiled again"
-        ),
+        "program": Kind("digests of your own programs", "a program that was compiled again"),
         "tare": Kind(
-            facts="version of tare, and its compiled kernels",
-            moves=Moves.EVERYTHING,
-            how="it may measure in another way: the CHANGELOG says so",
+            "version of tare, and its compiled kernels", "it may measure in another way: the CHANGELOG says so"
         ),
-        "other": Kind(facts="all else that is recorded", moves=Moves.EVERYTHING, how="not known to tare"),
+        "other": Kind("all else that is recorded", "not known to tare"),
     }
 )
 """By the name that `--expect` takes."""

@@ -55,8 +55,7 @@ class Costs:
 
     def interval(self, logs: Estimate) -> str:
         """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
-        value, low, high = (math.exp(min(log, 700.0)) for log in (logs.value, logs.low, logs.high))
-        cost = Estimate(value=value, low=low, high=high, n=logs.n)
+        cost = logs.map(lambda log: math.exp(min(log, 700.0)))
         if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
             return str(units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit))
         return str(units.time_interval(cost))

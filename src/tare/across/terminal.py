@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from tare.model.text import printable
-from tare.report import units
-
-
-def encoder(plain: bool) -> Callable[[str], str]:
-    """Return the function that makes text safe for the terminal; names and facts may contain control characters."""
-    return units.to_ascii if plain else printable
 
 
 def item(symbol: str, style: str, text: str) -> Table:

@@ -52,10 +52,7 @@ def p_value(p: float) -> str:
 
 def ratio(judged: Judged) -> str:
     """Return a ratio with its interval, as `1.213 [1.201, 1.225]`."""
-    estimate = judged.ratio
-    return units.ratio_interval(
-        type(estimate)(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
-    )
+    return units.ratio_interval(judged.ratio.map(lambda part: 1 + part))
 
 
 def heading(reading: Reading, label: str) -> str:

@@ -12,10 +12,7 @@ class Flux(BatchSystem):
 
     name = "flux"
     program = "flux"
-
-    @property
-    def has_arrays(self) -> bool:
-        return False
+    has_arrays = False
 
     def script(self, job: BatchJob) -> str:
         options = [

@@ -49,16 +49,10 @@ class BatchSystem(ABC):
     """The program that ends a job, if tare can wait for one."""
     pending: tuple[str, ...] = ()
     """The states that the queue shows for pending jobs."""
-
-    @property
-    def has_arrays(self) -> bool:
-        """Return whether one script gives several jobs, each of which does one round."""
-        return True
-
-    @property
-    def tried(self) -> bool:
-        """Return whether its scripts were ever run; the others are held by golden files only."""
-        return False
+    has_arrays: bool = True
+    """Whether one script gives several jobs, each of which does one round."""
+    tried: bool = False
+    """Whether its scripts were ever run; the others are held by golden files only."""
 
     @abstractmethod
     def script(self, job: BatchJob) -> str:

@@ -98,10 +98,7 @@ class Slurm(BatchSystem):
     program = "sbatch"
     cancel = "scancel"
     pending = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-
-    @property
-    def tried(self) -> bool:
-        return True
+    tried = True
 
     def script(self, job: BatchJob) -> str:
         options = [

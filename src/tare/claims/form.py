@@ -12,7 +12,7 @@ from tare.study.value_types import Checked, Word, choice
 
 NUMBER: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*-[0-9]+[a-z]?$"
 """The number of a claim: the publication's name, whose parts are joined by dots or hyphens, and the claim's own."""
-TEXT_VERDICTS: Final = (Verdict.REPRODUCED.value, Verdict.CONTRADICTED.value)
+TEXT_VERDICTS: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
 
 
 class TextForm(Checked):
@@ -59,9 +59,8 @@ class ClaimForm(Checked):
         if self.test is not None:
             return self.test.test()
         if self.text is not None:
-            return Text(verdict=Verdict(self.text.verdict), because=self.text.because)
-        needs = self.needs or NeedsForm(what="")
-        return Needs(what=needs.what, study=needs.study)
+            return Text(**dict(self.text))
+        return Needs(**dict(self.needs or NeedsForm(what="")))
 
 
 class PaperForm(Checked):
@@ -85,14 +84,5 @@ class PaperForm(Checked):
 
 
 def _claim(number: str, given: ClaimForm) -> Claim:
-    return Claim(
-        number=number,
-        place=given.place,
-        says=given.claim,
-        kind=Kind(given.kind),
-        here=Here(given.here),
-        by=given.by(),
-        conditions=given.conditions,
-        note=given.note,
-        changed=given.changed,
-    )
+    same = given.model_dump(include={"place", "kind", "here", "conditions", "note", "changed"})
+    return Claim(number=number, says=given.claim, by=given.by(), **same)

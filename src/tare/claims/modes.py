@@ -21,25 +21,15 @@ COLUMNS: Final = ("max_s", "mean_s")
 """The columns of samples that a metric is of: the maximum over ranks, or the mean where operations are back to back."""
 
 
-def _dip(logs: Floats) -> float | None:
-    return stats.dip_p_value(logs)
-
-
-def _share(logs: Floats) -> float:
-    return stats.split_modes(logs)[1][0]
-
-
-def _lower(logs: Floats) -> float:
-    return stats.split_modes(logs)[0][0]
-
-
-def _upper(logs: Floats) -> float:
-    return stats.split_modes(logs)[0][1]
-
-
-NUMBERS: Final[Mapping[str, Callable[[Floats], float | None]]] = {"dip:": _dip, "share:": _share}
+NUMBERS: Final[Mapping[str, Callable[[Floats], float | None]]] = {
+    "dip:": stats.dip_p_value,
+    "share:": lambda logs: stats.split_modes(logs)[1][0],
+}
 """p of Hartigan's dip test of unimodality, and the share of iterations in the faster of two modes."""
-CENTRES: Final[Mapping[str, Callable[[Floats], float | None]]] = {"lower:": _lower, "upper:": _upper}
+CENTRES: Final[Mapping[str, Callable[[Floats], float | None]]] = {
+    "lower:": lambda logs: stats.split_modes(logs)[0][0],
+    "upper:": lambda logs: stats.split_modes(logs)[0][1],
+}
 """The logarithm of the centre (median) of the faster and of the slower mode."""
 
 SAID: Final = {

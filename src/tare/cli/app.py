@@ -10,52 +10,9 @@ from typing import Annotated
 import typer
 
 from tare import __version__
+from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
-from tare.cli.options import (
-    AllocationsOption,
-    AtMostOption,
-    BindingOption,
-    BindOption,
-    BundledImagesOption,
-    BundledPythonsOption,
-    ClusterOption,
-    Command,
-    ContainersOption,
-    ControlOption,
-    CpusOption,
-    DeviceOption,
-    EnvironmentsOption,
-    EnvOption,
-    FiguresOption,
-    FormatOption,
-    FreshOption,
-    HostsOption,
-    ImageOption,
-    LauncherOption,
-    LiveOption,
-    MpiOption,
-    NetworkOption,
-    NoiseJsonOption,
-    NoiseOption,
-    OutputOption,
-    ProveOption,
-    RanksOption,
-    ResultsOption,
-    RoundsOption,
-    RuntimeOption,
-    ShareOption,
-    SshConfigOption,
-    StudyFile,
-    SystemOption,
-    ThinOption,
-    TimeOption,
-    ToldOption,
-    TransportOption,
-    VerboseOption,
-    WayOption,
-    WorkdirOption,
-)
 from tare.cli.usage import usage_error
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
 from tare.host.signals import end_as_interrupt
@@ -84,12 +41,12 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 @app.command()
 def plan(
-    study: StudyFile,
-    cluster: ClusterOption = None,
-    hosts: HostsOption = "",
-    ssh_config: SshConfigOption = "",
-    launcher: LauncherOption = "",
-    thin: ThinOption = False,
+    study: options.StudyFile,
+    cluster: options.ClusterOption = None,
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
+    launcher: options.LauncherOption = "",
+    thin: options.ThinOption = False,
 ) -> None:
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import Where, show_plan
@@ -99,17 +56,17 @@ def plan(
 
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - as many as there are options
-    study: StudyFile,
-    results: ResultsOption = None,
-    fresh: FreshOption = False,
-    cluster: ClusterOption = None,
-    hosts: HostsOption = "",
-    ssh_config: SshConfigOption = "",
-    launcher: LauncherOption = "",
-    rounds: RoundsOption = 0,
-    at_most: AtMostOption = 0,
-    live: LiveOption = False,
-    thin: ThinOption = False,
+    study: options.StudyFile,
+    results: options.ResultsOption = None,
+    fresh: options.FreshOption = False,
+    cluster: options.ClusterOption = None,
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
+    launcher: options.LauncherOption = "",
+    rounds: options.RoundsOption = 0,
+    at_most: options.AtMostOption = 0,
+    live: options.LiveOption = False,
+    thin: options.ThinOption = False,
 ) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
     from tare.cli.commands import Where, run_study
@@ -120,18 +77,18 @@ def run(  # noqa: PLR0913, PLR0917 - as many as there are options
 
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
-    study: StudyFile,
-    system: SystemOption = "slurm",
-    allocations: AllocationsOption = 6,
-    results: ResultsOption = None,
-    launcher: LauncherOption = "",
-    time: TimeOption = "",
+    study: options.StudyFile,
+    system: options.SystemOption = "slurm",
+    allocations: options.AllocationsOption = 6,
+    results: options.ResultsOption = None,
+    launcher: options.LauncherOption = "",
+    time: options.TimeOption = "",
     partition: Annotated[str, typer.Option(help="Partition or queue.", show_default="the site's")] = "",
     account: Annotated[str, typer.Option(help="Account that pays for the job.", show_default="yours")] = "",
     qos: Annotated[str, typer.Option(help="Quality of service.", show_default="the site's")] = "",
     constraint: Annotated[str, typer.Option(help="Features that the nodes must have.", show_default="none")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the study is done, and print its report.")] = False,
-    pending: ToldOption = "5min",
+    pending: options.ToldOption = "5min",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False,
 ) -> None:
     """Submit a study to a batch system: several allocations of nodes, one round of the study in each."""
@@ -158,9 +115,9 @@ def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
     html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
-    form: FormatOption = "",
-    output: OutputOption = None,
-    figures: FiguresOption = None,
+    form: options.FormatOption = "",
+    output: options.OutputOption = None,
+    figures: options.FiguresOption = None,
 ) -> None:
     """Print the tables of a results folder again; --html writes the HTML report, --format one for other tools."""
     from tare.cli.afterwards.export_command import report_results
@@ -176,28 +133,28 @@ app.command()(of_results.claims)
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
-    command: Command,
+    command: options.Command,
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
     ] = 10,
     ranks: Annotated[int, typer.Option("-n", "--ranks-per-node", min=1, help="Ranks on each node.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 2,
-    containers_per_node: ContainersOption = 1,
-    environments: EnvironmentsOption = "",
+    containers_per_node: options.ContainersOption = 1,
+    environments: options.EnvironmentsOption = "",
     every: Annotated[
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
-    mpi: MpiOption = "openmpi",
-    transport: TransportOption = "",
-    image: ImageOption = "",
-    bind: BindOption = None,
-    env: EnvOption = None,
+    mpi: options.MpiOption = "openmpi",
+    transport: options.TransportOption = "",
+    image: options.ImageOption = "",
+    bind: options.BindOption = None,
+    env: options.EnvOption = None,
     writable: Annotated[
         bool, typer.Option("--writable", help="Let the program write to the current folder; otherwise it is read-only.")
     ] = False,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
-    results: ResultsOption = None,
-    fresh: FreshOption = False,
+    results: options.ResultsOption = None,
+    fresh: options.FreshOption = False,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
     from tare.cli.quick import Wanted, run_quick
@@ -223,31 +180,31 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
-    command: Command,
-    runtime: RuntimeOption = "bare",
-    network: NetworkOption = "host",
-    ranks: RanksOption = 1,
+    command: options.Command,
+    runtime: options.RuntimeOption = "bare",
+    network: options.NetworkOption = "host",
+    ranks: options.RanksOption = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
-    containers_per_node: ContainersOption = 1,
-    share: ShareOption = "pod",
-    binding: BindingOption = "disjoint",
+    containers_per_node: options.ContainersOption = 1,
+    share: options.ShareOption = "pod",
+    binding: options.BindingOption = "disjoint",
     map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
     memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
-    cpus: CpusOption = 0.0,
-    mpi: MpiOption = "openmpi",
-    transport: TransportOption = "",
-    way: WayOption = "exec",
-    control: ControlOption = "own",
-    image: ImageOption = "",
-    bind: BindOption = None,
-    workdir: WorkdirOption = "",
-    env: EnvOption = None,
-    device: DeviceOption = None,
+    cpus: options.CpusOption = 0.0,
+    mpi: options.MpiOption = "openmpi",
+    transport: options.TransportOption = "",
+    way: options.WayOption = "exec",
+    control: options.ControlOption = "own",
+    image: options.ImageOption = "",
+    bind: options.BindOption = None,
+    workdir: options.WorkdirOption = "",
+    env: options.EnvOption = None,
+    device: options.DeviceOption = None,
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
-    prove: ProveOption = False,
-    verbose: VerboseOption = False,
+    prove: options.ProveOption = False,
+    verbose: options.VerboseOption = False,
 ) -> None:
     """Run an MPI program in an environment, in the foreground; exit codes are those of docker run."""
     from tare.cli.launch_command import Wanted, run_launch
@@ -293,8 +250,8 @@ def doctor(
     locality: Annotated[
         bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
     ] = False,
-    noise: NoiseOption = False,
-    as_json: NoiseJsonOption = False,
+    noise: options.NoiseOption = False,
+    as_json: options.NoiseJsonOption = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
     from tare.doctor.command import run_doctor
@@ -315,8 +272,8 @@ def workloads(
 @app.command()
 def bundle(
     file: Annotated[Path, typer.Argument(help="The file to write, such as tare.pyz.", show_default=False)],
-    image: BundledImagesOption = None,
-    python: BundledPythonsOption = None,
+    image: options.BundledImagesOption = None,
+    python: options.BundledPythonsOption = None,
 ) -> None:
     """Write one file that installs tare, with images, on a machine without a network: `python3 FILE FOLDER`."""
     from tare.cli.bundle.command import write_bundle

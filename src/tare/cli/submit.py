@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -85,15 +85,8 @@ def system_of(name: str) -> BatchSystem:
 
 def job_of(stated: Study, wanted: Wanted, cluster: str) -> BatchJob:
     """Return the job that runs a study: each of its allocations does one round, where there are several."""
-    stated_of, asked = stated.lab.slurm, wanted.site
-    site = replace(
-        stated_of,
-        partition=asked.partition or stated_of.partition,
-        account=asked.account or stated_of.account,
-        qos=asked.qos or stated_of.qos,
-        constraint=asked.constraint or stated_of.constraint,
-        time_s=asked.time_s or stated_of.time_s,
-    )
+    asked = wanted.site
+    site = replace(stated.lab.slurm, **{name: value for name, value in asdict(asked).items() if value})
     for value in (asked.partition, asked.account, asked.qos, asked.constraint):
         if any(each.isspace() for each in value):
             raise UsageError(f"{value!r} has blanks, which a batch script's options must not have")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from tare.doctor import noise_activity, noise_schedule
@@ -67,9 +67,9 @@ def examine() -> Noise:
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Check:
-    """Return what a check found, or that the user may not read what it needs."""
+    """Return what a check found, with its name, or that the user may not read what it needs."""
     try:
-        return check()
+        return replace(check(), name=name)
     except PermissionError as error:
         return Check(name=name, state=State.UNREAD, found=f"{error.filename} may not be read", rights="root")
 

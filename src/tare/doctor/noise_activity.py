@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tare.counters.scheduling import THROTTLED_PER_S, TICKS_PER_S
-from tare.doctor.noise_check import Check, Machine, State
+from tare.doctor.noise_check import Check, Machine, State, disturbs, note, quiet
 from tare.model.text import printable
 
 FEW: Final = 4
@@ -29,7 +29,6 @@ DAEMONS: Final = (
     "cri-dockerd",
 )  # fmt: skip
 """Programs that serve containers, by the first 15 characters that the kernel keeps of a name."""
-SCHEDULERS: Final = ("cron", "crond", "anacron", "atd", "systemd")
 _KERNEL_THREAD: Final = re.compile(r"^(kworker|ksoftirqd|migration|kswapd|kcompactd|rcu_\w+|irq)[/:0-9].*|^irq/.*")
 
 
@@ -151,7 +150,6 @@ def _throttled_s(machine: Machine) -> float:
 
 def other_programs(span: Span) -> Check:
     """Check the CPU time of all other programs, and name those that used the most."""
-    name = "other programs"
     after, before = span.after, span.before
     others = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s)) / span.elapsed_s
     shares = [(each, value / span.elapsed_s) for each, value in span.used().most_common(FEW)]
@@ -161,31 +159,30 @@ def other_programs(span: Span) -> Check:
     listed = ", ".join(f"{each} {value:.1%}" for each, value in shares)
     found = f"{others:.1%} of a core" + (f": {listed}" if listed else "")
     if others <= QUIET:
-        return Check(name=name, state=State.QUIET, found=found)
+        return quiet(found=found)
     effect = f"{others / len(span.cores):.1%} of the cores' time"
-    return Check(
-        name=name, state=State.DISTURBS, found=found, effect=effect, remedy="end or stop them while a study runs",
+    return disturbs(
+        found=found, effect=effect, remedy="end or stop them while a study runs",
         rights="user for your own programs, else root",
     )  # fmt: skip
 
 
 def container_daemons(span: Span) -> Check:
     """Check the CPU time of daemons that serve containers: a cost of the environment while a job runs, else noise."""
-    name = "container daemons"
     running = Counter(each for each, _ in span.after.processes.values())
     known = {each[:15] for each in DAEMONS}
     found = [each for each in running if each in known]
     if not found:
-        return Check(name=name, state=State.QUIET, found="none run")
+        return quiet(found="none run")
     used = span.used()
     share = sum(used[each] for each in found) / span.elapsed_s
     listed = ", ".join(
         f"{each} {used[each] / span.elapsed_s:.1%}" for each in sorted(found, key=lambda each: -used[each])
     )
     if share <= QUIET:
-        return Check(name=name, state=State.QUIET, found=f"{listed} of a core")
-    return Check(
-        name=name, state=State.DISTURBS, found=f"{listed} of a core, though no study of tare runs", effect="",
+        return quiet(found=f"{listed} of a core")
+    return disturbs(
+        found=f"{listed} of a core, though no study of tare runs", effect="",
         remedy="stop containers that are not part of the study; on a Kubernetes node, drain it (kubectl drain)",
         rights="root",
     )  # fmt: skip
@@ -193,12 +190,11 @@ def container_daemons(span: Span) -> Check:
 
 def steal(span: Span) -> Check:
     """Check the time that the host of a virtual machine gave to others."""
-    name = "steal"
     share = (span.after.steal_s - span.before.steal_s) / span.elapsed_s / len(span.cores)
     if share <= QUIET / 10:
-        return Check(name=name, state=State.QUIET, found=f"{share:.2%} of the cores' time; a host may hide more")
+        return quiet(found=f"{share:.2%} of the cores' time; a host may hide more")
     return Check(
-        name=name, state=State.DISTURBS if share > QUIET else State.NOTE, found="the host runs others on these cores",
+        state=State.DISTURBS if share > QUIET else State.NOTE, found="the host runs others on these cores",
         effect=f"{share:.1%} of the cores' time", remedy="a virtual machine with dedicated cores",
         rights="the host's administrator",
     )  # fmt: skip
@@ -206,15 +202,14 @@ def steal(span: Span) -> Check:
 
 def quota(span: Span) -> Check:
     """Check that no cgroup limits the CPU time of tare's own processes."""
-    name = "CPU quota on tare"
     folder = _own_group(span.machine)
     cores = _quota_cores(span.machine, folder)
     throttled_s = span.after.throttled_s - span.before.throttled_s
     if cores is None and throttled_s <= 0:
-        return Check(name=name, state=State.QUIET, found="none")
+        return quiet(found="none")
     found = "a cgroup above this one" if cores is None else f"{cores:g} cores for all processes of this cgroup"
-    return Check(
-        name=name, state=State.DISTURBS, found=found,
+    return disturbs(
+        found=found,
         effect=f"stopped for {throttled_s / span.elapsed_s:.1%} of the time",
         remedy="start tare outside of the container or slice that limits it", rights="user, or root",
     )  # fmt: skip
@@ -230,7 +225,6 @@ def _quota_cores(machine: Machine, folder: str) -> float | None:
 
 def timer(span: Span) -> Check:
     """Check how often the kernel's timer interrupts a core that works."""
-    name = "timer"
     config = span.machine.kernel_config()
     rate, mode = config.get("CONFIG_HZ", ""), "NO_HZ_FULL" if config.get("CONFIG_NO_HZ_FULL") == "y" else ""
     counts = _grown_per_core(span, ["LOC"])
@@ -238,16 +232,15 @@ def timer(span: Span) -> Check:
     found = f"CONFIG_HZ={rate or 'not told'}" + (f", {mode} is built in" if mode else "")
     effect = f"{per_s:,.0f} timer interrupts per second on the core with the most"
     if per_s <= MANY_TICKS_PER_S:
-        return Check(name=name, state=State.QUIET, found=found, effect=effect)
-    return Check(
-        name=name, state=State.NOTE, found=found, effect=effect,
+        return quiet(found=found, effect=effect)
+    return note(
+        found=found, effect=effect,
         remedy="boot with nohz_full=CORES (a kernel with NO_HZ_FULL)", rights="root and a reboot",
     )  # fmt: skip
 
 
 def device_interrupts(span: Span) -> Check:
     """Check how often devices interrupt the cores that ranks run on."""
-    name = "device interrupts"
     rates: Counter[str] = Counter()
     for line, counts in span.after.interrupts.items():
         if line.isdigit():
@@ -261,9 +254,9 @@ def device_interrupts(span: Span) -> Check:
     )  # fmt: skip
     found = f"{total:,} per second on these cores" + (f" ({listed})" if listed else "")
     if total <= MANY_INTERRUPTS_PER_S * len(span.cores):
-        return Check(name=name, state=State.QUIET, found=found)
-    return Check(
-        name=name, state=State.DISTURBS, found=found,
+        return quiet(found=found)
+    return disturbs(
+        found=found,
         remedy="move them to cores without ranks: /proc/irq/NUMBER/smp_affinity_list; irqbalance with banned CPUs",
         rights="root",
     )  # fmt: skip
@@ -271,15 +264,14 @@ def device_interrupts(span: Span) -> Check:
 
 def swap(span: Span) -> Check:
     """Check that no memory is swapped."""
-    name = "swap"
     used_kib = sum(
         int(line.split()[3]) for line in span.machine.text("proc/swaps").splitlines()[1:] if len(line.split()) > 3
     )
     moved = span.grown("pswpin") + span.grown("pswpout")
     if not used_kib and not moved:
-        return Check(name=name, state=State.QUIET, found="none in use")
+        return quiet(found="none in use")
     return Check(
-        name=name, state=State.DISTURBS if moved else State.NOTE, found=f"{used_kib / 1024:,.0f} MiB in use",
+        state=State.DISTURBS if moved else State.NOTE, found=f"{used_kib / 1024:,.0f} MiB in use",
         effect=f"{moved / span.elapsed_s:,.0f} pages per second read or written", remedy="free memory, then swapoff -a",
         rights="root",
     )  # fmt: skip
@@ -287,15 +279,14 @@ def swap(span: Span) -> Check:
 
 def page_cache(span: Span) -> Check:
     """Check that the kernel did not have to free pages while the probe ran."""
-    name = "memory pressure"
     stalls = sum(
         span.grown(each) for each in ("allocstall_normal", "allocstall_movable", "allocstall_dma32", "compact_stall")
     )
     scanned = span.grown("pgscan_kswapd") + span.grown("pgscan_direct")
     if not stalls and not scanned:
-        return Check(name=name, state=State.QUIET, found="no page had to be freed")
+        return quiet(found="no page had to be freed")
     return Check(
-        name=name, state=State.DISTURBS if stalls else State.NOTE, found="the kernel frees pages of the page cache",
+        state=State.DISTURBS if stalls else State.NOTE, found="the kernel frees pages of the page cache",
         effect=f"{scanned / span.elapsed_s:,.0f} pages scanned per second, {stalls} allocations had to wait",
         remedy="end programs that read or write large files; sync; echo 1 > /proc/sys/vm/drop_caches", rights="root",
     )  # fmt: skip
@@ -303,14 +294,13 @@ def page_cache(span: Span) -> Check:
 
 def overheating(span: Span) -> Check:
     """Check that no core was slowed because it was hot."""
-    name = "temperature"
     if not span.machine.paths("sys/devices/system/cpu/cpu*/thermal_throttle/*_count"):
-        return Check(name=name, state=State.NOTE, found="the kernel does not count it here")
+        return note(found="the kernel does not count it here")
     grown = span.after.hot - span.before.hot
     if not grown:
-        return Check(name=name, state=State.QUIET, found="no core was slowed because it was hot")
-    return Check(
-        name=name, state=State.DISTURBS, found="cores were slowed because they were hot", effect=f"{grown} times",
+        return quiet(found="no core was slowed because it was hot")
+    return disturbs(
+        found="cores were slowed because they were hot", effect=f"{grown} times",
         remedy="a fixed, lower frequency (CPU governor), or better cooling", rights="root",
     )  # fmt: skip
 

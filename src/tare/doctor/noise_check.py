@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,15 +28,20 @@ class Check:
     """One thing that can disturb: how it is here (`found`), what it costs here, and what changes it.
 
     `effect` is a measurement of this machine, "" if there is none. `remedy` is a command or a setting, and `rights`
-    says who may change it: `user`, `root`, `root and a reboot`, `the host's administrator`.
+    says who may change it: `user`, `root`, `root and a reboot`, `the host's administrator`. `guarded` sets the name.
     """
 
-    name: str
+    name: str = ""
     state: State
     found: str
     effect: str = ""
     remedy: str = ""
     rights: str = ""
+
+
+quiet: Final = partial(Check, state=State.QUIET)
+disturbs: Final = partial(Check, state=State.DISTURBS)
+note: Final = partial(Check, state=State.NOTE)
 
 
 @dataclass(frozen=True, slots=True)

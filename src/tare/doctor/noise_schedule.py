@@ -6,7 +6,7 @@ import json
 import time
 from typing import Final
 
-from tare.doctor.noise_check import Check, Machine, State
+from tare.doctor.noise_check import Check, Machine, State, quiet
 from tare.host import process
 from tare.model.text import printable
 
@@ -28,10 +28,10 @@ def due_soon(machine: Machine, names: frozenset[str]) -> Check:
     parts = (listed, f"cron has {jobs} jobs" if jobs else "", "some tables of cron may not be read" if hidden else "")
     found = "; ".join(part for part in parts if part)
     if not found:
-        return Check(name=NAME, state=State.QUIET, found="none: no timer within an hour, and no job of cron")
+        return quiet(found="none: no timer within an hour, and no job of cron")
     state = State.UNREAD if hidden and not (timers or jobs) else State.NOTE
     return Check(
-        name=NAME, state=state, found=found, rights="root",
+        state=state, found=found, rights="root",
         remedy="systemctl stop NAME.timer while a study runs; `systemctl list-timers` and `crontab -l` list all",
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """JSON: the whole summary as it is in memory, and the tables of comparisons, cells and environments as objects.
 
-docs/report.schema.json is its JSON Schema, made from the same declarations (`tare.export.schema`).
+docs/report.schema.json is its JSON Schema, made from the same declarations (tools/report_schema.py).
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from typing import Final
 
 from tare import __version__
 from tare.export.format import TextFormat
-from tare.frames import TABLES, Source
-from tare.frames.columns import names_of
+from tare.frames import TABLES, Frame, Source
 from tare.model import Comparison, Summary
 from tare.model.text import printable, without_html
 from tare.report import remarks, units, view
@@ -132,9 +131,7 @@ def _notes(group: TableGroup, summary: Summary) -> Iterator[str]:
 
 def _cells(source: Source) -> Iterator[str]:
     """Yield the planned cells that did not run, or whose launches did not all complete, with the reason."""
-    table = TABLES["cells"]
-    for row in table.rows(source):
-        cell = dict(zip(names_of(table.columns), row, strict=True))
+    for cell in Frame(TABLES["cells"], source):
         if cell["reason"]:
             state = f"{cell['completed']} of {cell['launches']} launches completed" if cell["launches"] else "not run"
             yield f"- – {escape(cell['cell'])}: {state}: {escape(cell['reason'])}"

@@ -15,9 +15,8 @@ from typing import Final
 
 from tare import __version__
 from tare.export.format import TextFormat
-from tare.frames import TABLES, Source
+from tare.frames import TABLES, Frame, Source
 from tare.frames.cells import OUTCOMES
-from tare.frames.columns import names_of
 from tare.frames.comparisons import CellComparison, cell_comparisons
 from tare.model import Comparison, Estimate, Summary
 from tare.model.text import printable
@@ -128,21 +127,18 @@ def _study(summary: Summary) -> Iterator[Family]:
 
 
 def _cells(source: Source) -> Family:
-    table = TABLES["cells"]
-    rows = [dict(zip(names_of(table.columns), row, strict=True)) for row in table.rows(source)]
     shown = ("group", "environment", "role", "placement", "reason")
     samples = [
-        ({name: row[name] for name in shown} | {"available": str(row["is_available"]).lower()}, 1.0) for row in rows
+        ({name: row[name] for name in shown} | {"available": str(row["is_available"]).lower()}, 1.0)
+        for row in Frame(TABLES["cells"], source)
     ]
     return Family(name="tare_cell_info", help="Every planned cell, with the reason if it did not run.", samples=samples)
 
 
 def _outcomes(source: Source) -> Iterator[Family]:
-    table = TABLES["cells"]
-    rows = [dict(zip(names_of(table.columns), row, strict=True)) for row in table.rows(source)]
     samples = [
         ({"group": row["group"], "environment": row["environment"], "outcome": word}, float(row[word]))
-        for row in rows
+        for row in Frame(TABLES["cells"], source)
         for word in OUTCOMES
     ]
     yield Family(name="tare_cell_launches", help="Launches of each cell by outcome.", samples=samples)

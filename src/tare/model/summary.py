@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -34,6 +34,10 @@ class Estimate:
     low: float
     high: float
     n: int
+
+    def map(self, of: Callable[[float], float]) -> Estimate:
+        """Return the estimate of a growing function of the value."""
+        return Estimate(value=of(self.value), low=of(self.low), high=of(self.high), n=self.n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

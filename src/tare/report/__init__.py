@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tare.report.html import laying_out, render_html
-from tare.report.samples import NoSamples, SampleSource
+from tare.report.samples.histograms import SampleSource
 from tare.report.terminal import render, render_text
 
-__all__ = ["NoSamples", "SampleSource", "laying_out", "render", "render_html", "render_text"]
+__all__ = ["SampleSource", "laying_out", "render", "render_html", "render_text"]

@@ -24,9 +24,9 @@ from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import points
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
-from tare.report.samples import SampleSource, row_key
 from tare.report.samples.counting import Counts, count_here
 from tare.report.samples.drawing import Wanted, drawing
+from tare.report.samples.histograms import SampleSource, row_key
 from tare.report.tables import merge
 from tare.report.traffic import traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark

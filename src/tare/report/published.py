@@ -128,4 +128,4 @@ def fraction_of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
         raise ValueError(f"{comparison.environment} has no overhead on {comparison.metric}")
     if kind is MetricKind.RATE:
         return Estimate(value=1 / (1 + cost.value), low=1 / (1 + cost.high), high=1 / (1 + cost.low), n=cost.n)
-    return Estimate(value=1 + cost.value, low=1 + cost.low, high=1 + cost.high, n=cost.n)
+    return cost.map(lambda part: 1 + part)

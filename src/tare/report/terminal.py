@@ -45,7 +45,7 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield warnings, headline, machine, tables and the notes below them."""
         plain = self.ascii_only or options.ascii_only
-        encode = _encoder(plain)
+        encode = encoder(plain)
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield _item("!", "bold yellow", encode(warning))
@@ -95,7 +95,7 @@ def _not_judged(all_groups: Sequence[TableGroup], shown: Sequence[TableGroup]) -
     return list(dict.fromkeys(info.label for info in infos if (info.group, info.key) not in keys))
 
 
-def _encoder(plain: bool) -> Callable[[str], str]:
+def encoder(plain: bool) -> Callable[[str], str]:
     """Return the function that makes text safe for the terminal; names and reasons may contain control characters."""
     return units.to_ascii if plain else printable
 
@@ -161,7 +161,7 @@ def _table(
     columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int
 ) -> Iterator[RenderableType]:
     """Yield a table; its rows apart from its head, unless a text in them must be folded."""
-    encode = _encoder(plain)
+    encode = encoder(plain)
     name_width = _name_width(columns, [encode(name) for name in group.rows], max_width)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
@@ -232,7 +232,7 @@ def _padded(line: Text, width: int, console: Console) -> list[Segment]:
 
 
 def _cell(text: CellText, plain: bool) -> Text:
-    encode = _encoder(plain)
+    encode = encoder(plain)
     look = VERDICT_STYLES[text.verdict]
     result = Text(f"{text.ascii if plain else text.mark} {encode(text.lead)}", style=look.style)
     if text.lead_bounds:
@@ -246,7 +246,7 @@ def _cell(text: CellText, plain: bool) -> Text:
 
 
 def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: int) -> Iterator[RenderableType]:
-    encode = _encoder(plain)
+    encode = encoder(plain)
     yield Text("")
     yield from _legend(summary, plain, width)
     for group in groups:
@@ -284,7 +284,7 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
 
 def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield the notes on the cells of one table: causes, caveats and reasons."""
-    encode = _encoder(plain)
+    encode = encoder(plain)
     for environments, cause in remarks.causes(group, summary):
         yield _item("->" if plain else "→", "bold", encode(f"{environments}: {cause}"))
     for environments, statement in remarks.proof_gaps(group, summary):
@@ -304,7 +304,7 @@ def _cells_of(note: remarks.Note) -> str:
 
 def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
     """Yield the meanings of the symbols and words that occur in the cells."""
-    encode = _encoder(plain)
+    encode = encoder(plain)
     seen = {comparison.verdict for comparison in summary.comparisons}
     margins = sorted({item.within for item in summary.comparisons if item.within is not None})
     entries = []

@@ -7,7 +7,7 @@ to each packet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
@@ -47,16 +47,8 @@ class RoleTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedValues:
-    """Values that launches reported in addition to their metrics: a column per value, a row per environment."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanCounters:
-    """Growth of the kernel's counters: a column per environment, a row per counter that grew in one of them."""
+class Values:
+    """A table of texts: its columns, and its rows, each with its name."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -64,13 +56,17 @@ class MeanCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTables:
-    """The tables of a group that have no verdicts."""
+    """The tables of a group that have no verdicts.
+
+    `reported` has a row per environment, of what its launches reported in addition to their metrics. `counters` has a
+    column per environment, and a row per counter of the kernel that grew in one of them.
+    """
 
     group: str
     ident: str
     traffic: tuple[RoleTraffic, ...]
-    reported: ReportedValues
-    counters: MeanCounters = field(default_factory=MeanCounters)
+    reported: Values
+    counters: Values = Values()
 
 
 def traffic_tables(
@@ -113,7 +109,7 @@ def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, fl
     )
 
 
-def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> ReportedValues:
+def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Values:
     """Return the mean of each reported value over the launches that count, by environment."""
     labels: dict[str, str] = {}
     values: dict[str, dict[str, list[tuple[float, str]]]] = {}
@@ -122,7 +118,7 @@ def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) ->
             labels.setdefault(figure.key, figure.label)
             values.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
     rows = tuple((name, _means(values[name], labels)) for name in environments if name in values)
-    return ReportedValues(columns=tuple(labels.values()), rows=rows)
+    return Values(columns=tuple(labels.values()), rows=rows)
 
 
 def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -133,7 +129,7 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
     return tuple(texts)
 
 
-def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> MeanCounters:
+def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Values:
     """Return the mean growth of each counter per launch, summed over hosts, and apart over whole machines."""
     totals: dict[str, dict[str, float]] = {}
     launches: dict[str, int] = {}
@@ -152,7 +148,7 @@ def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> M
         for name, values in sorted(totals.items(), key=lambda item: (item[0].endswith(OF_MACHINE), item[0]))
         if any(values.get(each) for each in columns)
     )
-    return MeanCounters(columns=columns, rows=rows)
+    return Values(columns=columns, rows=rows)
 
 
 def value_text(value: float, unit: str) -> str:

@@ -26,33 +26,12 @@ REMEMBERED: Final = 1 << 16
 _APART: Final = re.compile(
     r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)"
 )
-_ASCII: Final = str.maketrans(
-    {
-        "µ": "u",
-        "\u03bc": "u",
-        MINUS: "-",
-        "×": "x",
-        "±": "+-",
-        "–": "-",
-        "—": "-",
-        "…": "...",
-        "≤": "<=",
-        "≥": ">=",
-        "≈": "~",
-        "∞": "inf",
-        "→": "->",
-        "·": "-",
-        "’": "'",
-        "‘": "'",
-        "“": '"',
-        "”": '"',
-        "\u00a0": " ",
-        "\u202f": " ",
-    }
+_ASCII: Final = str.maketrans(f"µ\u03bc{MINUS}×–—·’‘“”\u00a0\u202f", "uu-x---''\"\"  ") | str.maketrans(
+    {"±": "+-", "…": "...", "≤": "<=", "≥": ">=", "≈": "~", "∞": "inf", "→": "->"}
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A unit for display: a value in base units is divided by `size` and printed with `suffix`."""
 
@@ -60,18 +39,8 @@ class Unit:
     suffix: str
 
 
-_TIME: Final = (
-    Unit(size=1.0, suffix="s"),
-    Unit(size=1e-3, suffix="ms"),
-    Unit(size=1e-6, suffix="µs"),
-    Unit(size=1e-9, suffix="ns"),
-)
-_BYTES: Final = (
-    Unit(size=2.0**30, suffix="GiB"),
-    Unit(size=2.0**20, suffix="MiB"),
-    Unit(size=2.0**10, suffix="KiB"),
-    Unit(size=1.0, suffix="B"),
-)
+_TIME: Final = (Unit(1.0, "s"), Unit(1e-3, "ms"), Unit(1e-6, "µs"), Unit(1e-9, "ns"))
+_BYTES: Final = (Unit(2.0**30, "GiB"), Unit(2.0**20, "MiB"), Unit(2.0**10, "KiB"), Unit(1.0, "B"))
 
 
 def time_unit(seconds: float) -> Unit:
@@ -82,7 +51,7 @@ def time_unit(seconds: float) -> Unit:
 def rate_unit(value: float, unit: str = "B/s") -> Unit:
     """Return the largest decimal multiple of the unit in which the rate is at least 1."""
     size, suffix = rate_scale(value, unit)
-    return Unit(size=size, suffix=suffix)
+    return Unit(size, suffix)
 
 
 def _choose(units: tuple[Unit, ...], value: float) -> Unit:
@@ -231,7 +200,7 @@ def _divide(amount: float, cost: float) -> float:
 def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
     """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` if it is tenfold or more."""
     if estimate.value >= TIMES_FROM:
-        ratio = Estimate(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
+        ratio = estimate.map(lambda part: 1 + part)
         places = decimals_for((ratio.high - ratio.low) / 2, ratio.high)
         return Interval(
             number=f"×{number(ratio.value, places)}",
@@ -241,7 +210,7 @@ def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
     if compact and max(abs(estimate.low), abs(estimate.high)) >= 0.0995:
         value, low, high = (x * 100 for x in (estimate.value, estimate.low, estimate.high))
         return Interval(number=number(value, 0, sign=True), unit="%", bounds=f"[{number(low, 0)}, {number(high, 0)}]")
-    return _interval(estimate, Unit(size=0.01, suffix="%"), sign=True)
+    return _interval(estimate, Unit(0.01, "%"), sign=True)
 
 
 def ratio_interval(estimate: Estimate) -> str:

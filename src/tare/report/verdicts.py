@@ -18,7 +18,7 @@ from tare.errors import (
 from tare.model import Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class VerdictStyle:
     """The symbol of a verdict (also in ASCII), its CSS class (templates/report.css has its colour), its rich style."""
 
@@ -31,48 +31,18 @@ class VerdictStyle:
 
 VERDICT_STYLES: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
     {
-        Verdict.NO_COST: VerdictStyle(
-            symbol="✓", ascii="=", css="no-cost", style="green", meaning="shown to be within this many per cent"
-        ),
-        Verdict.COSTS: VerdictStyle(
-            symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower: the adjusted interval excludes zero"
-        ),
-        Verdict.GAINS: VerdictStyle(
-            symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster: the adjusted interval excludes zero"
-        ),
-        Verdict.FAILS: VerdictStyle(
-            symbol="!",
-            ascii="!",
-            css="fails",
-            style="bold magenta",
-            meaning="failure rate above the baseline's",
-        ),
+        Verdict.NO_COST: VerdictStyle("✓", "=", "no-cost", "green", "shown to be within this many per cent"),
+        Verdict.COSTS: VerdictStyle("▲", "^", "costs", "bold red", "slower: the adjusted interval excludes zero"),
+        Verdict.GAINS: VerdictStyle("▼", "v", "gains", "bold blue", "faster: the adjusted interval excludes zero"),
+        Verdict.FAILS: VerdictStyle("!", "!", "fails", "bold magenta", "failure rate above the baseline's"),
         Verdict.INCONCLUSIVE: VerdictStyle(
-            symbol="?",
-            ascii="?",
-            css="inconclusive",
-            style="yellow",
-            meaning="not decided; it costs at most this much",
+            "?", "?", "inconclusive", "yellow", "not decided; it costs at most this much"
         ),
-        Verdict.INVALID: VerdictStyle(
-            symbol="✗",
-            ascii="x",
-            css="invalid",
-            style="bold magenta",
-            meaning="it did not run as the cell claims",
-        ),
-        Verdict.UNAVAILABLE: VerdictStyle(
-            symbol="–", ascii="-", css="unavailable", style="dim", meaning="cannot run here"
-        ),
-        Verdict.BASELINE: VerdictStyle(
-            symbol="●", ascii="*", css="baseline", style="bold", meaning="the reference of all comparisons"
-        ),
-        Verdict.NOISE_FLOOR: VerdictStyle(
-            symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline compared with itself"
-        ),
-        Verdict.NOT_JUDGED: VerdictStyle(
-            symbol="·", ascii=".", css="not-judged", style="dim", meaning="values without a verdict"
-        ),
+        Verdict.INVALID: VerdictStyle("✗", "x", "invalid", "bold magenta", "it did not run as the cell claims"),
+        Verdict.UNAVAILABLE: VerdictStyle("–", "-", "unavailable", "dim", "cannot run here"),
+        Verdict.BASELINE: VerdictStyle("●", "*", "baseline", "bold", "the reference of all comparisons"),
+        Verdict.NOISE_FLOOR: VerdictStyle("≈", "~", "noise-floor", "cyan", "the baseline compared with itself"),
+        Verdict.NOT_JUDGED: VerdictStyle("·", ".", "not-judged", "dim", "values without a verdict"),
     }
 )
 

@@ -12,154 +12,71 @@ J. Pharmacokinet. Biopharm. 15 (1987), TOST; Efron, JASA 82 (1987), BCa; Hartiga
 
 from __future__ import annotations
 
-from tare.stats.arrays import ROUNDING, FloatArray, Moments, moments_of, vector
-from tare.stats.change_points import MOST_RESULTS, ChangePoint, change_points, levels
-from tare.stats.covariates import LAUNCHES_PER_STATE, StateFit, fit_states
-from tare.stats.deviations import jackknifed_log_deviation
-from tare.stats.failures import as_often_p, missed_share, more_often_p, share_interval
-from tare.stats.hypotheses import (
-    MIN_ROUNDS,
-    MODALITY_ROUNDS,
-    dip_p_value,
-    equivalent,
-    holm,
-    holm_confidences,
-    normality_p,
-    not_above_p,
-    not_below_p,
-    over_limit,
-    paired_p,
-    signed_rank_p,
-)
-from tare.stats.intervals import (
-    at_most,
-    bca_ratio_of_medians,
-    mean_interval,
-    median_by_ranks,
-    noise_floor,
-    paired_difference,
-    paired_t,
-)
-from tare.stats.launches import (
-    LEAST_IN_A_TURN,
-    Block,
-    LaunchStatistics,
-    RoundPairs,
-    TurnLogs,
-    all_launches,
-    launch_statistics,
-    log_ratios,
-    p99_minus_median,
-    pair_rounds,
-    round_means,
-    shares_of_turns,
-    turn_logs,
-    typical_turns,
-)
-from tare.stats.looks import (
-    FAILURES_ALPHA,
-    FIRST_SHARE,
-    SELF_ALPHA,
-    STATE_ALPHA,
-    looks_of,
-    share_of_look,
-)
-from tare.stats.modes import Separation, separation, split_modes
-from tare.stats.order import TENTHS, Trend, lag1, lag1_bound, lag1_of_launches, profile, profile_of_launches, trend
-from tare.stats.resampling import BOOTSTRAP_RESAMPLES
-from tare.stats.shares import share_of_cost
-from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
-from tare.stats.two_samples import two_sample
-from tare.stats.verdicts import (
-    LADDER,
-    MAX_ROUNDS_NEEDED,
-    Judgement,
-    Views,
-    ladder,
-    rounds_needed,
-    verdict,
-)
-
-__all__ = [
-    "BOOTSTRAP_RESAMPLES",
-    "FAILURES_ALPHA",
-    "FIRST_LOOK",
-    "FIRST_SHARE",
-    "LADDER",
-    "LAUNCHES_PER_STATE",
-    "LEAST_IN_A_TURN",
-    "MAX_ROUNDS_NEEDED",
-    "MIN_ROUNDS",
-    "MODALITY_ROUNDS",
-    "MOST_RESULTS",
-    "ROUNDING",
-    "SELF_ALPHA",
-    "STATE_ALPHA",
-    "TENTHS",
-    "Block",
-    "ChangePoint",
-    "FloatArray",
-    "Judgement",
-    "LaunchStatistics",
-    "Moments",
-    "RoundPairs",
-    "Separation",
-    "StateFit",
-    "Trend",
-    "TurnLogs",
-    "Views",
-    "all_launches",
-    "as_often_p",
-    "at_most",
-    "bca_ratio_of_medians",
-    "change_points",
-    "dip_p_value",
-    "equivalent",
-    "fit_states",
-    "holm",
-    "holm_confidences",
-    "is_look",
-    "jackknifed_log_deviation",
-    "ladder",
-    "lag1",
-    "lag1_bound",
-    "lag1_of_launches",
-    "launch_statistics",
-    "levels",
-    "log_ratios",
-    "looks_of",
-    "mean_interval",
-    "median_by_ranks",
-    "missed_share",
-    "moments_of",
-    "more_often_p",
-    "next_look",
-    "noise_floor",
-    "normality_p",
-    "not_above_p",
-    "not_below_p",
-    "over_limit",
-    "p99_minus_median",
-    "pair_rounds",
-    "paired_difference",
-    "paired_p",
-    "paired_t",
-    "precise_enough",
-    "profile",
-    "profile_of_launches",
-    "round_means",
-    "rounds_needed",
-    "separation",
-    "share_interval",
-    "share_of_cost",
-    "share_of_look",
-    "shares_of_turns",
-    "signed_rank_p",
-    "split_modes",
-    "trend",
-    "turn_logs",
-    "two_sample",
-    "typical_turns",
-    "vector",
-    "verdict",
-]
+from tare.stats.arrays import FloatArray as FloatArray
+from tare.stats.arrays import Moments as Moments
+from tare.stats.arrays import moments_of as moments_of
+from tare.stats.arrays import vector as vector
+from tare.stats.change_points import MOST_RESULTS as MOST_RESULTS
+from tare.stats.change_points import ChangePoint as ChangePoint
+from tare.stats.change_points import change_points as change_points
+from tare.stats.change_points import levels as levels
+from tare.stats.covariates import LAUNCHES_PER_STATE as LAUNCHES_PER_STATE
+from tare.stats.covariates import fit_states as fit_states
+from tare.stats.deviations import jackknifed_log_deviation as jackknifed_log_deviation
+from tare.stats.failures import as_often_p as as_often_p
+from tare.stats.failures import missed_share as missed_share
+from tare.stats.failures import more_often_p as more_often_p
+from tare.stats.failures import share_interval as share_interval
+from tare.stats.hypotheses import MIN_ROUNDS as MIN_ROUNDS
+from tare.stats.hypotheses import dip_p_value as dip_p_value
+from tare.stats.hypotheses import equivalent as equivalent
+from tare.stats.hypotheses import holm as holm
+from tare.stats.hypotheses import holm_confidences as holm_confidences
+from tare.stats.hypotheses import normality_p as normality_p
+from tare.stats.hypotheses import not_above_p as not_above_p
+from tare.stats.hypotheses import not_below_p as not_below_p
+from tare.stats.hypotheses import over_limit as over_limit
+from tare.stats.hypotheses import paired_p as paired_p
+from tare.stats.hypotheses import signed_rank_p as signed_rank_p
+from tare.stats.intervals import at_most as at_most
+from tare.stats.intervals import bca_ratio_of_medians as bca_ratio_of_medians
+from tare.stats.intervals import mean_interval as mean_interval
+from tare.stats.intervals import median_by_ranks as median_by_ranks
+from tare.stats.intervals import paired_difference as paired_difference
+from tare.stats.intervals import paired_t as paired_t
+from tare.stats.launches import LEAST_IN_A_TURN as LEAST_IN_A_TURN
+from tare.stats.launches import Block as Block
+from tare.stats.launches import LaunchStatistics as LaunchStatistics
+from tare.stats.launches import RoundPairs as RoundPairs
+from tare.stats.launches import TurnLogs as TurnLogs
+from tare.stats.launches import all_launches as all_launches
+from tare.stats.launches import launch_statistics as launch_statistics
+from tare.stats.launches import log_ratios as log_ratios
+from tare.stats.launches import p99_minus_median as p99_minus_median
+from tare.stats.launches import pair_rounds as pair_rounds
+from tare.stats.launches import round_means as round_means
+from tare.stats.launches import shares_of_turns as shares_of_turns
+from tare.stats.launches import turn_logs as turn_logs
+from tare.stats.launches import typical_turns as typical_turns
+from tare.stats.looks import FAILURES_ALPHA as FAILURES_ALPHA
+from tare.stats.looks import SELF_ALPHA as SELF_ALPHA
+from tare.stats.looks import STATE_ALPHA as STATE_ALPHA
+from tare.stats.looks import looks_of as looks_of
+from tare.stats.looks import share_of_look as share_of_look
+from tare.stats.modes import separation as separation
+from tare.stats.modes import split_modes as split_modes
+from tare.stats.order import TENTHS as TENTHS
+from tare.stats.order import lag1_bound as lag1_bound
+from tare.stats.order import lag1_of_launches as lag1_of_launches
+from tare.stats.order import profile_of_launches as profile_of_launches
+from tare.stats.order import trend as trend
+from tare.stats.shares import share_of_cost as share_of_cost
+from tare.stats.stopping import is_look as is_look
+from tare.stats.stopping import next_look as next_look
+from tare.stats.stopping import precise_enough as precise_enough
+from tare.stats.two_samples import two_sample as two_sample
+from tare.stats.verdicts import MAX_ROUNDS_NEEDED as MAX_ROUNDS_NEEDED
+from tare.stats.verdicts import Judgement as Judgement
+from tare.stats.verdicts import Views as Views
+from tare.stats.verdicts import rounds_needed as rounds_needed
+from tare.stats.verdicts import verdict as verdict

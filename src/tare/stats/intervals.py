@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -108,15 +107,6 @@ def _ranks_outside(n: int, confidence: float) -> int:
     """Return the rank, from 0, of the lower bound of a median of n values; -1 if there are too few for one."""
     below = scipy.special.bdtr(np.arange(n // 2), n, 0.5)  # the probability of at most so many values below the median
     return int(np.count_nonzero(below <= (1.0 - confidence) / 2.0)) - 1
-
-
-def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
-    """Return the largest absolute bound (fraction) of the A/A intervals; None if there are none.
-
-    The floor is the interval, not the point estimate (METHOD.md section 1, rule 6).
-    """
-    bounds = [max(abs(estimate.low), abs(estimate.high)) for estimate in self_overheads]
-    return max(bounds, default=None)
 
 
 def log_interval(d: ArrayLike | Moments, confidence: float) -> Estimate | None:

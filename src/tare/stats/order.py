@@ -23,16 +23,12 @@ MOST_FOR_TREND: Final = 400
 TENTHS: Final = 10
 
 
-def lag1(samples: ArrayLike) -> float:
-    """Return the autocorrelation at lag 1 of the ranks of samples (n,), corrected for its bias of about -1 / n.
-
-    Ranks, so that one slow iteration does not hide the rest. 0 if all samples are equal or n < 3.
-    """
-    return float(lag1_of_launches(vector(samples)[None, :])[0])
-
-
 def lag1_of_launches(samples: FloatArray) -> FloatArray:
-    """Return `lag1` of each of m launches with n samples, shape (m, n), as shape (m,)."""
+    """Return the autocorrelation at lag 1 of the ranks of m launches with n samples, shape (m, n), as shape (m,).
+
+    It is corrected for its bias of about -1 / n. Ranks, so that one slow iteration does not hide the rest. 0 if all
+    samples are equal or n < 3.
+    """
     m, n = samples.shape
     if n < 3:
         return np.zeros(m)
@@ -65,25 +61,16 @@ def _ranks(samples: FloatArray) -> FloatArray:
 
 
 def lag1_bound(n: int) -> float:
-    """Return the bound that |lag1| of n independent samples exceeds in 5 % of launches (Bartlett)."""
+    """Return the bound that the |autocorrelation| of n independent samples exceeds in 5 % of launches (Bartlett)."""
     return 1.96 / math.sqrt(n)
 
 
-def profile(samples: ArrayLike) -> FloatArray:
-    """Return the median of each tenth of samples, in order, as ln of its ratio to the median of the last nine: (10,).
-
-    The first samples are left out if ten does not divide their number. Raises ValueError for fewer than ten samples,
-    or if one is not positive.
-    """
-    values = vector(samples)
-    if values.size < TENTHS or (values <= 0).any():
-        raise ValueError(f"{values.size} samples have no tenths, or one is not positive")
-    profiles: FloatArray = profile_of_launches(values[None, :])[0]
-    return profiles
-
-
 def profile_of_launches(samples: FloatArray) -> FloatArray:
-    """Return `profile` of each of m launches with n >= 10 positive samples, shape (m, n), as shape (m, 10)."""
+    """Return the median of each tenth of samples, in order, as ln of its ratio to the median of the last nine.
+
+    `samples` are n >= 10 positive ones of each of m launches, shape (m, n); the result has shape (m, 10). The first
+    samples are left out if ten does not divide their number.
+    """
     m, n = samples.shape
     length = n // TENTHS
     tenths = samples[:, n - length * TENTHS :].reshape(m, TENTHS, length)

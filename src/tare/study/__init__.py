@@ -22,27 +22,16 @@ from tare import model
 from tare.errors import StudyError
 from tare.study.checks import check
 from tare.study.convert import network_of, to_model
-from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
-from tare.study.moved import moved
-from tare.study.names import KNOWN, Known, is_conflist, is_path, read_name
+from tare.study.moved import moved as moved
+from tare.study.names import KNOWN as KNOWN
+from tare.study.names import Known as Known
+from tare.study.names import is_conflist as is_conflist
+from tare.study.names import is_path as is_path
+from tare.study.names import read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, YamlNode, decode, locate, nodes_of, plain, read_yaml
-
-__all__ = [
-    "KNOWN",
-    "Known",
-    "build",
-    "environment",
-    "is_conflist",
-    "is_path",
-    "json_schema",
-    "json_schema_text",
-    "load",
-    "moved",
-    "parse",
-]
 
 
 def load(path: Path, *, known: Known = KNOWN) -> model.Study:

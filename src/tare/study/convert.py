@@ -12,7 +12,7 @@ from tare.mpi.defaults import with_transport
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import CommandIn
 from tare.study.names import is_conflist, is_path
-from tare.study.schema import EnvironmentIn, LinkIn, PlacementChangeIn, PlacementIn, StudyIn, WorkloadIn
+from tare.study.schema import EnvironmentIn, LinkIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
 
 
@@ -22,26 +22,20 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
     Whether its keys make sense together is left to `checks`.
     """
     environments = tuple(_to_environment(each, fields, base) for each, fields in stated.environments.items())
-    placements = tuple(
-        model.Placement(**{**each.model_dump(), **_placement_choices(each)}) for each in stated.placements
-    )
+    placements = tuple(model.Placement(**dict(each)) for each in stated.placements)
     cluster, lab = next(iter(stated.cluster.items()), ("", ClusterIn()))
     repeat = stated.repetition
     return model.Study(
         name=stated.name or name,
         cluster=cluster,
         lab=model.LabSpec(
+            **lab.model_dump(include={"cores_per_node", "oversubscribe", "subnets", "ssh_config", "pod_addresses"}),
             nodes=lab.nodes or len(lab.hosts) or max(p.nodes for p in placements),
-            cores_per_node=lab.cores_per_node,
             link_rate_bps=lab.link_rate,
             segmented=lab.wire == "segmented",
-            oversubscribe=lab.oversubscribe,
-            subnets=lab.subnets,
             hosts=tuple(lab.hosts),
-            ssh_config=lab.ssh_config,
             data_subnet=lab.subnet,
             nics=tuple(lab.nics),
-            pod_addresses=lab.pod_addresses,
             daemon_hosts=tuple(lab.daemon_hosts),
             slurm=_slurm(lab),
             kubernetes=_kubernetes(lab, base),
@@ -51,15 +45,9 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         placements=placements,
         workloads=tuple(_to_workload(each, fields, base) for each, fields in stated.workloads.items()),
         repetition=model.Repetition(
-            rounds=repeat.rounds,
-            blocks_per_round=repeat.blocks_per_round,
-            max_rounds=repeat.max_rounds or repeat.rounds,
+            **{**repeat.model_dump(exclude={"budget"}), "max_rounds": repeat.max_rounds or repeat.rounds},
             budget_s=repeat.budget.time,
             budget_node_hours=repeat.budget.node_hours,
-            confidence=repeat.confidence,
-            target_half_width=repeat.target_half_width,
-            reruns=repeat.reruns,
-            turns=repeat.turns,
         ),
         margin=stated.margin,
         limit=stated.limit,
@@ -71,11 +59,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
 
 def _slurm(stated: ClusterIn) -> model.SlurmSpec:
     return model.SlurmSpec(
-        partition=stated.partition,
-        account=stated.account,
-        qos=stated.qos,
-        constraint=stated.constraint,
-        reservation=stated.reservation,
+        **stated.model_dump(include={"partition", "account", "qos", "constraint", "reservation"}),
         time_s=stated.time or 0.0,
         options=tuple(stated.sbatch),
         srun=stated.launcher == "srun",
@@ -84,18 +68,14 @@ def _slurm(stated: ClusterIn) -> model.SlurmSpec:
 
 def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
     file = stated.kubeconfig
+    same = {"context", "namespace", "selector", "node_image", "exclusive", "network_policy"}
     return model.KubernetesSpec(
+        **stated.model_dump(include=same),
         in_lab=stated.kubernetes,
         kubeconfig=os.path.normpath(base / Path(file).expanduser()) if file else "",
-        context=stated.context,
-        namespace=stated.namespace,
-        selector=stated.selector,
         registry=stated.registry.rstrip("/"),
-        node_image=stated.node_image,
         pull_policy="Never" if stated.kubernetes else stated.pull_policy,
         pull_secrets=tuple(stated.pull_secrets),
-        exclusive=stated.exclusive,
-        network_policy=stated.network_policy,
         resources=tuple(f"{name}={value}" for name, value in stated.resources.items()),
         annotations=tuple(f"{name}={value}" for name, value in stated.annotations.items()),
         pod=json.dumps(stated.pod, sort_keys=True) if stated.pod else "",
@@ -103,23 +83,20 @@ def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
 
 
 def _to_environment(name: str, stated: EnvironmentIn, base: Path) -> model.Environment:
-    environment = model.Environment(name=name, **{**stated.model_dump(), **_choices(stated, base)})
+    environment = model.Environment(name=name, **{**dict(stated), **_choices(stated, base)})
     return environment if "transport" in stated.model_fields_set else with_transport(environment)
 
 
 def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
     return {
-        "sides": model.Sides(stated.sides),
-        "launch": model.Launching(stated.launch),
         "pmi": stated.pmi or "",
-        "control": model.Control(stated.control),
         "devices": tuple(dict.fromkeys(stated.devices)),
         "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
         "network": network_of(stated.network, base),
         "binds": tuple(format_bind(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
         "link": _link(stated.link),
-        "placement": _placement_change(stated.placement),
+        "placement": model.PlacementChange(**dict(stated.placement)),
     }
 
 
@@ -139,30 +116,8 @@ def _link(stated: LinkIn) -> model.Link:
         rate_bps=stated.rate or 0,
         queue=stated.queue or 0,
         br_netfilter=stated.br_netfilter,
-        conntrack=model.Tracking(stated.conntrack or ""),
+        conntrack=stated.conntrack or model.Tracking.AS_IT_IS,
     )
-
-
-def _placement_change(stated: PlacementChangeIn) -> model.PlacementChange:
-    return model.PlacementChange(
-        containers_per_node=stated.containers_per_node,
-        share=None if stated.share is None else model.Share(stated.share),
-        binding=None if stated.binding is None else model.Binding(stated.binding),
-        map_by=None if stated.map_by is None else model.MapBy(stated.map_by),
-        rank_order=None if stated.rank_order is None else model.RankOrder(stated.rank_order),
-        memory_per_container=stated.memory_per_container,
-        cpus_per_container=stated.cpus_per_container,
-        cpu_weight=stated.cpu_weight,
-    )
-
-
-def _placement_choices(stated: PlacementIn) -> dict[str, object]:
-    return {
-        "share": model.Share(stated.share),
-        "binding": model.Binding(stated.binding),
-        "map_by": model.MapBy(stated.map_by),
-        "rank_order": model.RankOrder(stated.rank_order),
-    }
 
 
 def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
@@ -177,7 +132,7 @@ def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
         program=stated.program or "",
         arguments=tuple(stated.arguments),
         path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
-        startup=None if stated.startup is None else model.Caches(stated.startup),
+        startup=stated.startup,
         commands=tuple(map(_to_command, stated.commands or ())),
         undo=tuple(tuple(words) for words in stated.undo),
         mpi=stated.mpi or "",

@@ -168,13 +168,13 @@ class EnvironmentIn(Checked):
     )
     mpi: Annotated[str, one_of("mpis", "MPI")] = "openmpi"
     sides: choice(*model.Sides) = Field(  # type: ignore[valid-type]
-        default="both", description="side of a two-node job that runs in the environment; the other runs bare"
+        default=model.Sides.BOTH, description="side of a two-node job that runs in the environment; the other runs bare"
     )
     launch: choice(*model.Launching) = Field(  # type: ignore[valid-type]
-        default="exec", description="how MPI's daemons start on the hosts and ranks in their containers"
+        default=model.Launching.EXEC, description="how MPI's daemons start on the hosts and ranks in their containers"
     )
     control: choice(*model.Control) = Field(  # type: ignore[valid-type]
-        default="own",
+        default=model.Control.OWN,
         description="network of MPI's daemons: own, separate from the measured one; data: the measured one",
     )
     ssh_port: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
@@ -228,18 +228,22 @@ class PlacementIn(Checked):
     ranks_per_node: Count = 1
     containers_per_node: Count = 1
     share: choice(*model.Share) = Field(  # type: ignore[valid-type]
-        default="pod", description="pod: the containers of a node share one pod; none: each has its own pod and address"
+        default=model.Share.POD,
+        description="pod: the containers of a node share one pod; none: each has its own pod and address",
     )
     binding: choice(*model.Binding) = Field(  # type: ignore[valid-type]
-        default="disjoint", description="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides"
+        default=model.Binding.DISJOINT,
+        description="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides",
     )
     threads_per_rank: Count = 1
     oversubscribe: bool = Field(default=False, description="allow more ranks than cores; no verdict is given then")
     map_by: choice(*model.MapBy) = Field(  # type: ignore[valid-type]
-        default="core", description="how ranks are mapped to cores: in order, or to sockets or NUMA nodes in turn"
+        default=model.MapBy.CORE,
+        description="how ranks are mapped to cores: in order, or to sockets or NUMA nodes in turn",
     )
     rank_order: choice(*model.RankOrder) = Field(  # type: ignore[valid-type]
-        default="block", description="block: ranks fill one node after the other; cyclic: they go to the nodes in turn"
+        default=model.RankOrder.BLOCK,
+        description="block: ranks fill one node after the other; cyclic: they go to the nodes in turn",
     )
     memory_per_container: Memory = Field(default=0, description="memory limit of a container; 0: none")
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] = Field(

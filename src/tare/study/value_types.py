@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from tare.model import quantities
 from tare.study.messages import unknown
@@ -26,14 +35,16 @@ def one_of(family: str, what: str) -> BeforeValidator:
 
 
 def choice(*names: str) -> Any:
-    """Return a validator and a schema for a fixed choice."""
+    """Return a validator and a schema for a fixed choice; of an enumeration, the value is its member."""
+    members = {str(name): name for name in names}
 
     def check(value: object) -> object:
         if value is not None and value not in names:
             raise ValueError(unknown("value", value, names))
         return value
 
-    return Annotated[str, BeforeValidator(check), WithJsonSchema({"enum": list(names), "type": "string"})]
+    schema = WithJsonSchema({"enum": list(names), "type": "string"})
+    return Annotated[str, BeforeValidator(check), AfterValidator(members.__getitem__), schema]
 
 
 def quantity(parse: Callable[[object], float], *examples: str) -> tuple[BeforeValidator, WithJsonSchema]:

@@ -202,12 +202,12 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
     metrics = [row.series.counted[block].metric for block in sorted(row.series.counted)]
     rounds, typical, means = costs_of(row)
     loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
-    estimate: dict[str, Estimate | None] = dict.fromkeys(("typical", "mean", "loop"))
-    if row.blocked is None:
-        estimate["typical"] = stats.mean_interval(stats.round_means(rounds, typical)[1], judge.confidence)
-        estimate["mean"] = stats.mean_interval(stats.round_means(rounds, means)[1], judge.confidence)
-        if loops and len(loops) == len(rounds):
-            estimate["loop"] = stats.mean_interval(stats.round_means(rounds, loops)[1], judge.confidence)
+
+    def mean(costs: Sequence[float]) -> Estimate | None:
+        if row.blocked is not None or len(costs) < len(rounds):
+            return None
+        return stats.mean_interval(stats.round_means(rounds, costs)[1], judge.confidence)
+
     medians_s, p99s = [metric.median_s for metric in metrics], [metric.p99_s for metric in metrics]
     p99 = stats.median_by_ranks(p99s, judge.confidence)
     verdict, reason = row.blocked or (
@@ -222,9 +222,9 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         group=row.info.group,
         verdict=verdict,
         reason=reason,
-        absolute_s=estimate["typical"],
-        mean_absolute_s=estimate["mean"],
-        loop_s=estimate["loop"],
+        absolute_s=mean(typical),
+        mean_absolute_s=mean(means),
+        loop_s=mean(loops),
         failures=failures,
         rounds=rounds,
         values_s=typical,

@@ -7,13 +7,13 @@ to containers on the node's own network, and also to a program without a contain
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare import stats
 from tare.model import Comparison, Environment, Estimate, Finding, MetricInfo, Verdict
 from tare.model.text import three_digits
+from tare.summary.costs import mean_logs
 
 KIND: Final = "daemon"
 MOST: Final = 2
@@ -86,17 +86,9 @@ def _text(cell: Comparison, control: str, cells: Cells, label: str, confidence: 
 
 def _between(cell: Comparison, base: Comparison, confidence: float) -> Estimate | None:
     """Return the cost of an environment against its control, paired over the rounds that both have."""
-    logs, base_logs = _by_round(cell), _by_round(base)
+    logs, base_logs = (mean_logs(each.rounds, each.values_s) for each in (cell, base))
     common = sorted(logs.keys() & base_logs.keys())
     return stats.paired_t([logs[number] - base_logs[number] for number in common], confidence)
-
-
-def _by_round(cell: Comparison) -> dict[int, float]:
-    """Return the mean logarithm of the costs of each round."""
-    logs = defaultdict(list)
-    for number, cost in zip(cell.rounds, cell.values_s, strict=False):
-        logs[number].append(math.log(cost))
-    return {number: sum(values) / len(values) for number, values in logs.items()}
 
 
 def _signed(estimate: Estimate) -> str:

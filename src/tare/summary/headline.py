@@ -207,8 +207,7 @@ class _Writer:
             bounds = f"{_signed(overhead)} time {work}, n = {overhead.n}"
             return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
         verb, to = ("adds", "to") if costs else ("takes", "off")
-        low, value, high = (base.value * part for part in (overhead.low, overhead.value, overhead.high))
-        added = Estimate(value=value, low=low, high=high, n=overhead.n)
+        added = overhead.map(lambda part: base.value * part)
         share = f"{_signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
         return f"{verb} {_time_interval(added)} ({share}, n = {added.n}) {to} {self._label(item)}"
 

@@ -200,7 +200,4 @@ def _usable(launches: Sequence[tuple[float | None, ...]]) -> dict[State, stats.F
 
 
 def _growth(coefficient: Estimate, state: State) -> Estimate:
-    low, value, high = (
-        math.expm1(min(bound * state.unit, 700.0)) for bound in (coefficient.low, coefficient.value, coefficient.high)
-    )
-    return Estimate(value=value, low=low, high=high, n=coefficient.n)
+    return coefficient.map(lambda bound: math.expm1(min(bound * state.unit, 700.0)))

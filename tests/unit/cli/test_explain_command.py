@@ -19,11 +19,11 @@ from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.explain import explain
 from tare.explain.ablation import studies_of
-from tare.export.schema import explain_schema, schema_text
 from tare.model import Study
 from tare.plan.cells import expand
-from unit.export.test_json_document import strict
+from unit.export.test_json_document import TOOL, strict
 
+EXPLAINED = TOOL["explain_schema"]()
 SCHEMA = Path(__file__).parents[3] / "docs" / "explain.schema.json"
 STEERING = "\x1b[2J\x1b]0;owned\x07"
 STUDY = """
@@ -59,13 +59,13 @@ def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any
     assert out.isascii()
     assert out.replace("\n", "").isprintable()
     document: dict[str, Any] = json.loads(out)
-    jsonschema.Draft202012Validator(strict(explain_schema())).validate(document)
+    jsonschema.Draft202012Validator(strict(EXPLAINED)).validate(document)
     return document
 
 
 def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    jsonschema.Draft202012Validator.check_schema(explain_schema())
-    assert SCHEMA.read_text() == schema_text(explain_schema()), "run tools/frames_page.py --write"
+    jsonschema.Draft202012Validator.check_schema(EXPLAINED)
+    assert SCHEMA.read_text() == TOOL["schema_text"](EXPLAINED), "run tools/frames_page.py --write"
     document = printed(Wanted(folder=results, as_json=True), capsys)
     (cost,) = document["costs"]
     assert cost["cause"] == "packet filter"

@@ -69,7 +69,7 @@ ALL = f"0-{max(os.sched_getaffinity(0))}"
 def test_a_setting_is_recognised_and_what_disturbs_has_a_remedy_and_who_may_do_it(
     tmp_path: Path, name: str, files: Mapping[str, str], state: State
 ) -> None:
-    check = SETTINGS[name](machine(tmp_path, files))
+    check = noise.guarded(name, lambda: SETTINGS[name](machine(tmp_path, files)))
     assert (check.name, check.state) == (name, state)
     if state is State.DISTURBS:
         assert check.remedy
@@ -108,7 +108,8 @@ def reading(folder: Path, at_s: float, files: Mapping[str, str]) -> noise_activi
 def check(tmp_path: Path, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Check:
     """Return what an activity's check finds in ten seconds between two states of a machine with two cores."""
     first, last = reading(tmp_path / "a", 0.0, before), reading(tmp_path / "b", 10.0, after)
-    return ACTIVITIES[name](Span(machine=Machine(tmp_path / "b"), before=first, after=last, cores=(0, 1)))
+    span = Span(machine=Machine(tmp_path / "b"), before=first, after=last, cores=(0, 1))
+    return noise.guarded(name, lambda: ACTIVITIES[name](span))
 
 
 def test_other_programs_are_named_by_what_they_used_meanwhile(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 import exports
 from tare.export import json as json_format
-from tare.export.schema import report_schema, schema_text
 from tare.frames import Source
 
 ROOT = Path(__file__).parents[3]
+TOOL = runpy.run_path(str(ROOT / "tools" / "report_schema.py"))
+REPORT = TOOL["report_schema"]()
 GIVEN = ROOT / "tests" / "data" / "results-0.1.0"
 
 
@@ -37,12 +39,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 def test_the_published_schema_is_what_the_code_makes_and_a_valid_one() -> None:
     text = (ROOT / "docs" / "report.schema.json").read_text()
-    assert text == schema_text(report_schema()), "run tools/frames_page.py --write"
-    jsonschema.Draft202012Validator.check_schema(report_schema())
+    assert text == TOOL["schema_text"](REPORT), "run tools/frames_page.py --write"
+    jsonschema.Draft202012Validator.check_schema(REPORT)
 
 
 def test_documents_fit_the_schema_without_other_keys_or_infinite_numbers(source: Source) -> None:
-    validator = jsonschema.Draft202012Validator(strict(report_schema()))
+    validator = jsonschema.Draft202012Validator(strict(REPORT))
     for each in (source, exports.source(GIVEN)):
         validator.validate(json.loads(json_format.text(each)))
 
@@ -70,10 +72,10 @@ def test_a_wrong_value_does_not_fit(source: Source, path: tuple[Any, ...], value
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    assert not jsonschema.Draft202012Validator(report_schema()).is_valid(document)
+    assert not jsonschema.Draft202012Validator(REPORT).is_valid(document)
 
 
 def test_a_missing_key_does_not_fit(source: Source) -> None:
     document = json.loads(json_format.text(source))
     del document["comparisons"][0]["base_cost_n"]
-    assert not jsonschema.Draft202012Validator(report_schema()).is_valid(document)
+    assert not jsonschema.Draft202012Validator(REPORT).is_valid(document)

@@ -21,14 +21,13 @@ from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Trial
 from tare.report import render_html
 from tare.report.plots.figures import Drawing
-from tare.report.samples import (
+from tare.report.samples import counting, drawing
+from tare.report.samples.histograms import (
     BIN_RATIO,
     Histograms,
     LogHistogram,
     collect,
     columns_of,
-    counting,
-    drawing,
     gap_columns,
     main_column,
 )

@@ -28,7 +28,7 @@ from tare.model import (
     Verdict,
 )
 from tare.node import SILENT_ROLE
-from tare.report import NoSamples, render_html, render_text, view
+from tare.report import render_html, render_text, view
 from tare.report.causes import NEXT_STEP, RowCause, row_cause
 from tare.report.published import NOT_MEASURED, conditions, fraction_of_baseline, rows
 from tare.report.runs import launches
@@ -38,7 +38,7 @@ from tare.report.view import groups
 from tare.study import load, parse
 from tare.summary import summarise
 from unit.study_texts import ENVIRONMENTS, WORK
-from unit.summaries import make_plan, make_trials, of
+from unit.summaries import NoSamples, make_plan, make_trials, of
 
 SOURCE = "a paper, figure 4"
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
 from tare.model import Comparison, Estimate, Finding, Modes, Placement, StateEffect, Summary, Trial, Verdict
-from tare.report import NoSamples, remarks, render_html, render_text, view
+from tare.report import remarks, render_html, render_text, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
 from tare.report.verdicts import mark
 from tare.summary.select import select
+from unit.summaries import NoSamples
 
 
 @pytest.fixture(scope="module")

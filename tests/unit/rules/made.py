@@ -13,9 +13,9 @@ from html.parser import HTMLParser
 from hypothesis import strategies as st
 
 from tare.model import Cell, Completed, Failed, Invalid, Metric, MetricKind, Outcome, Placement, Plan, Summary, Trial
-from tare.report import NoSamples, render_html, render_text
+from tare.report import render_html, render_text
 from tare.summary import summarise
-from unit.summaries import MICRO, make_plan, make_trial
+from unit.summaries import MICRO, NoSamples, make_plan, make_trial
 
 RATIO = re.compile("[+\u2212-]?\\d[\\d.,]* ?%|×\\d")
 ABSOLUTE = re.compile("\\d[\\d.,]* ?(ns|µs|us|ms|s|min|h|[kMGT]?B/s)\\b")

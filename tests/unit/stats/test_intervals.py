@@ -186,13 +186,6 @@ def test_the_bootstrap_interval_is_reproducible_and_that_of_scipy_before_it_is_e
     assert ours.high == pytest.approx(theirs.high, abs=0.25 * width)
 
 
-def test_the_noise_floor_is_the_far_end_of_the_interval_not_its_point() -> None:
-    a_a = Estimate(value=0.001, low=-0.012, high=0.014, n=10)
-    assert stats.noise_floor([a_a]) == 0.014
-    assert stats.noise_floor([a_a, Estimate(value=0.0, low=-0.03, high=0.03, n=10)]) == 0.03
-    assert stats.noise_floor([]) is None
-
-
 def test_the_coefficient_of_a_state_is_that_of_least_squares_with_dummies() -> None:
     rng = np.random.default_rng(3)
     cells, blocks = (np.array(ids) for ids in zip(*[(c, b) for c in range(5) for b in range(12)], strict=True))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +28,14 @@ from tare.model import (
 )
 from tare.mpi import MPIS
 from tare.plan.cells import expand
-from tare.study import KNOWN, Known, environment, json_schema, json_schema_text, load, parse
+from tare.study import KNOWN, Known, environment, load, parse
 from tare.wiring.transports import NAMES
 from tare.workloads.kernels import RATES, SIZELESS
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK
 
 ROOT = Path(__file__).parents[3]
+SCHEMA = runpy.run_path(str(ROOT / "tools" / "study_schema.py"))["json_schema"]()
 
 
 def environments_of(text: str) -> tuple[Environment, ...]:
@@ -256,15 +259,14 @@ def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) 
 
 def test_the_schema_is_current_and_knows_the_shorthands_and_the_names() -> None:
     path = ROOT / "docs" / "study.schema.json"
-    assert path.read_text() == json_schema_text(), "write it anew with json_schema_text()"
-    schema = json_schema()
-    runtimes = schema["$defs"]["EnvironmentIn"]["properties"]["runtime"]["enum"]
+    assert path.read_text() == json.dumps(SCHEMA, indent=2, sort_keys=True) + "\n", "run tools/frames_page.py --write"
+    runtimes = SCHEMA["$defs"]["EnvironmentIn"]["properties"]["runtime"]["enum"]
     names = """bare docker apptainer apptainer-sif apptainer-sif-setuid apptainer-sif-squashfuse
         apptainer-sif-extracted apptainer-instance podman podman-rootless podman-hpc charliecloud enroot sarus sarus-mpi
         shifter kubernetes"""
     assert runtimes[:-1] == names.split()
-    assert schema["additionalProperties"] is False
-    forms = [form.get("type") for form in schema["properties"]["environments"]["anyOf"]]
+    assert SCHEMA["additionalProperties"] is False
+    forms = [form.get("type") for form in SCHEMA["properties"]["environments"]["anyOf"]]
     assert forms == ["object", "array"]
 
 
@@ -290,10 +292,9 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
     study = parse(overview)
     assert study.repetition == Repetition(rounds=10, max_rounds=40, budget_s=1800, turns=20)
     named = set(re.findall(r"^ *(\w+):", overview, re.MULTILINE))
-    schema = json_schema()
-    keys = set(schema["properties"])
+    keys = set(SCHEMA["properties"])
     for part in ("ClusterIn", "RepetitionIn"):
-        keys |= set(schema["$defs"][part]["properties"])
+        keys |= set(SCHEMA["$defs"][part]["properties"])
     assert keys <= named
 
 

@@ -34,7 +34,6 @@ from tare.node_service.probe import probe
 from tare.plan import cells
 from tare.plan.cells import expand
 from tare.plan.composition import refuse
-from tare.report import NoSamples
 from tare.report.html import render_html
 from tare.report.terminal import render_text
 from tare.run.proof import LOWER_BOUND_ONLY
@@ -47,7 +46,7 @@ from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds
 from tare.summary.daemon import KIND, daemon_findings
 from tare.summary.disturbance import is_disturbed, repeats_left, share, wants_repeat
 from unit.study_texts import WORK
-from unit.summaries import change, make_plan, make_trials
+from unit.summaries import NoSamples, change, make_plan, make_trials
 
 
 def trial(elapsed_s: float = 2.0, **noise: float) -> Trial:

@@ -79,10 +79,7 @@ def test_iterations_without_order_are_silent_in_99_percent(spread: float, many: 
             for number in range(METRICS):
                 samples = rng.lognormal(0, spread, (10, 100))
                 samples[rng.random(samples.shape) < 0.01] *= 20
-                launches[name, f"m{number}"] = (
-                    np.array([stats.lag1(one) for one in samples]),
-                    np.array([stats.profile(one) for one in samples]),
-                )
+                launches[name, f"m{number}"] = stats.lag1_of_launches(samples), stats.profile_of_launches(samples)
         alarms += bool(patterns_of_iterations("group", launches))
     assert alarms <= 3 * many // 100, f"{alarms} of {many} tables"
 

@@ -64,7 +64,7 @@ KNOWN: Mapping[str, str] = {
     STUDY: (
         "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
         "plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
-        "study/editor_schema.py: kernels miniapp commands; study/schema.py: kernels lab program; "
+        "study/schema.py: kernels lab program; "
         "study/shorthand.py: kernels miniapp command commands"
     ),
     "the program itself": "containers/user_podman.py: podman; services/ssh.py: ssh",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
@@ -16,12 +15,6 @@ from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.verdicts import mark
 from tare.report.view import Column, TableGroup
-
-FIGURES: Final = (
-    "typical", "mean", "loop (back to back)", "p99", "added", "overhead", "adjusted interval", "at most",
-    "mean overhead", "mean at most", "ratio of medians (BCa)", "p (Holm)", "overhead over all launches",
-)  # fmt: skip
-"""The columns of a metric's table of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +55,11 @@ def metric_page(
     )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
+    names = values[0][2].figures if values else ()
     return MetricPage(
         column=column,
         figures=tuple(figure.drawn() for figure in figures),
-        columns=tuple(name for name in FIGURES if name in filled),
+        columns=tuple(name for name in names if name in filled),
         values=values,
         states=remarks.state_texts(column, summary),
         open=is_open,
@@ -97,23 +91,23 @@ def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
     def bound(most: float | None) -> str:
         return "" if most is None else percent_up(most)
 
-    figures = (
-        absolute(cell.absolute_s),
-        absolute(cell.mean_absolute_s),
-        absolute(cell.loop_s),
-        _p99(cell),
-        str(column.added(cell.added_s)) if cell.added_s else "",
-        overhead(cell.overhead),
-        units.overhead_interval(cell.simultaneous).bounds if cell.simultaneous else "",
-        bound(cell.at_most),
-        overhead(cell.mean.overhead) if cell.mean else "",
-        bound(cell.mean.at_most) if cell.mean else "",
-        units.ratio_interval(cell.median_ratio) if cell.median_ratio else "",
-        units.p_value(cell.p_holm) if cell.p_holm is not None else "",
-        overhead(cell.repeats.overhead) if cell.repeats and cell.repeats.repeated else "",
-    )
+    figures = {
+        "typical": absolute(cell.absolute_s),
+        "mean": absolute(cell.mean_absolute_s),
+        "loop (back to back)": absolute(cell.loop_s),
+        "p99": _p99(cell),
+        "added": str(column.added(cell.added_s)) if cell.added_s else "",
+        "overhead": overhead(cell.overhead),
+        "adjusted interval": units.overhead_interval(cell.simultaneous).bounds if cell.simultaneous else "",
+        "at most": bound(cell.at_most),
+        "mean overhead": overhead(cell.mean.overhead) if cell.mean else "",
+        "mean at most": bound(cell.mean.at_most) if cell.mean else "",
+        "ratio of medians (BCa)": units.ratio_interval(cell.median_ratio) if cell.median_ratio else "",
+        "p (Holm)": units.p_value(cell.p_holm) if cell.p_holm is not None else "",
+        "overhead over all launches": overhead(cell.repeats.overhead) if cell.repeats and cell.repeats.repeated else "",
+    }
     return ValuesRow(
         mark=mark(cell.verdict, cell.within),
         n=str(cell.absolute_s.n) if cell.absolute_s else "",
-        figures=dict(zip(FIGURES, figures, strict=True)),
+        figures=figures,
     )

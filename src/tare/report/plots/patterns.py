@@ -14,7 +14,7 @@ from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
-from tare.report.samples import LogHistogram
+from tare.report.samples.histograms import LogHistogram
 from tare.report.view import Column
 from tare.stats import lag1_bound
 

@@ -13,7 +13,7 @@ from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Area, Axis, Chart, Line, Mark, log_axis, padded
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
-from tare.report.samples import Curve, LogHistogram
+from tare.report.samples.histograms import Curve, LogHistogram
 from tare.report.view import Column
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tare.model import Comparison, Pattern, PatternKind, Summary, Verdict
 from tare.report import units
-from tare.report.samples import Curve
+from tare.report.samples.histograms import Curve
 from tare.report.view import Column
 from tare.stats.resampling import quantiles
 

@@ -48,14 +48,6 @@ class SampleSource(Protocol):
         ...
 
 
-class NoSamples:
-    """A source for results whose samples were not kept."""
-
-    def reader(self, trial: Trial) -> Read:
-        """Return what returns no samples."""
-        return dict
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """Quantiles of samples: a fraction `fractions[i]` of the `n` samples does not exceed `values_s[i]`."""
@@ -73,8 +65,8 @@ class Curve:
 class OrderFigures:
     """What the order of iterations shows in some of an environment's launches, evenly chosen: at most MOST_ORDERED.
 
-    `lags` are `stats.lag1` of the launches, shape (n,), `profiles` their `stats.profile`, shape (n, 10), and
-    `iterations` the iterations of each.
+    `lags` are their `stats.lag1_of_launches`, shape (n,), `profiles` their `stats.profile_of_launches`, shape (n, 10),
+    and `iterations` the iterations of each.
     """
 
     def __init__(self) -> None:

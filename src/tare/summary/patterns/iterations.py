@@ -18,7 +18,7 @@ LEAST_DEPENDENCE: Final = 0.2
 """Smaller effects are not reported, however sure they are."""
 
 OfLaunches = Mapping[tuple[str, str], tuple[FloatArray, FloatArray]]
-"""By environment and metric: `stats.lag1` of its launches, shape (n,), and their `stats.profile`, shape (n, 10)."""
+"""By environment and metric: `stats.lag1_of_launches`, shape (n,), and `stats.profile_of_launches`, shape (n, 10)."""
 
 
 def patterns_of_iterations(group: str, launches: OfLaunches, share: float = 1.0) -> tuple[Pattern, ...]:

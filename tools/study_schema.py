@@ -1,8 +1,7 @@
-"""Make the JSON Schema of study files, shorthands included, for editors."""
+"""Make the JSON Schema of study files, shorthands included, for editors; tools/frames_page.py writes it to docs/."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from tare.study.command_keys import WORD
@@ -36,11 +35,6 @@ def json_schema(known: Known = KNOWN) -> Schema:
     workload["mpi"]["anyOf"][0]["enum"] = list(known.mpis)
     _state_commands(definitions["CommandIn"]["properties"], workload["commands"]["anyOf"][0])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
-
-
-def json_schema_text(known: Known = KNOWN) -> str:
-    """Return the text of docs/study.schema.json."""
-    return json.dumps(json_schema(known), indent=2, sort_keys=True) + "\n"
 
 
 def _state_environment(environment_in: Schema, known: Known) -> None:

@@ -1,4 +1,7 @@
-"""Make the JSON Schemas of the JSON format and of `tare explain --json` from the types and columns of their data."""
+"""Make the JSON Schemas of the JSON format and of `tare explain --json` from the types and columns of their data.
+
+tools/frames_page.py writes them to docs/.
+"""
 
 from __future__ import annotations
 
