@@ -21,6 +21,7 @@ from tare.errors import InfrastructureError
 from tare.host.paths import run_folder
 from tare.node.cgroup_marks import forget, is_ours, mark, note, noted
 from tare.node.hierarchies import (
+    FREEZER,
     HANDED_ON,
     MARK,
     MOUNTINFO,
@@ -39,7 +40,6 @@ __all__ = ["MARK", "NO_GROUP", "Group", "Hierarchy", "file_systems", "hierarchie
 
 REMOVED_MEANWHILE: Final = 5
 """How often to recreate tare's cgroup before its removal by others is an error."""
-FREEZER: Final = "freezer.state"
 FIRST_PAUSE_S: Final = 0.001
 EXIT_S: Final = 60.0
 

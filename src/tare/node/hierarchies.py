@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 MARK: Final = "tare"
+FREEZER: Final = "freezer.state"
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 OWN: Final = Path("/proc/self/cgroup")
 HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
@@ -138,3 +140,22 @@ def read_pids(procs: Path) -> set[int]:
         return {int(line) for line in procs.read_text().split() if line != "0"}
     except OSError:  # the group was removed meanwhile
         return set()
+
+
+def thaw(pids: set[int]) -> None:
+    """Thaw the cgroups of v1's freezer that hold some of these processes and no others."""
+    for freezer in (each for each in mounted(MOUNTINFO, OWN) if each.can_freeze):
+        for path in {path for pid in pids if (path := _freezer_of(pid))}:
+            folder = freezer.mountpoint / path
+            if read_pids(folder / "cgroup.procs") <= pids:
+                with suppress(OSError):
+                    (folder / FREEZER).write_text("THAWED")
+
+
+def _freezer_of(pid: int) -> str:
+    """Return a process's cgroup of v1's freezer, below the mountpoint; "" where it is the topmost."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":freezer:/")[2] for line in lines if ":freezer:/" in line), "")

@@ -23,6 +23,7 @@ from tare.host import process
 from tare.host.namespaces import processes_beside
 from tare.model.text import processes_text
 from tare.node.cgroups import pids_below
+from tare.node.hierarchies import thaw
 from tare.node.owners import start_time
 from tare.node.stragglers import named
 
@@ -81,6 +82,7 @@ def end(pids: Collection[int], marks: Collection[bytes] = ()) -> None:
 
     With `marks`, one of them must still be in the environment when the process is killed.
     """
+    thaw(set(pids))
     for pid in pids:
         started = start_time(pid)
         with suppress(OSError):
