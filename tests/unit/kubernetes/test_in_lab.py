@@ -29,7 +29,7 @@ from tare.kubernetes.mpi_jobs import manifest
 from tare.kubernetes.mpi_jobs.counts import JobCounts
 from tare.kubernetes.node import KubernetesNode
 from tare.kubernetes.pod_networks import on_node
-from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.kubernetes.pod_networks.products import PRODUCTS
 from tare.kubernetes.policy import manifest as policy
 from tare.model import Environment, InterfaceTraffic, KubernetesSpec, LabSpec, Placement
 from tare.node import NODE_BRIDGE, NODE_NIC, NODE_TUNNEL, SILENT_ROLE
