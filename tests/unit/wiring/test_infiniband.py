@@ -123,7 +123,6 @@ def test_an_image_with_the_driver_fits_and_what_another_lacks_is_told(tmp_path: 
     _, classes = machine(tmp_path / "sys")
     rootfs = image(tmp_path / "image")
     assert infiniband.unfit(rootfs, "verbs", classes) is None
-    assert infiniband.versions(rootfs) == {"libibverbs": "1.14.44.0", "libmlx5": "1.24.44.0"}
     _, newer = machine(tmp_path / "newer", MLX5.replace("abi_version 6", "abi_version 7"))
     assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(rootfs, "verbs", newer))
     (tmp_path / "none").mkdir()

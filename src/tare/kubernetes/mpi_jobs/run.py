@@ -54,12 +54,6 @@ class Ended:
     launching: Launching
 
 
-def _never(pause_s: float) -> bool:
-    """Wait, and return False: the job is wanted to its end."""
-    time.sleep(pause_s)
-    return False
-
-
 class MpiJobs:
     """The MPIJobs of a namespace."""
 
@@ -67,15 +61,6 @@ class MpiJobs:
         self._api = api
         self._namespace = namespace
         self._path = f"/apis/{VERSION}/namespaces/{namespace}/mpijobs"
-
-    def run(self, job: MpiJob) -> Ended:
-        """Run a job and remove it; raise `InfrastructureError` with the reason if it does not get started."""
-        began = time.monotonic()
-        self.create(job)
-        try:
-            return self.wait(job, began)
-        finally:
-            self.remove(job.name)
 
     def remove(self, name: str) -> None:
         """Remove a job with its pods, and wait until they are gone."""
@@ -101,7 +86,7 @@ class MpiJobs:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
-    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool] = _never) -> Ended:
+    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool]) -> Ended:
         """Wait until a job has ended, and read its output before anything is removed.
 
         `given_up` waits for some seconds, and returns whether nobody wants the job any more.
