@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -90,11 +90,11 @@ def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
         _end_helpers(request)
 
 
-@contextmanager
-def containers(pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]) -> Iterator[tuple[Container, ...]]:
+def containers(
+    pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+) -> AbstractContextManager[tuple[Container, ...]]:
     """Hold the containers in a pod."""
-    with started_together(pod, cores, partial(_join, pod, request), partial(_remove, request)) as made:
-        yield made
+    return started_together(pod, cores, partial(_join, pod, request), partial(_remove, request))
 
 
 def remove_tree(folder: Path) -> None:

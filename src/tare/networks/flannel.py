@@ -75,19 +75,13 @@ class Flannel(StackedNetwork):
         self.name = name
         self.backend = backend
         self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
+        self.crosses_subnets = backend != PLAIN
+        self.without_encapsulation = f"flannel-{PLAIN}" if self.crosses_subnets else ""
         self._store_url = ""
         self._keys: Path | None = None
         self._etcd: Daemon | None = None
         self._flanneld: Daemon | None = None
         self._start: Callable[[], Daemon] | None = None
-
-    @property
-    def crosses_subnets(self) -> bool:
-        return self.backend != PLAIN
-
-    @property
-    def without_encapsulation(self) -> str:
-        return f"flannel-{PLAIN}" if self.backend != PLAIN else ""
 
     def probe(self) -> str | None:
         return probe_cni("bridge", "static") or probe_programs(self.backend)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -91,13 +91,10 @@ class Docker(Runtime):
         finally:
             _remove(node, request.name)
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        start, remove = partial(_join, pod, request), partial(_remove, pod.node)
-        with started_together(pod, cores, start, remove) as containers:
-            yield containers
+    ) -> AbstractContextManager[tuple[Container, ...]]:
+        return started_together(pod, cores, partial(_join, pod, request), partial(_remove, pod.node))
 
 
 def _start(request: PodRequest) -> None:

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ from tare.host.process import Result, find, run
 from tare.host.user_namespace import lacks_ids, user_name
 from tare.images.cache import Progress, locked, write_atomically
 from tare.images.usage import mark_used
-from tare.node import Container, Pod, marked
+from tare.node import Pod, marked
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PROGRAMS: Final = ("podman-hpc", "/opt/tare/podman-hpc/bin/podman-hpc")
@@ -132,14 +132,6 @@ class PodmanHpc(Runtime):
             with suppress(InfrastructureError):
                 _call(folder, request.packed, "rm", "--force", "--time", "0", request.name, check=False)
             end(folder, request.packed)
-
-    @contextmanager
-    def containers(
-        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        if cores:
-            raise RefusedError("a pod of podman-hpc is one container")
-        yield ()
 
 
 def find_program() -> str | None:

@@ -37,10 +37,8 @@ class WorkloadPlugin(ABC):
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         """Return the argv of each rank; `prefix` is where tare's programs are in the rank's file system."""
 
-    @property
-    def runs_on_node(self) -> bool:
-        """Return whether a launch runs the workload's commands on the first node, in place of ranks."""
-        return False
+    runs_on_node: bool = False
+    """Whether a launch runs the workload's commands on the first node, in place of ranks."""
 
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         """Return the variables that each rank needs."""
