@@ -7,7 +7,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,6 +103,33 @@ class Site(Protocol):
 
     def settle(self) -> None:
         """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
+
+
+class SiteDefaults:
+    """What sites have in common whose nodes are as they are, and whose launchers start on the head."""
+
+    __slots__ = ()
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
+
+    def adopt(self, pid: int) -> None:
+        pass
+
+    def usage_s(self) -> float:
+        return 0.0
+
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def settle(self) -> None:
+        pass
 
 
 class Cluster(ABC):
