@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
@@ -70,6 +70,7 @@ class Flannel(StackedNetwork):
 
     needs_root = True
     reaches_outside = False
+    plug_in_type: ClassVar[Mapping[str, Any]] = {"type": "bridge", "bridge": BRIDGE, "isGateway": True}
 
     def __init__(self, name: str, backend: str, product: str = "") -> None:
         self.name = name
@@ -143,9 +144,7 @@ class Flannel(StackedNetwork):
         return {
             "cniVersion": CNI_VERSION,
             "name": f"tare-{self.name}",
-            "type": "bridge",
-            "bridge": BRIDGE,
-            "isGateway": True,
+            **self.plug_in_type,
             "ipMasq": False,
             "mtu": lease.mtu,
             "ipam": ipam(lease, address),

@@ -25,7 +25,7 @@ from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.node.owners import NOTE, boot_id, read_note, this_boot
 from tare.services import certificate, docker_api, etcd
-from tare.services.daemons import Place, agent_argv
+from tare.services.daemons import Place, command
 
 SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 """Where the daemon of the system listens."""
@@ -238,11 +238,9 @@ def _log(folder: Path, node: Node) -> Path:
 
 def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of Docker's groups.
-    folders = [str(folder) for folder in node.group.leaf.folders]
-    entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    return agent_argv(entry, (
+    return command(Place(node=node, pid=node.pid, folder=""), node.group.leaf, (
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", f"unix://{NODE_SOCKET}", "--storage-driver", "overlay2",

@@ -40,13 +40,10 @@ class Asked:
 
     def items(self, path: str, what: str) -> tuple[Any, ...]:
         """Return the objects of a list; none if it may not be read, which is noted, or if there is no such kind."""
-        return tuple(each(at(self._ask(path, what, query=[("limit", MOST)]), "items")))
+        return tuple(each(at(self.one(path, what, query=[("limit", MOST)]), "items")))
 
-    def one(self, path: str, what: str) -> Any:
+    def one(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """Return an object; None if it may not be read, which is noted, or if it does not exist."""
-        return self._ask(path, what)
-
-    def _ask(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         try:
             return self.api.ask("GET", path, query=query)
         except ApiError as error:
