@@ -12,7 +12,7 @@ from tare.cluster import lab, lab_kubernetes
 from tare.cluster.base import Allocated, Cluster, Site, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.containers.folder_owners import act_as_owners
-from tare.counters.monitor import GroupUsage
+from tare.counters.reader import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import LabEnded, MissingTool, TareError
 from tare.host.fault import reach

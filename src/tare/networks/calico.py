@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.counters.monitor import Counts
+from tare.counters.interfaces import Counts
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink, set_network
 from tare.host.packages import install

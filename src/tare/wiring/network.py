@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from tare.counters.monitor import Counts
+from tare.counters.interfaces import Counts
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.wiring.plug import Wiring
 

@@ -20,7 +20,7 @@ import yaml
 import kubernetes_rights
 from nodes import make_node
 from tare.cluster import CLUSTERS
-from tare.counters.monitor import CounterValues, Moment, merged
+from tare.counters.values import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.kubernetes import in_lab, lab_networks
 from tare.kubernetes.api import Api, ApiError
