@@ -15,8 +15,6 @@ from tare.host.user_namespace import is_real_root
 from tare.images.cache import Progress
 from tare.node import Container, Pod
 
-__all__ = ["Runtime"]
-
 
 class Runtime(ABC):
     """A runtime: a member sets `name` and what differs from the defaults below, and holds pods in `pod`.
@@ -53,6 +51,8 @@ class Runtime(ABC):
     """Whether its containers can be attached to a network that Docker makes."""
     isolates_devices: bool = False
     """Whether its containers see only those devices of their node that they are given."""
+    gives_gpus: bool = False
+    """Whether its containers can be given every kind of GPU."""
     limits_each_container: bool = True
     """Whether each of several containers of a pod can have its own limits."""
     shares_network: bool = False
@@ -94,6 +94,8 @@ class Runtime(ABC):
 
         `gpu` is a word of an environment's `devices` (`tare.host.devices`), `image` is "" for the host's files.
         """
+        if self.gives_gpus:
+            return None
         return f"tare knows no way to give a GPU to containers of {self.name}: remove {gpu} from devices"
 
     def probe(self) -> str | None:

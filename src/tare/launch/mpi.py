@@ -12,8 +12,6 @@ from tare.launch.job import Job, JobHost
 from tare.launch.ways import Way
 from tare.model import RankOrder
 
-__all__ = ["Mpi"]
-
 
 class Mpi(ABC):
     """An MPI: a plug-in sets the names below and turns hosts and networks into the launcher's argv in `launch`.

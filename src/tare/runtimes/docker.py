@@ -46,11 +46,9 @@ class Docker(Runtime):
     daemon = "dockerd, as root"
     takes_docker_networks = True
     isolates_devices = True
+    gives_gpus = True
     clients = ("docker",)
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         return daemon.probe()

@@ -44,10 +44,8 @@ class Podman(Runtime):
     holds_containers = True
     runs_sshd = True
     isolates_devices = True
+    gives_gpus = True
     programs = MappingProxyType({"podman": "podman", "crun": "crun"})
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if not is_real_root():

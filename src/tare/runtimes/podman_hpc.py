@@ -60,12 +60,10 @@ class PodmanHpc(Runtime):
     holds_containers = True
     one_container = True
     isolates_devices = True
+    gives_gpus = True
     limits_each_container = False
     start_s = 1.5
     pod_s = 2.0
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if find_program() is None:
@@ -114,14 +112,13 @@ class PodmanHpc(Runtime):
             _call(folder, request.packed, *run_options(request), what=f"starting {request.name}")
             pid = int((folder / "pid").read_text())
             show_boot_id(request.node, pid, user=True)
-            cores = on_cores(request.cores) if request.cores else ()
             inside = client(folder, request.packed, "exec", request.name)
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime=self.name,
                 pid=pid,
-                enter=(*devices.inherited(request.devices), *cores, *inside),
+                enter=(*devices.inherited(request.devices), *on_cores(request.cores), *inside),
                 group=request.node.group,
                 container=request.name,
                 own_network=request.wiring is Wiring.OWN,

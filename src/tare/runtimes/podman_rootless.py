@@ -71,10 +71,8 @@ class PodmanRootless(Runtime):
     needs_root = True
     holds_containers = True
     isolates_devices = True
+    gives_gpus = True
     limits_each_container = False
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if not is_real_root():
@@ -115,7 +113,7 @@ class PodmanRootless(Runtime):
                     enter=(
                         *enter(holder),
                         *as_user(request.devices),
-                        *_own_cores(request),
+                        *on_cores(request.cores),
                         *client("exec", request.name),
                     ),
                     group=group,
@@ -226,10 +224,6 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
         *(f"--volume={bind}" for bind in request.binds),
         *(f"--env={variable}" for variable in request.variables),
     )
-
-
-def _own_cores(request: PodRequest) -> tuple[str, ...]:
-    return on_cores(request.cores) if request.cores else ()
 
 
 def _prepare(request: PodRequest, holder: int) -> None:

@@ -10,8 +10,6 @@ from tare.counters.interfaces import Counts
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.wiring.plug import Wiring
 
-__all__ = ["Network"]
-
 
 class Network(ABC):
     """A network: a member sets `name`, `product` and what differs from the defaults below, and wires pods in `attach`.

@@ -10,8 +10,6 @@ from tare.model import Caches, Environment, MetricInfo, Placement, Workload
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import Began, Parsed
 
-__all__ = ["WorkloadPlugin"]
-
 
 class WorkloadPlugin(ABC):
     """A kind of workload: a member sets the names below, says which workloads it serves, and reads what they print.
