@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from factory_job import job_of
 from integration.live import compiled, lab_site, live, tare
 from tare.cluster.lab_site import LabSite
@@ -20,7 +21,6 @@ from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Outcome
-from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images import find_recipe

@@ -15,7 +15,8 @@ from integration.node_state import send
 from integration.studies import watched
 from nodes import make_node
 from tare.counters import monitor
-from tare.counters.monitor import HostWatch, Reader
+from tare.counters.reader import Reader
+from tare.counters.values import HostWatch
 from tare.node import Watch
 
 pytestmark = live("cni", "ethtool", "docker")

@@ -16,6 +16,8 @@ import pytest
 
 from integration.live import cell_of, ended, lab_site, live, outcome, sent_on, start, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
+from kubernetes_rights import SELECTOR
+from kubernetes_rights import role as role_of
 from tare.cluster import ssh_clean
 from tare.cluster.lab_site import LabSite
 from tare.errors import InfrastructureError
@@ -184,7 +186,7 @@ def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up,
     with pytest.raises(InfrastructureError, match=r'pod least: .*cannot create resource "pods"') as caught:
         student.create(spec)
     assert caught.value.remedy.startswith("let an administrator allow this user to create pods")
-    for each in manifests.role("tare-student", USER.name):
+    for each in role_of("tare-student", USER.name):
         path = f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s"
         up.kubernetes.api.ask("POST", path, each)
     wait_until(lambda: is_created(student, spec))  # the API server learns of a role some milliseconds later
@@ -341,7 +343,7 @@ def watched_pods(up: Up, run: str, count: int) -> list[dict[str, Any]]:
     """Return the pods of a run once so many of them are running."""
 
     def running() -> list[dict[str, Any]]:
-        found = up.kubernetes.api.ask("GET", "/api/v1/pods", query=[("labelSelector", manifests.SELECTOR)])
+        found = up.kubernetes.api.ask("GET", "/api/v1/pods", query=[("labelSelector", SELECTOR)])
         own = [each for each in found["items"] if each["metadata"]["labels"][manifests.RUN].startswith(f"{run}x")]
         return own if len(own) == count and all(each["status"].get("phase") == "Running" for each in own) else []
 
@@ -359,6 +361,6 @@ def is_created(pods: Pods, spec: PodSpec) -> bool:
 
 def namespaces(up: Up) -> set[str]:
     """Return the names of the namespaces with tare's mark, whatever their state is."""
-    query = [("labelSelector", manifests.SELECTOR)]
+    query = [("labelSelector", SELECTOR)]
     found = up.kubernetes.api.ask("GET", "/api/v1/namespaces", query=query)
     return {each["metadata"]["name"] for each in found["items"]}

@@ -18,6 +18,7 @@ import pytest
 
 from integration.live import Ended, ended, lab_site, live, outcome, start, tare, trials, wait_for, write_study
 from integration.test_networks_flannel import CANNOT
+from kubernetes_rights import SELECTOR
 from tare.cluster import ssh_clean
 from tare.cluster.kubernetes_site import remove_namespace
 from tare.cluster.lab_site import LabSite
@@ -89,7 +90,7 @@ class Up:
 
     def namespaces(self) -> set[str]:
         """Return the names of the namespaces with tare's mark, whatever their state is."""
-        found = self.kubernetes.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
+        found = self.kubernetes.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", SELECTOR)])
         return {each["metadata"]["name"] for each in found["items"]} - {NAMESPACE}
 
     def containers(self) -> list[str]:

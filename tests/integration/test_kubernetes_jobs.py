@@ -12,12 +12,13 @@ import pytest
 
 from integration.live import cell_of, lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
+from kubernetes_rights import SELECTOR
 from tare.host.paths import run_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import in_lab, manifests
+from tare.kubernetes import in_lab
 from tare.networks import flannel
 from tare.services import coredns, mpi_operator
 
@@ -128,5 +129,5 @@ def test_jobs_that_fail_or_hang_are_failed_trials_of_a_users_cluster_and_leave_n
         )  # fmt: skip
         assert "did not end within its time limit of 40 s" in found["hangs"]["reason"]
         assert re.search(r"it ended with status [1-9]\d*: .*/proc/nowhere", found["fails"]["reason"]), found["fails"]
-        left = made.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
+        left = made.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", SELECTOR)])
         assert left["items"] == []

@@ -15,13 +15,15 @@ import pytest
 
 from integration.live import lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
+from kubernetes_rights import OF_POLICY, SELECTOR
+from kubernetes_rights import role as role_of
 from tare.cluster.lab_site import LabSite
 from tare.host.process import run
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import api, in_lab, manifests
+from tare.kubernetes import api, in_lab
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.in_lab import LabKubernetes
 from tare.kubernetes.policy import manifest
@@ -62,7 +64,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         file = tmp_path_factory.mktemp("user") / "kubeconfig"
         here = json.loads(made.kubeconfig.read_text())
         file.write_text(json.dumps({**here, "users": [{"name": "tare-admin", "user": {"token": USER.token}}]}))
-        for each in manifests.role("tare-student", USER.name):
+        for each in role_of("tare-student", USER.name):
             made.api.ask("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
         yield Up(site=site, kubernetes=made, kubeconfig=file)
 
@@ -76,7 +78,7 @@ def written(up: Up, folder: Path) -> Path:
 
 
 def namespaces(up: Up) -> list[str]:
-    found = up.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", manifests.SELECTOR)])
+    found = up.api.ask("GET", "/api/v1/namespaces", query=[("labelSelector", SELECTOR)])
     return [each["metadata"]["name"] for each in found["items"]]
 
 
@@ -104,8 +106,8 @@ def test_a_denied_connection_is_seen(up: Up, tmp_path: Path) -> None:
 
 def allow_policies(up: Up) -> None:
     """Give the user the rule that the documentation has for this key."""
-    role, _ = manifests.role("tare-student", USER.name)
-    up.api.ask("PUT", f"{RBAC}/tare-student", {**role, "rules": [*role["rules"], *manifest.rules()]})
+    role, _ = role_of("tare-student", USER.name)
+    up.api.ask("PUT", f"{RBAC}/tare-student", {**role, "rules": [*role["rules"], *OF_POLICY]})
     wait_until(lambda: may(up, "networkpolicies"), "the API server learns of a role some milliseconds later")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from integration.live import lab_site, live, sent_on
 from integration.test_networks_flannel import CANNOT
+from mpi_jobs import launched, run_to_end
 from tare.cluster.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.images import find_recipe
@@ -18,7 +19,7 @@ from tare.images.convert import ensure_file, image_tag
 from tare.kubernetes import in_lab, manifests
 from tare.kubernetes.in_lab import LabKubernetes
 from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.mpi_jobs.manifest import MpiJob, launched
+from tare.kubernetes.mpi_jobs.manifest import MpiJob
 from tare.kubernetes.mpi_jobs.run import Ended, MpiJobs
 from tare.kubernetes.pod_networks.look import pod_network
 from tare.networks import flannel
@@ -102,7 +103,7 @@ def up() -> Iterator[Up]:
 def test_an_mpi_job_measures_across_two_workers_and_leaves_nothing(up: Up, on_host: bool) -> None:
     before = sum(sent_on(up.site, VXLAN))
     options = ("--bind-to", "none", "--map-by", "node")
-    ended = up.jobs.run(up.job("latency", launched(2, LATENCY, options), on_host=on_host))
+    ended = run_to_end(up.jobs, up.job("latency", launched(2, LATENCY, options), on_host=on_host))
     assert ended.state.succeeded, said(ended)
     found = list(records(ended.output))
     hosts = ["n0", "n1"] if on_host else ["latency-worker-0", "latency-worker-1"]
@@ -123,7 +124,7 @@ def test_an_mpi_job_of_another_mpi_measures_as_well(up: Up) -> None:
     image = ensure_image(find_recipe("debian-mpich"))
     up.kubernetes.import_image(ensure_file(image, "docker-archive").path)
     job = up.job("mpich", launched(2, LATENCY, ("-ppn", "1")), implementation="MPICH")
-    ended = up.jobs.run(replace(job, pod=replace(job.pod, image=image_tag(image), variables=())))
+    ended = run_to_end(up.jobs, replace(job, pod=replace(job.pod, image=image_tag(image), variables=())))
     assert ended.state.succeeded, said(ended)
     found = list(records(ended.output))
     assert [rank.hostname for rank in ranks_of(found)] == ["mpich-worker-0", "mpich-worker-1"]
@@ -131,7 +132,7 @@ def test_an_mpi_job_of_another_mpi_measures_as_well(up: Up) -> None:
 
 
 def test_a_program_that_fails_is_reported_with_its_output(up: Up) -> None:
-    ended = up.jobs.run(up.job("fails", ("sh", "-c", "echo before; echo no >&2; exit 7")))
+    ended = run_to_end(up.jobs, up.job("fails", ("sh", "-c", "echo before; echo no >&2; exit 7")))
     assert (ended.state.succeeded, ended.state.failed) == (False, True)
     assert "BackoffLimitExceeded" in ended.state.why
     assert sorted(ended.output.split()) == ["before", "no"]
@@ -139,7 +140,7 @@ def test_a_program_that_fails_is_reported_with_its_output(up: Up) -> None:
 
 
 def test_a_launcher_that_hangs_is_ended_by_its_deadline(up: Up) -> None:
-    ended = up.jobs.run(up.job("hangs", ("sleep", "600"), deadline_s=4))
+    ended = run_to_end(up.jobs, up.job("hangs", ("sleep", "600"), deadline_s=4))
     assert ended.state.failed
     assert "DeadlineExceeded" in ended.state.why
     up.wait_until_nothing_is_left()
@@ -150,9 +151,9 @@ def test_workers_that_cannot_run_say_why(up: Up) -> None:
     with pytest.raises(
         InfrastructureError, match=r"worker absent-worker-\d does not run: the node does not have the image"
     ):
-        up.jobs.run(replace(job, pod=replace(job.pod, image="tare/absent:1")))
+        run_to_end(up.jobs, replace(job, pod=replace(job.pod, image="tare/absent:1")))
     with pytest.raises(InfrastructureError, match="worker three-worker-2 does not run: no node can take the pod"):
-        up.jobs.run(replace(up.job("three", ("true",)), nodes=("n0", "n1", "n9"), start_s=3))
+        run_to_end(up.jobs, replace(up.job("three", ("true",)), nodes=("n0", "n1", "n9"), start_s=3))
     up.wait_until_nothing_is_left()
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from compatibility_table import FILE, MPIS_SHOWN, written_by_srun
 from integration.live import live
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import UID
 from tare.feasibility.compatibility import Outcome
-from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, written_by_srun
 from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from tare.model import Plan, Trial, TrialKey
 from tare.plan.cells import block_order
-from tare.store.writer import Results, Store, remaining_blocks
+from tare.store.schedule import BlockKey, Ledger
+from tare.store.writer import Results, Store
 from tare.summary.select import select
 from unit.stored import PLAN, SAMPLES, trial
+
+
+def ledger_of(trials: Iterable[Trial]) -> Ledger:
+    """Return the ledger of trials."""
+    ledger = Ledger()
+    for each in trials:
+        ledger.add(each.key, type(each.outcome).__name__)
+    return ledger
+
+
+def remaining_blocks(plan: Plan, trials: Iterable[Trial], *, rounds: int | None = None) -> Iterator[BlockKey]:
+    """Yield the blocks that trials leave to run."""
+    yield from ledger_of(trials).remaining(plan, rounds=rounds)
 
 
 def run_block(store: Store, round_: int, block: int, attempt: int, *, cells: int | None = None) -> None:

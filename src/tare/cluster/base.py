@@ -7,7 +7,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,6 +105,33 @@ class Site(Protocol):
         """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
 
 
+class SiteDefaults:
+    """What sites have in common whose nodes are as they are, and whose launchers start on the head."""
+
+    __slots__ = ()
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
+    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
+        return nullcontext(None)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
+
+    def adopt(self, pid: int) -> None:
+        pass
+
+    def usage_s(self) -> float:
+        return 0.0
+
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def settle(self) -> None:
+        pass
+
+
 class Cluster(ABC):
     """A cluster: a member sets `name` and what differs from the defaults below, and brings nodes up in `open`.
 
@@ -113,45 +140,26 @@ class Cluster(ABC):
 
     name: str
 
-    @property
-    def emulated(self) -> bool:
-        """Return whether its nodes are not machines, so that its figures are no cluster's."""
-        return False
+    emulated: bool = False
+    """Whether its nodes are not machines, so that its figures are no cluster's."""
 
     @property
     def location(self) -> str:
         """Return the first words of a sentence about results: where they were measured."""
         return f"On this {self.name} cluster"
 
-    @property
-    def needs_root(self) -> bool:
-        """Return whether an ordinary user must become root of a user namespace to bring it up."""
-        return False
-
-    @property
-    def account(self) -> str:
-        """Return as whom a study's programs run without a container, as `tare plan` says it."""
-        return "root of its node"
-
-    @property
-    def is_real(self) -> bool:
-        """Return whether its nodes are machines as they are, on which nothing is made for a study but containers."""
-        return False
-
-    @property
-    def is_here(self) -> bool:
-        """Return whether its nodes run on this machine's kernel."""
-        return False
-
-    @property
-    def takes_hosts(self) -> bool:
-        """Return whether a study lists its nodes, as `hosts`."""
-        return False
-
-    @property
-    def runs_jobs(self) -> bool:
-        """Return whether its nodes are those of a job of a batch system."""
-        return False
+    needs_root: bool = False
+    """Whether an ordinary user must become root of a user namespace to bring it up."""
+    account: str = "root of its node"
+    """As whom a study's programs run without a container, as `tare plan` says it."""
+    is_real: bool = False
+    """Whether its nodes are machines as they are, on which nothing is made for a study but containers."""
+    is_here: bool = False
+    """Whether its nodes run on this machine's kernel."""
+    takes_hosts: bool = False
+    """Whether a study lists its nodes, as `hosts`."""
+    runs_jobs: bool = False
+    """Whether its nodes are those of a job of a batch system."""
 
     @property
     def in_job(self) -> bool:
@@ -166,10 +174,8 @@ class Cluster(ABC):
         """Return whether launches of kernels can take turns: their ranks reach a socket of the head."""
         return not self.makes_pods(spec)
 
-    @property
-    def is_fake(self) -> bool:
-        """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
-        return False
+    is_fake: bool = False
+    """Whether there are no nodes: a fake is combined with other fakes only, in tests."""
 
     def probe(self) -> str | None:
         """Return why the cluster cannot be used here, or None."""

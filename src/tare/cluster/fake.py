@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tare.cluster.base import Allocated, Cluster
+from tare.cluster.base import Allocated, Cluster, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
 from tare.node_service import LocalNode, NodeService
-from tare.node_service.sides import Side
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -28,7 +27,7 @@ DATA: Final = IPv4Network("198.18.0.0/16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FakeSite:
+class FakeSite(SiteDefaults):
     """Nodes that are only names."""
 
     name: str
@@ -44,32 +43,11 @@ class FakeSite:
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
-    def reach(self, node: Node) -> tuple[str, ...]:
-        return ()
-
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
-        return nullcontext(None)
-
-    def described(self) -> Mapping[str, Any]:
-        return {}
-
     def listen(self) -> socket.socket | None:
         return None
 
-    def adopt(self, pid: int) -> None:
-        pass
-
     def pids(self) -> set[int]:
         return set()
-
-    def usage_s(self) -> float:
-        return 0.0
-
-    def settle(self) -> None:
-        pass
-
-    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 def _connect(pod: Pod, _slot: int) -> AbstractContextManager[str]:

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tare.cluster.base import Allocated, Site
+from tare.cluster.base import Allocated, Site, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.errors import InfrastructureError, TareError
 from tare.images import SERVICE, recipe
@@ -45,9 +45,6 @@ from tare.node_service.sides import Side
 from tare.remote.timing import RENEWED_S, scaled
 from tare.runtimes.kubernetes import CONTAINER, numbered
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
 GONE_S: Final = scaled(90.0)
 PAUSE_S: Final = 0.2
 NAMESPACES: Final = "/api/v1/namespaces"
@@ -65,7 +62,7 @@ class Under:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KubernetesSite:
+class KubernetesSite(SiteDefaults):
     """A namespace of a Kubernetes, and the nodes that the study uses; `under` is the lab on whose nodes it runs."""
 
     name: str
@@ -84,9 +81,6 @@ class KubernetesSite:
 
     def service(self, node: Node) -> NodeService:
         return self.services[node.name]
-
-    def reach(self, node: Node) -> tuple[str, ...]:
-        return ()
 
     @contextmanager
     def launching(self, study: str, sides: Sequence[Side]) -> Iterator[Inside]:
@@ -143,9 +137,6 @@ class KubernetesSite:
 
     def settle(self) -> None:
         self.gate.settle()
-
-    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 def read_request(words: Sequence[str]) -> tuple[str, str]:

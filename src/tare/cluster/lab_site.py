@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tare.cluster import lab, lab_kubernetes
-from tare.cluster.base import Allocated, Cluster, Site
+from tare.cluster.base import Allocated, Cluster, Site, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.containers.folder_owners import act_as_owners
-from tare.counters.monitor import GroupUsage
+from tare.counters.reader import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import LabEnded, MissingTool, TareError
 from tare.host.fault import reach
@@ -28,12 +27,11 @@ from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
 from tare.node.owners import state_folder
 from tare.node_service import LocalNode, NodeService
-from tare.node_service.sides import Side
 from tare.services import docker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabSite:
+class LabSite(SiteDefaults):
     """A lab that is up; `daemon_nodes` are the nodes' twins, which run Docker.
 
     `usage` reads the lab's CPU time where that is done often; `counted` reads what is counted for the machine.
@@ -60,15 +58,6 @@ class LabSite:
     @property
     def control_subnet(self) -> str:
         return self.lab.control_subnet
-
-    def reach(self, node: Node) -> tuple[str, ...]:
-        return ()
-
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
-        return nullcontext(None)
-
-    def described(self) -> Mapping[str, Any]:
-        return {}
 
     def listen(self) -> socket.socket | None:
         with inside_network(self.lab.head_pid):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from tare.cluster.base import Allocated, Cluster
+from tare.cluster.base import Allocated, Cluster, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.host.topology import read_topology
 from tare.model import Environment, LabSpec, Placement
@@ -24,11 +24,7 @@ from tare.node import Nic, Node, Pod, marked
 from tare.node.cgroups import NO_GROUP, made, of_launches
 from tare.node.owners import boot_id, state_folder
 from tare.node_service import LocalNode, NodeService, site_folder
-from tare.node_service.sides import Side
 from tare.services import docker
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 NAME: Final = "n0"
 """The node's name, as MPIs see it: with this machine's own, their launchers would start ranks without the agent."""
@@ -39,7 +35,7 @@ LOOPBACK: Final = Nic(name="lo", address=ADDRESS, prefix=8, mtu=65536)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSite:
+class LocalSite(SiteDefaults):
     """This machine as the only node; daemons are those of the system."""
 
     name: str
@@ -58,15 +54,6 @@ class LocalSite:
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
-    def reach(self, node: Node) -> tuple[str, ...]:
-        return ()
-
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
-        return nullcontext(None)
-
-    def described(self) -> Mapping[str, Any]:
-        return {}
-
     def listen(self) -> socket.socket | None:
         first, last = self.nodes[0].head_ports or (0, 0)
         for port in range(last, first, -1):
@@ -84,15 +71,6 @@ class LocalSite:
 
     def pids(self) -> set[int]:
         return marked.pids_of_run(self.name, self.folder)
-
-    def usage_s(self) -> float:
-        return 0.0  # the node counts its jobs, and there are no others
-
-    def settle(self) -> None:
-        pass
-
-    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 def _free_ports() -> tuple[int, int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tare.cluster.base import Allocated
+from tare.cluster.base import Allocated, SiteDefaults
 from tare.cluster.connections import Connections
 from tare.cluster.needs import Needs
 from tare.cluster.slurm_allocation import towards
@@ -21,20 +21,17 @@ from tare.node import Nic, Node, marked
 from tare.node.cgroups import NO_GROUP
 from tare.node_service import NodeService
 from tare.node_service.owned import Terms
-from tare.node_service.sides import Side
 from tare.remote import answers
 from tare.remote.conversation import Unreachable
 from tare.remote.machine import Interface, Machine, this_machine
 from tare.remote.service import RemoteNode
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tare.remote.conversation import Conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSite:
+class RemoteSite(SiteDefaults):
     """Hosts whose services are up; `numbers` are those of the nodes' connections, by name."""
 
     name: str
@@ -56,12 +53,6 @@ class RemoteSite:
     def reach(self, node: Node) -> tuple[str, ...]:
         return self.connections.reach(self.numbers[node.name])
 
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
-        return nullcontext(None)
-
-    def described(self) -> Mapping[str, Any]:
-        return {}
-
     def listen(self) -> socket.socket | None:
         if not self.address:
             return None
@@ -69,22 +60,13 @@ class RemoteSite:
         made.bind((self.address, 0))
         return made
 
-    def adopt(self, pid: int) -> None:
-        pass
-
     def pids(self) -> set[int]:
         return marked.pids_of_run(self.name, self.folder)
-
-    def usage_s(self) -> float:
-        return 0.0
 
     def settle(self) -> None:
         for node in self.daemon_nodes:
             with suppress(Unreachable):  # its launches fail, with that reason
                 self.connections.conversations[self.numbers[node.name]].ask("settle")
-
-    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,7 +19,8 @@ NVIDIA_CDI: Final = "nvidia.com/gpu=all"
 
 def podman_options(gpus: Sequence[str]) -> tuple[str, ...]:
     """Return Podman's options: NVIDIA's GPUs are CDI devices, which its toolkit describes."""
-    return tuple(word for gpu in gpus for name in _podman_devices(gpu) for word in ("--device", name))
+    named = (name for gpu in gpus for name in ((NVIDIA_CDI,) if gpu == NVIDIA else _other_devices(gpu)))
+    return tuple(word for name in named for word in ("--device", name))
 
 
 def docker_options(gpus: Sequence[str]) -> tuple[str, ...]:
@@ -46,10 +47,6 @@ def docker_config(gpus: Sequence[str]) -> dict[str, Any]:
 def rocm_devices(gpus: Sequence[str]) -> tuple[str, ...]:
     """Return the devices of AMD's GPUs, if they are asked for."""
     return ROCM_DEVICES if ROCM in gpus else ()
-
-
-def _podman_devices(gpu: str) -> tuple[str, ...]:
-    return (NVIDIA_CDI,) if gpu == NVIDIA else _other_devices(gpu)
 
 
 def _other_devices(gpu: str) -> tuple[str, ...]:

@@ -128,8 +128,8 @@ def limited_containers(
 
 
 def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
-    """Return the argv prefix that binds a container to its own cores by affinity."""
-    return ("taskset", "--cpu-list", ",".join(map(str, cores)))
+    """Return the argv prefix that binds a container to its own cores by affinity; () if it has none."""
+    return ("taskset", "--cpu-list", ",".join(map(str, cores))) if cores else ()
 
 
 def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:

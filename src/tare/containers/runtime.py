@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 
 from tare.containers.client import Client
 from tare.containers.request import PodRequest
+from tare.errors import RefusedError
 from tare.host.user_namespace import is_real_root
 from tare.images.cache import Progress
 from tare.node import Container, Pod
-
-__all__ = ["Runtime"]
 
 
 class Runtime(ABC):
@@ -24,107 +24,54 @@ class Runtime(ABC):
 
     name: str
 
-    @property
-    def needs_image(self) -> bool:
-        """Return whether it cannot run on the host's files."""
-        return True
-
-    @property
-    def needs_daemon(self) -> bool:
-        """Return whether its containers are held by a daemon on the node."""
-        return False
-
-    @property
-    def makes_containers(self) -> bool:
-        """Return whether it makes containers at all."""
-        return True
-
-    @property
-    def pods_are_hosts(self) -> bool:
-        """Return whether several pods of a node have their own hostnames, and are therefore hosts to an MPI."""
-        return True
-
-    @property
-    def holds_containers(self) -> bool:
-        """Return whether a container is held and entered; otherwise each command is a separate container."""
-        return False
-
-    @property
-    def one_container(self) -> bool:
-        """Return whether a pod has one container at most."""
-        return False
-
-    @property
-    def by_cluster(self) -> bool:
-        """Return whether a cluster itself makes its pods, so that it exists on such a cluster only."""
-        return False
-
-    @property
-    def runs_sshd(self) -> bool:
-        """Return whether an sshd can work in a pod: it drops privileges, so it must have them."""
-        return False
+    needs_image: bool = True
+    """Whether it cannot run on the host's files."""
+    needs_daemon: bool = False
+    """Whether its containers are held by a daemon on the node."""
+    makes_containers: bool = True
+    """Whether it makes containers at all."""
+    pods_are_hosts: bool = True
+    """Whether several pods of a node have their own hostnames, and are therefore hosts to an MPI."""
+    holds_containers: bool = False
+    """Whether a container is held and entered; otherwise each command is a separate container."""
+    one_container: bool = False
+    """Whether a pod has one container at most."""
+    by_cluster: bool = False
+    """Whether a cluster itself makes its pods, so that it exists on such a cluster only."""
+    runs_sshd: bool = False
+    """Whether an sshd can work in a pod: it drops privileges, so it must have them."""
 
     def probe_sshd(self) -> str | None:
         """Return why an sshd cannot work in a pod here, or None."""
         return None
 
-    @property
-    def daemon(self) -> str:
-        """Return the daemon that starts its containers and whom it runs as, as reports name it."""
-        return "none"
+    daemon: str = "none"
+    """The daemon that starts its containers and whom it runs as, as reports name it."""
+    takes_docker_networks: bool = False
+    """Whether its containers can be attached to a network that Docker makes."""
+    isolates_devices: bool = False
+    """Whether its containers see only those devices of their node that they are given."""
+    gives_gpus: bool = False
+    """Whether its containers can be given every kind of GPU."""
+    limits_each_container: bool = True
+    """Whether each of several containers of a pod can have its own limits."""
+    shares_network: bool = False
+    """Whether its containers have their node's network and can have no other."""
+    starts_from: str = ""
+    """The format (`tare.images.convert`) of the image that it starts from, "" for its root file system.
 
-    @property
-    def takes_docker_networks(self) -> bool:
-        """Return whether its containers can be attached to a network that Docker makes."""
-        return False
-
-    @property
-    def isolates_devices(self) -> bool:
-        """Return whether its containers see only those devices of their node that they are given."""
-        return False
-
-    @property
-    def limits_each_container(self) -> bool:
-        """Return whether each of several containers of a pod can have its own limits."""
-        return True
-
-    @property
-    def shares_network(self) -> bool:
-        """Return whether its containers have their node's network and can have no other."""
-        return False
-
-    @property
-    def starts_from(self) -> str:
-        """Return the format (`tare.images.convert`) of the image that it starts from, "" for its root file system.
-
-        A runtime with a daemon starts from what the daemon has imported.
-        """
-        return ""
-
-    @property
-    def programs(self) -> Mapping[str, str]:
-        """Return the programs whose versions are recorded with a study, by their name in the record."""
-        return {}
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        """Return the names of its programs that commands on a node may call."""
-        return ()
-
-    @property
-    def start_s(self) -> float:
-        """Return about how long a launch takes to start, for estimates shown to users; no result depends on it."""
-        return 1.0
-
-    @property
-    def pod_s(self) -> float:
-        """Return about how long creating and removing a pod takes, for estimates shown to users."""
-        return 0.8
-
-    @property
-    def is_fake(self) -> bool:
-        """Return whether nothing is started: a fake is combined with other fakes only, in tests."""
-        return False
+    A runtime with a daemon starts from what the daemon has imported.
+    """
+    programs: Mapping[str, str] = MappingProxyType({})
+    """The programs whose versions are recorded with a study, by their name in the record."""
+    clients: tuple[str, ...] = ()
+    """The names of its programs that commands on a node may call."""
+    start_s: float = 1.0
+    """About how long a launch takes to start, for estimates shown to users; no result depends on it."""
+    pod_s: float = 0.8
+    """About how long creating and removing a pod takes, for estimates shown to users."""
+    is_fake: bool = False
+    """Whether nothing is started: a fake is combined with other fakes only, in tests."""
 
     @property
     def needs_root(self) -> bool:
@@ -147,6 +94,8 @@ class Runtime(ABC):
 
         `gpu` is a word of an environment's `devices` (`tare.host.devices`), `image` is "" for the host's files.
         """
+        if self.gives_gpus:
+            return None
         return f"tare knows no way to give a GPU to containers of {self.name}: remove {gpu} from devices"
 
     def probe(self) -> str | None:
@@ -183,5 +132,8 @@ class Runtime(ABC):
         """Hold a container in the pod for each entry of `cores`, which are that container's own.
 
         They share the pod's network, processes and shared memory. A runtime that makes no containers holds none.
+        Raises `RefusedError` if a pod is one container.
         """
+        if cores and self.one_container:
+            raise RefusedError(f"a pod of {self.name} is one container")
         return nullcontext(())

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from tare.host import devices
 from tare.host.binds import label
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
+from tare.host.user_namespace import text_of
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
 
@@ -38,7 +39,7 @@ SETTINGS: Final = '[engine]\nlock_type = "file"\n'
 
 def hybrid_cgroups(controllers: Path = HYBRID) -> str | None:
     """Return why crun cannot start containers under this machine's cgroups, or None."""
-    if _text(controllers).strip():
+    if text_of(controllers).strip():
         return (
             "crun does not run under hybrid cgroups, where v2 has controllers too: boot with "
             "systemd.unified_cgroup_hierarchy=1"
@@ -73,12 +74,13 @@ def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
     (folder / "containers.conf").write_text(SETTINGS)
     try:
         pid = _started(request, request.name, run_options(request))
+        inside = client(request, "exec", request.name)
         yield Pod(
             name=request.name,
             node=request.node,
             runtime=runtime,
             pid=pid,
-            enter=(*devices.inherited(request.devices), *_cores(request.cores), *client(request, "exec", request.name)),
+            enter=(*devices.inherited(request.devices), *on_cores(request.cores), *inside),
             group=request.node.group,
             container=request.name,
             own_network=request.wiring is Wiring.OWN,
@@ -90,11 +92,11 @@ def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
         _end_helpers(request)
 
 
-@contextmanager
-def containers(pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]) -> Iterator[tuple[Container, ...]]:
+def containers(
+    pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+) -> AbstractContextManager[tuple[Container, ...]]:
     """Hold the containers in a pod."""
-    with started_together(pod, cores, partial(_join, pod, request), partial(_remove, request)) as made:
-        yield made
+    return started_together(pod, cores, partial(_join, pod, request), partial(_remove, request))
 
 
 def remove_tree(folder: Path) -> None:
@@ -172,10 +174,6 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
     )
 
 
-def _cores(cores: Sequence[int]) -> tuple[str, ...]:
-    return on_cores(cores) if cores else ()
-
-
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     pid = _started(request, name, join_options(pod, request, name))
     work = ("--workdir", request.cwd) if request.cwd else ()
@@ -208,10 +206,3 @@ def _end_helpers(request: PodRequest) -> None:
 def _podman(request: PodRequest, *arguments: str, check: bool = True) -> Result:
     what = f"podman {arguments[0]} on {request.node.name}"
     return run(client(request, *arguments), check=check, timeout_s=60, cwd=Path("/"), what=what)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -11,43 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.counters.interfaces import PORT_COUNTERS, Counts, interface_counters, port_counters
-from tare.counters.reader import GroupUsage, Reader, read
-from tare.counters.scheduling import machine_times
-from tare.counters.taken import Given, NodeReading, Reading, Taken, joined_readings
-from tare.counters.values import CounterValues, HostWatch, Key, Moment, growth, joined, merged
+from tare.counters.values import CounterValues, HostWatch, Key, growth
 from tare.model import InterfaceTraffic
 from tare.node import Node, Watch
-
-__all__ = [
-    "PORT_COUNTERS",
-    "CounterValues",
-    "Counts",
-    "Given",
-    "GroupUsage",
-    "HostWatch",
-    "Key",
-    "Moment",
-    "NodeReading",
-    "Reader",
-    "Reading",
-    "Taken",
-    "Unread",
-    "by_place",
-    "counters",
-    "interface_counters",
-    "joined",
-    "joined_readings",
-    "key_of",
-    "lacking",
-    "machine_times",
-    "merged",
-    "noise",
-    "port_counters",
-    "read",
-    "traffic",
-    "unread",
-]
 
 DIGITS: Final = 6
 """Significant digits of a stored number: results have 100,000 trials."""

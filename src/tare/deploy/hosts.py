@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.containers.held import job_group
-from tare.counters import monitor
+from tare.counters.taken import Given, NodeReading, Reading
+from tare.counters.values import CounterValues, HostWatch, Moment
 from tare.launch import Entry, Host
 from tare.launch.job import Inside
 from tare.launch.srun import entered_by_ranks
@@ -65,7 +66,7 @@ class Deployed:
         return _by_host(told)
 
     @property
-    def watches(self) -> tuple[monitor.HostWatch, ...]:
+    def watches(self) -> tuple[HostWatch, ...]:
         """Return what is watched of its hosts."""
         return tuple(map(watch_of, self.sides))
 
@@ -107,11 +108,11 @@ class Deployed:
                 node.prefer(weight)
             yield
 
-    def counters(self, moment: monitor.Moment | None = None, *, whole: bool = True) -> monitor.CounterValues:
+    def counters(self, moment: Moment | None = None, *, whole: bool = True) -> CounterValues:
         """Return the counters of all nodes at a moment, by default now (see `take`)."""
-        return self.take(moment or monitor.Moment(), whole=whole).values()
+        return self.take(moment or Moment(), whole=whole).values()
 
-    def take(self, moment: monitor.Moment, *, whole: bool = True, begins: bool = False) -> monitor.Reading:
+    def take(self, moment: Moment, *, whole: bool = True, begins: bool = False) -> Reading:
         """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
 
         Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes. If a
@@ -119,7 +120,7 @@ class Deployed:
         """
         since = moment.since if begins else 0
         machines: set[str] = set()
-        taken: list[monitor.NodeReading] = []
+        taken: list[NodeReading] = []
         for node in self.nodes:
             machine = node.node.machine
             asked = (self.name, whole, machine not in machines, moment.number)
@@ -127,8 +128,8 @@ class Deployed:
             if isinstance(node, LocalNode):
                 taken.append(node.take(*asked, since))
             else:
-                taken.append(monitor.Given(node.counters(*asked)))
-        return monitor.Reading(moment=moment, nodes=tuple(taken))
+                taken.append(Given(node.counters(*asked)))
+        return Reading(moment=moment, nodes=tuple(taken))
 
     def state(self) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import CLUSTERS
-from tare.counters import monitor
+from tare.counters import scheduling
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.topology import in_words, read_topology
 from tare.images import DEFAULT, RECIPES, mpi_programs
@@ -100,10 +100,10 @@ def _version(member: object) -> str:
 
 def _quiet() -> list[str]:
     """Watch the machine for a moment and report the CPU time that other programs and guests use."""
-    before, started = monitor.machine_times(), time.monotonic()
+    before, started = scheduling.machine_times(), time.monotonic()
     own = time.process_time()
     time.sleep(WATCH_S)
-    after, elapsed = monitor.machine_times(), time.monotonic() - started
+    after, elapsed = scheduling.machine_times(), time.monotonic() - started
     others = max(0.0, after[0] - before[0] - (time.process_time() - own)) / elapsed
     steal = (after[1] - before[1]) / elapsed
     load = Path("/proc/loadavg").read_text().split()[0]

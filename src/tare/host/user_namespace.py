@@ -65,7 +65,7 @@ def lacks_ids() -> str | None:
     """Return that this user has too few subordinate IDs, with the command that adds them, or None."""
     name = user_name()
     for kind, option in (("subuid", "--add-subuids"), ("subgid", "--add-subgids")):
-        if count_ids(_text(Path("/etc") / kind), name, os.geteuid()) < LEAST_IDS:
+        if count_ids(text_of(Path("/etc") / kind), name, os.geteuid()) < LEAST_IDS:
             return (
                 f"/etc/{kind} gives user {name} fewer than {LEAST_IDS} subordinate IDs: have an administrator run "
                 f"usermod {option} 100000-165535 {name}, with a range that no other user has"
@@ -87,7 +87,8 @@ def user_name() -> str:
         return str(os.geteuid())
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file, "" if it cannot be read."""
     try:
         return path.read_text()
     except OSError:

@@ -8,7 +8,7 @@ manager is static the ranks get cores of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MARK: Final = "tare"
 RUN: Final = "tare.invalid/run"
 SLOT: Final = "tare.invalid/slot"
-SELECTOR: Final = f"{MANAGED_BY}={MARK}"
 RANKS: Final = CONTAINER
 NODE: Final = "node"
 ENDS_S: Final = 0
@@ -116,38 +115,6 @@ def pod(spec: PodSpec) -> dict[str, Any]:
 def marked(run: str) -> dict[str, str]:
     """Return the labels of everything that a run makes."""
     return {MANAGED_BY: MARK, RUN: run}
-
-
-def rules() -> tuple[dict[str, Any], ...]:
-    """Return the rules of the least ClusterRole with which a user can run studies."""
-    return (
-        _rule("", ("namespaces",), ("create", "delete", "get", "list")),
-        _rule("", ("pods",), ("create", "delete", "get", "list")),
-        _rule("", ("pods/exec",), ("create", "get")),
-        _rule("", ("events",), ("list",)),
-        _rule("", ("nodes",), ("get", "list")),
-    )
-
-
-def role(name: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the least ClusterRole, and its binding to a user."""
-    kind = "rbac.authorization.k8s.io"
-    return (
-        {
-            "apiVersion": f"{kind}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules()),
-        },
-        {
-            "apiVersion": f"{kind}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "subjects": [{"kind": "User", "name": user, "apiGroup": kind}],
-            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": kind},
-        },
-    )  # fmt: skip
-
-
-def _rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
 def _security(user: int | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.counters.interfaces import Counts, interface_counters
-from tare.counters.monitor import CounterValues, Moment, merged
+from tare.counters.values import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.kubernetes import manifests
 from tare.kubernetes.describe import TUNNELS, Seen

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from tare.counters.monitor import CounterValues
+from tare.counters.values import CounterValues
 from tare.errors import InfrastructureError
 from tare.images.registry.reference import is_reference
 from tare.kubernetes.describe import Seen

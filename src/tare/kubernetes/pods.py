@@ -116,7 +116,7 @@ class Pods:
                 left.discard(name)
         until, pause = time.monotonic() + GONE_S, FIRST_PAUSE_S
         while left and time.monotonic() < until:
-            left = {name for name in left if self._is_there(name)}
+            left = {name for name in left if is_there(self.api, f"{self.path}/{name}")}
             if left:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -149,12 +149,14 @@ class Pods:
             return False
         return True
 
-    def _is_there(self, name: str) -> bool:
-        try:
-            self.api.ask("GET", f"{self.path}/{name}")
-        except ApiError as error:
-            return error.status != 404
-        return True
+
+def is_there(api: Api, path: str) -> bool:
+    """Return whether there is an object; another refusal does not say that there is none."""
+    try:
+        api.ask("GET", path)
+    except ApiError as error:
+        return error.status != 404
+    return True
 
 
 def ask(api: Api, method: str, path: str, body: Mapping[str, Any] | None = None, *, what: str) -> dict[str, Any]:

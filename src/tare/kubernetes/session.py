@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from tare.errors import InfrastructureError
 from tare.kubernetes.api import Api, Stream
@@ -40,6 +40,7 @@ KEPT_ALIVE: Final = (
 NOT_TOLD: Final = 255
 """The status of a command whose stream ended without one."""
 PIECE: Final = 1 << 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,7 @@ class Doorway:
         """Have so many shells wait, or more where more do; return at once."""
         with self._lock:
             while len(self._waiting) < count and not self._closed:
-                self._waiting.append(_begun(lambda: Session(self._api, self.container, WAITING)))
+                self._waiting.append(begun(lambda: Session(self._api, self.container, WAITING), "opening"))
 
     def settle(self) -> None:
         """Wait until all that is being opened is open, or has failed."""
@@ -217,9 +218,9 @@ def line_of(argv: Sequence[str]) -> bytes:
     return command.replace("\\", "\\\\").replace("\n", "\\n").encode() + b"\n"
 
 
-def _begun(make: Callable[[], Session]) -> Future[Session]:
+def begun(make: Callable[[], T], name: str) -> Future[T]:
     """Begin something in a thread of its own."""
-    future: Future[Session] = Future()
+    future: Future[T] = Future()
 
     def work() -> None:
         try:
@@ -227,5 +228,5 @@ def _begun(make: Callable[[], Session]) -> Future[Session]:
         except BaseException as error:  # noqa: BLE001 - who waits for it raises it
             future.set_exception(error)
 
-    threading.Thread(target=work, name="opening", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     return future

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tare.launch import Launch
 from tare.launch.job import Job, JobHost
 from tare.launch.ways import Way
 from tare.model import RankOrder
-
-__all__ = ["Mpi"]
 
 
 class Mpi(ABC):
@@ -31,25 +30,18 @@ class Mpi(ABC):
         """Return the MPI whose daemons and libraries are found by the same names: `openmpi` or `mpich`, as a rule."""
         return self.name
 
-    @property
-    def ways(self) -> Mapping[str, Way]:
-        """Return its table of transports; empty for an MPI that sends no messages."""
-        return {}
+    ways: Mapping[str, Way] = MappingProxyType({})
+    """Its table of transports; empty for an MPI that sends no messages."""
 
     @property
     def alike(self) -> str:
         """Return the name of the MPI whose images suit its launcher: its own, as a rule."""
         return self.name
 
-    @property
-    def pins(self) -> bool:
-        """Return whether it is told its components, transport and binding; if not, it is measured as it is set up."""
-        return True
-
-    @property
-    def is_fake(self) -> bool:
-        """Return whether no MPI is started; a fake can be combined with other fakes only, in tests."""
-        return False
+    pins: bool = True
+    """Whether it is told its components, transport and binding; if not, it is measured as it is set up."""
+    is_fake: bool = False
+    """Whether no MPI is started; a fake can be combined with other fakes only, in tests."""
 
     def probe(self) -> str | None:
         """Return why the MPI cannot be used here, or None."""

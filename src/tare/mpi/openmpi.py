@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -36,7 +36,6 @@ YIELDS: Final = {"mpi_yield_when_idle": "1"}
 Open MPI does so by itself if a host has more ranks than slots. It does not know that several nodes share cores, and a
 rank that waits for one on its own core would then poll until the scheduler ends its time slice.
 """
-BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
 WITH_PML_UCX: Final = Way(
@@ -55,37 +54,48 @@ WITHIN: Final = "shm,sm2,udp,rstream"
 """Providers of libfabric that Open MPI must not use: those of one host, or of datagrams that get lost."""
 
 UCT_TRANSPORTS: Final = "{detail}_verbs,{detail}_mlx5"
-BY_UCT: Final = Way(
-    parameters={"pml": "ob1", "btl": "self,vader,uct", "btl_uct_memory_domains": "{adapter}", **SAME},
-    needs=("btl uct",),
+
+
+def ways_of(
+    memory: str, provider: str, same: Mapping[str, str], apart: Mapping[str, str], more: Mapping[str, Way]
+) -> dict[str, Way]:
+    """Return the ways of a version of Open MPI.
+
+    `memory` is its component for messages between neighbours, `provider` how its parameters for libfabric begin. `same`
+    are parameters of all ways of its own, `apart` those of TCP between hosts, `more` the ways that only it has.
+    """
+    by_tcp = {"pml": "ob1", "btl": f"self,{memory},tcp", "btl_tcp_if_include": "{subnet}", **same}
+    by_uct = {"pml": "ob1", "btl": f"self,{memory},uct", "btl_uct_memory_domains": "{adapter}", **same}
+    uct = Way(parameters=by_uct, needs=("btl uct",), asks_parameters=ASKS_BTL, tells="Open MPI")
+    return {
+        "tcp": Way(parameters=by_tcp, apart=apart),
+        "shm": Way(parameters={**by_tcp, "btl": f"self,{memory}"}),
+        "ipoib": Way(parameters=by_tcp, apart=apart),
+        **ucx(WITH_PML_UCX, "self,sysv"),
+        "uct": uct,
+        "uct:": uct.plus(parameters={"btl_uct_transports": UCT_TRANSPORTS}),
+        **more,
+        **libfabric(
+            one=OVER_LIBFABRIC.plus(parameters={f"{provider}_include": "{detail}"}),
+            free=OVER_LIBFABRIC.plus(parameters={f"{provider}_exclude": WITHIN}),
+        ),
+    }
+
+
+OPENIB: Final = Way(
+    parameters={
+        "pml": "ob1",
+        "btl": "self,vader,openib",
+        "btl_openib_allow_ib": "1",
+        "btl_openib_if_include": "{port}",
+        **SAME,
+    },
+    roce={"btl_openib_cpc_include": "rdmacm"},
+    needs=("btl openib",),
     asks_parameters=ASKS_BTL,
     tells="Open MPI",
 )
-WAYS: Final[Mapping[str, Way]] = {
-    "tcp": Way(parameters=BY_TCP, apart=POLLS),
-    "shm": Way(parameters={**BY_TCP, "btl": "self,vader"}),
-    "ipoib": Way(parameters=BY_TCP, apart=POLLS),
-    **ucx(WITH_PML_UCX, "self,sysv"),
-    "uct": BY_UCT,
-    "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
-    "openib": Way(
-        parameters={
-            "pml": "ob1",
-            "btl": "self,vader,openib",
-            "btl_openib_allow_ib": "1",
-            "btl_openib_if_include": "{port}",
-            **SAME,
-        },
-        roce={"btl_openib_cpc_include": "rdmacm"},
-        needs=("btl openib",),
-        asks_parameters=ASKS_BTL,
-        tells="Open MPI",
-    ),
-    **libfabric(
-        one=OVER_LIBFABRIC.plus(parameters={"mtl_ofi_provider_include": "{detail}"}),
-        free=OVER_LIBFABRIC.plus(parameters={"mtl_ofi_provider_exclude": WITHIN}),
-    ),
-}
+WAYS: Final[Mapping[str, Way]] = ways_of("vader", "mtl_ofi_provider", SAME, POLLS, {"openib": OPENIB})
 
 
 class OpenMpi(Mpi):
@@ -124,25 +134,16 @@ class OpenMpi(Mpi):
         return f"Open MPI {match.group(1)}" if match else (lines[0] if lines else "")
 
     def launch(self, job: Job) -> Launch:
-        launcher = (
-            job.wiring.launcher or self._program() or PROGRAMS[-1],
-            "--allow-run-as-root",
-            *mca("plm_rsh_no_tree_spawn", "1"),
-            *mca("plm_rsh_pass_environ_mca_params", "0"),
-            *mca("plm", "rsh"),
-            *mca("ras", "^slurm"),
-            *mca("oob_tcp_if_include", job.wiring.control_subnet),
-            *point_to_point(job),
-            *binding(job.placement),
-            *mapping(job.placement),
-        )  # fmt: skip
-        return self.launched(job, launcher)
-
-    def launched(self, job: Job, launcher: tuple[str, ...]) -> Launch:
-        """Return the launch by a launcher's command, which the arguments for each part of the job follow."""
+        program = job.wiring.launcher or self._program() or self.inside
+        placed = (*binding(job.placement), *mapping(job.placement))
+        launcher = (program, *self.reaches(job), *point_to_point(job, self.ways, self.title), *placed)
         members = with_variables(way_of(self.ways, job.wiring.transport, self.title), job)
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
+
+    def reaches(self, job: Job) -> tuple[str, ...]:
+        """Return the launcher's options by which it reaches the hosts of a job."""
+        return by_orte(job)
 
     @property
     def pmis(self) -> tuple[str, ...]:
@@ -176,7 +177,7 @@ def context_arguments(part: Context) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def point_to_point(job: Job, ways: Mapping[str, Way] = WAYS, title: str = TITLE) -> tuple[str, ...]:
+def point_to_point(job: Job, ways: Mapping[str, Way], title: str) -> tuple[str, ...]:
     """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
     named = parameters_in(way_of(ways, job.wiring.transport, title), job)
     return tuple(token for name, value in named.items() for token in mca(name, value))
@@ -232,6 +233,23 @@ def binding(placement: Placement) -> tuple[str, ...]:
 def mapping(placement: Placement) -> tuple[str, ...]:
     """Return the option that fills one host after the other, or gives ranks to the hosts in turn."""
     return ("--map-by", "node" if placement.rank_order is RankOrder.CYCLIC else "slot")
+
+
+def by_orte(job: Job) -> tuple[str, ...]:
+    """Return the options by which `mpirun` reaches hosts, up to Open MPI 4."""
+    return reached(mca, "rsh", "oob_tcp_if_include", job)
+
+
+def reached(setting: Callable[[str, str], tuple[str, ...]], shell: str, subnet: str, job: Job) -> tuple[str, ...]:
+    """Return a launcher's options, given how it is told a parameter, and the names of those that differ."""
+    return (
+        "--allow-run-as-root",
+        *setting(f"plm_{shell}_no_tree_spawn", "1"),
+        *setting(f"plm_{shell}_pass_environ_mca_params", "0"),
+        *setting("plm", shell),
+        *setting("ras", "^slurm"),
+        *setting(subnet, job.wiring.control_subnet),
+    )
 
 
 def mca(name: str, value: str) -> tuple[str, str, str]:

@@ -6,7 +6,6 @@ It is launched by PRRTE, which has its own options.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -14,47 +13,14 @@ from typing import Final
 from tare.host import wheels
 from tare.host.process import find, run
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
-from tare.launch import Launch
 from tare.launch.job import Job
-from tare.launch.ways import Way, libfabric, ucx, way_of
-from tare.mpi.openmpi import (
-    ASKS_BTL,
-    NEWEST,
-    OVER_LIBFABRIC,
-    PROGRAMS,
-    UCT_TRANSPORTS,
-    WITH_PML_UCX,
-    WITHIN,
-    OpenMpi,
-    binding,
-    components,
-    mapping,
-    missing_part,
-    point_to_point,
-)
+from tare.launch.ways import Way, way_of
+from tare.mpi.openmpi import NEWEST, PROGRAMS, OpenMpi, components, missing_part, reached, ways_of
 
 TITLE: Final = "Open MPI 5"
 SAME: Final = {"smsc": "^cma"}
 """Without single copy, for the same reason as in Open MPI 4.1."""
-BY_TCP: Final = {"pml": "ob1", "btl": "self,sm,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
-BY_UCT: Final = Way(
-    parameters={"pml": "ob1", "btl": "self,sm,uct", "btl_uct_memory_domains": "{adapter}", **SAME},
-    needs=("btl uct",),
-    asks_parameters=ASKS_BTL,
-    tells="Open MPI",
-)
-WAYS: Final[Mapping[str, Way]] = {
-    "tcp": Way(parameters=BY_TCP),
-    "shm": Way(parameters={**BY_TCP, "btl": "self,sm"}),
-    "ipoib": Way(parameters=BY_TCP),
-    **ucx(WITH_PML_UCX, "self,sysv"),
-    "uct": BY_UCT,
-    "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
-    **libfabric(
-        one=OVER_LIBFABRIC.plus(parameters={"opal_common_ofi_provider_include": "{detail}"}),
-        free=OVER_LIBFABRIC.plus(parameters={"opal_common_ofi_provider_exclude": WITHIN}),
-    ),
-}
+WAYS: Final[Mapping[str, Way]] = ways_of("sm", "opal_common_ofi_provider", SAME, {}, {})
 """`openib` is not among them: Open MPI has dropped it."""
 
 CRASHES: Final = (
@@ -93,22 +59,9 @@ class OpenMpi5(OpenMpi):
         program = None if number else self._program()
         return f"Open MPI {number}" if number else launcher_at(program).title if program else ""
 
-    def launch(self, job: Job) -> Launch:
+    def reaches(self, job: Job) -> tuple[str, ...]:
         # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
-        launcher = (
-            job.wiring.launcher or self._program() or self.inside,
-            "--allow-run-as-root",
-            *prte("plm_ssh_no_tree_spawn", "1"),
-            *prte("plm_ssh_pass_environ_mca_params", "0"),
-            *prte("plm", "ssh"),
-            *prte("ras", "^slurm"),
-            *prte("prte_if_include", job.wiring.control_subnet),
-            *("--pmixmca", "gds", "hash"),
-            *point_to_point(job, WAYS, TITLE),
-            *binding(job.placement),
-            *mapping(job.placement),
-        )  # fmt: skip
-        return self.launched(job, launcher)
+        return (*by_prrte(job), "--pmixmca", "gds", "hash")
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))
@@ -131,6 +84,11 @@ def starts_several(program: str) -> bool:
     one = ("-n", "1", "true")
     argv = (program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", *one, ":", *one)
     return run(argv, check=False, timeout_s=30).status >= 0
+
+
+def by_prrte(job: Job) -> tuple[str, ...]:
+    """Return the options by which PRRTE's `prterun` reaches hosts."""
+    return reached(prte, "ssh", "prte_if_include", job)
 
 
 def prte(name: str, value: str) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,8 @@ from tare.launch.ways import Way, parameters_of, variables_of
 from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
 from tare.mpi.mpich import Mpich, hydra
-from tare.mpi.openmpi import OpenMpi, context_arguments, mca
-from tare.mpi.openmpi5 import OpenMpi5, prte
+from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca
+from tare.mpi.openmpi5 import OpenMpi5, by_prrte
 from tare.mpi.recognised import Kind, recognise
 
 TITLE: Final = "the MPI of the site"
@@ -157,34 +158,13 @@ def with_user_environment(member: JobHost, environment: Mapping[str, str]) -> Jo
     return replace(member, host=replace(host, agent=agent, enter=enter))
 
 
-def _orte(program: str, job: Job) -> Launch:
-    """Return a launch by Open MPI up to 4, with nothing but what reaches the hosts."""
-    launcher = (
-        program,
-        "--allow-run-as-root",
-        *mca("plm_rsh_no_tree_spawn", "1"),
-        *mca("plm_rsh_pass_environ_mca_params", "0"),
-        *mca("plm", "rsh"),
-        *mca("ras", "^slurm"),
-        *mca("oob_tcp_if_include", job.wiring.control_subnet),
-        *_asking(job),
-    )  # fmt: skip
-    return _with_contexts(launcher, job)
-
-
-def _prrte(program: str, job: Job) -> Launch:
-    """Return a launch by Open MPI from 5 on, with nothing but what reaches the hosts."""
-    launcher = (
-        program,
-        "--allow-run-as-root",
-        *prte("plm_ssh_no_tree_spawn", "1"),
-        *prte("plm_ssh_pass_environ_mca_params", "0"),
-        *prte("plm", "ssh"),
-        *prte("ras", "^slurm"),
-        *prte("prte_if_include", job.wiring.control_subnet),
-        *_asking(job),
-    )  # fmt: skip
-    return _with_contexts(launcher, job)
+def _open_mpi(reaches: Callable[[Job], tuple[str, ...]], program: str, job: Job) -> Launch:
+    """Return a launch by Open MPI, with nothing but what reaches the hosts."""
+    asked = variables_of(FREE, job)
+    members = tuple(replace(member, environment={**asked, **member.environment}) for member in job.members)
+    parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
+    launcher = (program, *reaches(job), *_asking(job))
+    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
 
 def _asking(job: Job) -> tuple[str, ...]:
@@ -193,16 +173,9 @@ def _asking(job: Job) -> tuple[str, ...]:
     return tuple(token for name, value in named.items() for token in mca(name, value))
 
 
-def _with_contexts(launcher: tuple[str, ...], job: Job) -> Launch:
-    asked = variables_of(FREE, job)
-    members = tuple(replace(member, environment={**asked, **member.environment}) for member in job.members)
-    parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
-    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
-
-
 STARTS: Final[Mapping[Kind, Callable[[str, Job], Launch]]] = {
-    Kind.OPEN_MPI_4: _orte,
-    Kind.OPEN_MPI_5: _prrte,
+    Kind.OPEN_MPI_4: partial(_open_mpi, by_orte),
+    Kind.OPEN_MPI_5: partial(_open_mpi, by_prrte),
     Kind.HYDRA: lambda program, job: hydra(program, job, FREE),
     Kind.INTEL: lambda program, job: hydra_of_intel(program, job, FREE),
 }

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.counters.monitor import Counts
+from tare.counters.interfaces import Counts
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink, set_network
 from tare.host.packages import install
@@ -64,17 +64,11 @@ class Calico(StackedNetwork):
     def __init__(self, name: str, wrapping: Wrapping = Wrapping.NEVER) -> None:
         self.name = name
         self.product = PRODUCT + WRAPPED[wrapping]
+        self.crosses_subnets = wrapping is not Wrapping.NEVER
+        self.without_encapsulation = "calico" if self.crosses_subnets else ""
         self._wrapping = wrapping
         self._tunnels = ipip.NO_TUNNELS
         self._bird: Daemon | None = None
-
-    @property
-    def crosses_subnets(self) -> bool:
-        return self._wrapping is not Wrapping.NEVER
-
-    @property
-    def without_encapsulation(self) -> str:
-        return "" if self._wrapping is Wrapping.NEVER else "calico"
 
     def probe(self) -> str | None:
         if not is_real_root():

@@ -9,16 +9,15 @@ raw).
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from tare.host.packages import install
 from tare.host.process import find, need, run
-from tare.networks.flannel import Flannel, Lease, ipam, peer_of, probe_programs
+from tare.networks.flannel import Flannel, peer_of, probe_programs
 from tare.node import Pod
 from tare.services.daemons import Place
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, probe_cni
+from tare.wiring.plug import POD_INTERFACE, probe_cni
 
 PROFILE: Final = "cali-pro-default"
 ACCEPTED: Final = "0x00010000"
@@ -33,6 +32,8 @@ class Canal(Flannel):
     """Wire a pod through flannel's VXLAN and chains like Calico's."""
 
     needs_root = True
+    plug_in_type: ClassVar[Mapping[str, Any]] = {"type": "ptp"}
+    """A veth that the node routes to, like Calico's."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -43,17 +44,6 @@ class Canal(Flannel):
         if find("nft") is None:
             return f"nft is not installed: {install('nftables')}"
         return probe_cni("ptp", "static") or probe_programs(self.backend)
-
-    def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
-        """Return the CNI configuration of a pod: a veth that the node routes to, like Calico's."""
-        return {
-            "cniVersion": CNI_VERSION,
-            "name": f"tare-{self.name}",
-            "type": "ptp",
-            "ipMasq": False,
-            "mtu": lease.mtu,
-            "ipam": ipam(lease, address),
-        }
 
     def guard(self, place: Place, pod: Pod) -> None:
         """Install a pod's chains in its path; those of the node's other pods are kept."""

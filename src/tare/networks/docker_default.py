@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tare.errors import InfrastructureError
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, interfaces_in, mtu_of
+from tare.wiring.plug import POD_INTERFACE, Wiring, endpoint, interfaces_in
 
 
 class DockerDefault(Network):
@@ -40,10 +40,4 @@ class DockerDefault(Network):
         address, prefix = interfaces_in(pod.pid).get(POD_INTERFACE, ("", 0))
         if not address:
             raise InfrastructureError(f"Docker gave the container {pod.container} no address")
-        yield Endpoint(
-            address=address,
-            prefix=prefix,
-            interface=POD_INTERFACE,
-            mtu=mtu_of(pod.pid, POD_INTERFACE),
-            watches=carriers((pod.pid, POD_INTERFACE, "veth of the container")),
-        )
+        yield endpoint(pod, address, prefix, "veth of the container", only=False)

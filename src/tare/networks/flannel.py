@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
@@ -70,24 +70,19 @@ class Flannel(StackedNetwork):
 
     needs_root = True
     reaches_outside = False
+    plug_in_type: ClassVar[Mapping[str, Any]] = {"type": "bridge", "bridge": BRIDGE, "isGateway": True}
 
     def __init__(self, name: str, backend: str, product: str = "") -> None:
         self.name = name
         self.backend = backend
         self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
+        self.crosses_subnets = backend != PLAIN
+        self.without_encapsulation = f"flannel-{PLAIN}" if self.crosses_subnets else ""
         self._store_url = ""
         self._keys: Path | None = None
         self._etcd: Daemon | None = None
         self._flanneld: Daemon | None = None
         self._start: Callable[[], Daemon] | None = None
-
-    @property
-    def crosses_subnets(self) -> bool:
-        return self.backend != PLAIN
-
-    @property
-    def without_encapsulation(self) -> str:
-        return f"flannel-{PLAIN}" if self.backend != PLAIN else ""
 
     def probe(self) -> str | None:
         return probe_cni("bridge", "static") or probe_programs(self.backend)
@@ -149,9 +144,7 @@ class Flannel(StackedNetwork):
         return {
             "cniVersion": CNI_VERSION,
             "name": f"tare-{self.name}",
-            "type": "bridge",
-            "bridge": BRIDGE,
-            "isGateway": True,
+            **self.plug_in_type,
             "ipMasq": False,
             "mtu": lease.mtu,
             "ipam": ipam(lease, address),

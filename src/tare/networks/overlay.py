@@ -31,6 +31,7 @@ class Overlay(Network):
     crosses_subnets = True
     without_encapsulation = Bridge.name
     needs_swarm = True
+    create_options: tuple[str, ...] = ("--attachable",)
 
     def refuse(self, nodes: int) -> str | None:
         if nodes < 2:
@@ -50,8 +51,8 @@ class Overlay(Network):
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         manager, name = nodes[0], network_name(study)
         run_docker(
-            manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
-            "--subnet", f"{overlay_subnet(study)}.0/24", name,
+            manager, "network", "create", "--driver", "overlay", *self.create_options,
+            "--label", f"tare.study={study}", "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
         try:
             yield

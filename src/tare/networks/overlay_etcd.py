@@ -23,7 +23,6 @@ from tare.networks.overlay import (
     network_name,
     overlay_address,
     overlay_subnet,
-    remove,
     study_of,
 )
 from tare.node import Endpoint, Nic, Node, Pod
@@ -48,6 +47,7 @@ class OverlayEtcd(Overlay):
     crosses_subnets = False
     needs_swarm = False
     needs_store = True
+    create_options = ()
 
     def __init__(self) -> None:
         self._network = ""
@@ -70,20 +70,14 @@ class OverlayEtcd(Overlay):
 
     @contextmanager
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        first, name = nodes[0], network_name(study)
+        first = nodes[0]
         if not request(first, "GET", "/info", what="asking for the store").get("ClusterStore"):
             raise InfrastructureError(
                 f"dockerd on {first.name} was started without --cluster-store",
                 remedy="run overlay-etcd in a study, which starts its daemons with it",
             )
-        run_docker(
-            first, "network", "create", "--driver", "overlay", "--label", f"tare.study={study}",
-            "--subnet", f"{overlay_subnet(study)}.0/24", name,
-        )  # fmt: skip
-        try:
+        with super().share(nodes, study):
             yield
-        finally:
-            remove(first, name)
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -13,7 +13,7 @@ from typing import Final
 from tare.host.process import need
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
+from tare.wiring.plug import POD_INTERFACE, endpoint
 from tare.wiring.user_mode import MTU, NETNS, probe, run_user_mode
 
 ADDRESS: Final = "10.0.2.100"
@@ -44,13 +44,7 @@ class Slirp4netns(Network):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with run_user_mode(pod, command(need("slirp4netns", package="slirp4netns")), subnet=SUBNET):
-            yield Endpoint(
-                address=ADDRESS,
-                prefix=24,
-                interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
-                watches=carriers((pod.pid, POD_INTERFACE, "tap of the pod")),
-            )
+            yield endpoint(pod, ADDRESS, 24, "tap of the pod", only=False)
 
 
 def command(program: str) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tare.containers.swept import swept
-from tare.counters import monitor
-from tare.counters.monitor import CounterValues, HostWatch
+from tare.counters.reader import Reader
 from tare.counters.sources import Sources
 from tare.counters.state import read_state
+from tare.counters.taken import Taken
+from tare.counters.values import CounterValues, HostWatch
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
 from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
@@ -37,13 +38,13 @@ class _Deployment:
     network: Network
     stacks: dict[Phase, ExitStack] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
-    reader: monitor.Reader | None = None
+    reader: Reader | None = None
     state: tuple[Mapping[str, str], ...] = ()
 
-    def open_reader(self, shared: Sources, machine: Sources | None) -> monitor.Reader:
+    def open_reader(self, shared: Sources, machine: Sources | None) -> Reader:
         """Return what reads the counters of its hosts; deployments of the node share `shared`, its nodes `machine`."""
         if self.reader is None:
-            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared, machine)
+            self.reader = Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared, machine)
         return self.reader
 
     def close_reader(self) -> None:
@@ -164,9 +165,7 @@ class LocalNode:
     def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
         return self.take(study, whole, machine, moment).values()
 
-    def take(
-        self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0
-    ) -> monitor.Taken:
+    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0) -> Taken:
         """Read the same as `counters`, to be parsed later; `since` is that of `Moment`, if the reading may use it."""
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.counters.monitor import CounterValues
+from tare.counters.values import CounterValues
 from tare.node import Endpoint, Node, Wired
 from tare.node.surroundings import NodeHas
 from tare.node_service.order import Order

@@ -20,7 +20,9 @@ from threading import Event, Thread
 from typing import Final
 
 from tare.cluster import Site
-from tare.counters import monitor
+from tare.counters import taken
+from tare.counters.taken import Reading
+from tare.counters.values import CounterValues, Moment
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.fault import reach
@@ -53,8 +55,8 @@ class Watched:
     """
 
     result: Result
-    before: monitor.CounterValues
-    after: monitor.CounterValues
+    before: CounterValues
+    after: CounterValues
     active_s: float
     kills: Mapping[str, int]
 
@@ -121,7 +123,7 @@ class _Launch:
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
     shares_pods: bool = False
-    sections: list[tuple[monitor.Reading, monitor.Reading]] = field(default_factory=list)
+    sections: list[tuple[Reading, Reading]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
     error: BaseException | None = None
@@ -232,15 +234,15 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
     )
 
 
-def _now(site: Site, since: int = 0) -> monitor.Moment:
+def _now(site: Site, since: int = 0) -> Moment:
     """Return this moment, at which no launch is active, under a number of its own; without `since` a series begins."""
     number = time.monotonic_ns()
-    return monitor.Moment(number=number, since=since or number, site_s=site.usage_s())
+    return Moment(number=number, since=since or number, site_s=site.usage_s())
 
 
 def _section(
-    table: Table, launch: _Launch, begin: Callable[[], None], start: monitor.Moment, *, to_end: bool = False
-) -> monitor.Moment:
+    table: Table, launch: _Launch, begin: Callable[[], None], start: Moment, *, to_end: bool = False
+) -> Moment:
     """Let a launch work until it sleeps again or ends; end it if its time is up. Return the moment of its end.
 
     That is the `start` of the next section: what launches share is read once for both. The network of a lab's node that
@@ -269,5 +271,5 @@ def _watched(launch: _Launch) -> Watched:
         raise launch.error
     if launch.result is None:
         raise InfrastructureError(f"the launch of {launch.ready.cell.key} has no result")
-    before, after = monitor.joined_readings(launch.sections)
+    before, after = taken.joined_readings(launch.sections)
     return Watched(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)

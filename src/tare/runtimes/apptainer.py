@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -103,13 +103,12 @@ class Apptainer(Runtime):
                 setuid=self.setuid(),
             )
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        command = self.command(request, alone=True)
-        with limited_containers(pod, request, cores, command) as containers:
-            yield containers
+    ) -> AbstractContextManager[tuple[Container, ...]]:
+        if self.one_container:
+            return super().containers(pod, request, cores)
+        return limited_containers(pod, request, cores, self.command(request, alone=True))
 
     def command(self, request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
         """Return the argv prefix that starts a command in a container; see `exec_options`."""

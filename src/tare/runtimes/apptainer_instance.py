@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from tare.containers.boot_id import show_boot_id
 from tare.containers.held import enter, held, pod_group
 from tare.containers.request import PodRequest
-from tare.errors import InfrastructureError, MissingTool, RefusedError
+from tare.errors import InfrastructureError, MissingTool
 from tare.host import devices
 from tare.host.process import run
-from tare.node import Container, Pod
+from tare.node import Pod
 from tare.runtimes.apptainer import (
     MISSING,
     Apptainer,
@@ -72,14 +72,6 @@ class ApptainerInstance(Apptainer):
             finally:
                 with suppress(InfrastructureError):  # it may never have started
                     _run(entry, (*client(request), "instance", "stop", "--force", request.name), "stopping")
-
-    @contextmanager
-    def containers(
-        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        if cores:
-            raise RefusedError("a pod of apptainer-instance is one container")
-        yield ()
 
     def start_command(self, request: PodRequest) -> tuple[str, ...]:
         """Return the argv that starts the instance."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -105,17 +105,15 @@ class Charliecloud(Runtime):
                 outside=inside,
             )
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
+    ) -> AbstractContextManager[tuple[Container, ...]]:
         program = need("ch-run", package="charliecloud-runtime")
         _show(pod.outside, request, request.session)
         # ch-run would bind $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
         command = (*unlimited, "env", "--unset=TMPDIR", *entered(program, request, cwd=request.cwd or "/"))
-        with limited_containers(pod, request, cores, command) as containers:
-            yield containers
+        return limited_containers(pod, request, cores, command)
 
 
 def place_of(request: PodRequest) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -46,11 +46,9 @@ class Docker(Runtime):
     daemon = "dockerd, as root"
     takes_docker_networks = True
     isolates_devices = True
+    gives_gpus = True
     clients = ("docker",)
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         return daemon.probe()
@@ -91,13 +89,10 @@ class Docker(Runtime):
         finally:
             _remove(node, request.name)
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        start, remove = partial(_join, pod, request), partial(_remove, pod.node)
-        with started_together(pod, cores, start, remove) as containers:
-            yield containers
+    ) -> AbstractContextManager[tuple[Container, ...]]:
+        return started_together(pod, cores, partial(_join, pod, request), partial(_remove, pod.node))
 
 
 def _start(request: PodRequest) -> None:

@@ -8,7 +8,7 @@ and pid namespace. So nothing is left on this machine, however a run ends.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +20,6 @@ from tare.containers.held import enter, held
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
-from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
@@ -29,7 +28,7 @@ from tare.node import Container, Node, Pod
 from tare.node.cgroups import Group
 from tare.runtimes.docker import container_group, on_node, volumes
 from tare.services.daemons import agent_argv
-from tare.services.docker import outer_pid
+from tare.services.docker import FIRST_PROCESS, told_pid
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 STATE: Final = "/run/tare-podman"
@@ -45,10 +44,8 @@ class Podman(Runtime):
     holds_containers = True
     runs_sshd = True
     isolates_devices = True
+    gives_gpus = True
     programs = MappingProxyType({"podman": "podman", "crun": "crun"})
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if not is_real_root():
@@ -84,13 +81,10 @@ class Podman(Runtime):
             finally:
                 _remove(node, request.name)
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        start, remove = partial(_join, pod, request), partial(_remove, pod.node)
-        with started_together(pod, cores, start, remove) as containers:
-            yield containers
+    ) -> AbstractContextManager[tuple[Container, ...]]:
+        return started_together(pod, cores, partial(_join, pod, request), partial(_remove, pod.node))
 
 
 def probe_init() -> str | None:
@@ -165,7 +159,7 @@ def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> tuple[
         # it leaves them alone, but accepts no other limit.
         limits, rest = ("--ulimit", "host"), list(devices.without_limits(rest))
     _podman(node, verb, *limits, *rest, before=devices.inherited(request.devices))
-    pid = _container_pid(node, name)
+    pid = told_pid(node, name, _podman(node, *FIRST_PROCESS, name).stdout)
     show_boot_id(node, pid)
     return pid, container_group(node, pid)
 
@@ -199,11 +193,3 @@ def _is_limited(pid: int) -> bool:
 
 def _status(pid: int, key: str) -> str:
     return Path(f"/proc/{pid}/status").read_text().partition(f"{key}:")[2].partition("\n")[0]
-
-
-def _container_pid(node: Node, container: str) -> int:
-    """Return the number of a container's first process on this machine."""
-    inside = int(_podman(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
-    if inside == 0:
-        raise InfrastructureError(f"the container {container} on {node.name} is not running")
-    return outer_pid(node, inside)

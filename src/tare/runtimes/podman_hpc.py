@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ from tare.host.process import Result, find, run
 from tare.host.user_namespace import lacks_ids, user_name
 from tare.images.cache import Progress, locked, write_atomically
 from tare.images.usage import mark_used
-from tare.node import Container, Pod, marked
+from tare.node import Pod, marked
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PROGRAMS: Final = ("podman-hpc", "/opt/tare/podman-hpc/bin/podman-hpc")
@@ -60,12 +60,10 @@ class PodmanHpc(Runtime):
     holds_containers = True
     one_container = True
     isolates_devices = True
+    gives_gpus = True
     limits_each_container = False
     start_s = 1.5
     pod_s = 2.0
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if find_program() is None:
@@ -114,14 +112,13 @@ class PodmanHpc(Runtime):
             _call(folder, request.packed, *run_options(request), what=f"starting {request.name}")
             pid = int((folder / "pid").read_text())
             show_boot_id(request.node, pid, user=True)
-            cores = on_cores(request.cores) if request.cores else ()
             inside = client(folder, request.packed, "exec", request.name)
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime=self.name,
                 pid=pid,
-                enter=(*devices.inherited(request.devices), *cores, *inside),
+                enter=(*devices.inherited(request.devices), *on_cores(request.cores), *inside),
                 group=request.node.group,
                 container=request.name,
                 own_network=request.wiring is Wiring.OWN,
@@ -132,14 +129,6 @@ class PodmanHpc(Runtime):
             with suppress(InfrastructureError):
                 _call(folder, request.packed, "rm", "--force", "--time", "0", request.name, check=False)
             end(folder, request.packed)
-
-    @contextmanager
-    def containers(
-        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        if cores:
-            raise RefusedError("a pod of podman-hpc is one container")
-        yield ()
 
 
 def find_program() -> str | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
 from tare.runtimes.podman import probe_init
 from tare.services.daemons import agent_argv
-from tare.services.docker import outer_pid
+from tare.services.docker import FIRST_PROCESS, told_pid
 from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PLACE: Final = "/run/tare-podman-rootless"
@@ -71,10 +71,8 @@ class PodmanRootless(Runtime):
     needs_root = True
     holds_containers = True
     isolates_devices = True
+    gives_gpus = True
     limits_each_container = False
-
-    def refuse_gpu(self, gpu: str, image: str) -> str | None:
-        return None
 
     def probe(self) -> str | None:
         if not is_real_root():
@@ -115,7 +113,7 @@ class PodmanRootless(Runtime):
                     enter=(
                         *enter(holder),
                         *as_user(request.devices),
-                        *_own_cores(request),
+                        *on_cores(request.cores),
                         *client("exec", request.name),
                     ),
                     group=group,
@@ -131,18 +129,13 @@ class PodmanRootless(Runtime):
                     with suppress(OSError):
                         Path(PLACE).rmdir()
 
-    @contextmanager
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
+    ) -> AbstractContextManager[tuple[Container, ...]]:
         if _is_users(pod.node):
-            with user_podman.containers(pod, request, cores) as containers:
-                yield containers
-            return
+            return user_podman.containers(pod, request, cores)
         (holder,) = pod.keepers
-        start, remove = partial(_join, pod, request, holder), partial(_remove, pod.node, holder)
-        with started_together(pod, cores, start, remove) as containers:
-            yield containers
+        return started_together(pod, cores, partial(_join, pod, request, holder), partial(_remove, pod.node, holder))
 
 
 def _is_users(node: Node) -> bool:
@@ -233,10 +226,6 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
     )
 
 
-def _own_cores(request: PodRequest) -> tuple[str, ...]:
-    return on_cores(request.cores) if request.cores else ()
-
-
 def _prepare(request: PodRequest, holder: int) -> None:
     """Create the user, and show it the image and folders as its own."""
     prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(USER), str(RANGE), str(RANGE_SIZE))
@@ -265,10 +254,7 @@ def _started(request: PodRequest, holder: int, name: str, options: tuple[str, ..
     """Start a container that sleeps; return its first process's number on this machine."""
     node = request.node
     _podman(node, holder, *options, passed=request.devices)
-    inside = int(_podman(node, holder, "inspect", "--format", "{{.State.Pid}}", name).stdout)
-    if inside == 0:
-        raise InfrastructureError(f"the container {name} on {node.name} is not running")
-    pid = outer_pid(node, inside)
+    pid = told_pid(node, name, _podman(node, holder, *FIRST_PROCESS, name).stdout)
     show_boot_id(node, pid, user=True)
     return pid
 

@@ -25,7 +25,7 @@ from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.node.owners import NOTE, boot_id, read_note, this_boot
 from tare.services import certificate, docker_api, etcd
-from tare.services.daemons import Place, agent_argv
+from tare.services.daemons import Place, command
 
 SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 """Where the daemon of the system listens."""
@@ -37,6 +37,8 @@ TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "run
 KEPT_IMAGES: Final = 5
 """How many images a daemon keeps for later studies: one for each MPI. A study may import more."""
 STAYS: Final = "stays-"
+FIRST_PROCESS: Final = ("inspect", "--format", "{{.State.Pid}}")
+"""Asks for the number of a container's first process, as the daemon or the node sees it; 0: it does not run."""
 STORE: Final = "/run/tare-etcd"
 """The folder, on every node, of the store and of the certificate by which daemons reach it."""
 ADVERTISED_PORT: Final = 2376
@@ -155,7 +157,12 @@ def import_image(node: Node, tar: Path, tag: str) -> None:
 
 def container_pid(node: Node, container: str) -> int:
     """Return the number of a container's first process on this machine."""
-    inside = int(run_docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    return told_pid(node, container, run_docker(node, *FIRST_PROCESS, container).stdout)
+
+
+def told_pid(node: Node, container: str, told: str) -> int:
+    """Return the same from what a client has told of a container (`FIRST_PROCESS`)."""
+    inside = int(told)
     if inside == 0:
         raise InfrastructureError(f"the container {container} on {node.name} is not running")
     return outer_pid(node, inside)
@@ -231,11 +238,9 @@ def _log(folder: Path, node: Node) -> Path:
 
 def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of Docker's groups.
-    folders = [str(folder) for folder in node.group.leaf.folders]
-    entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    return agent_argv(entry, (
+    return command(Place(node=node, pid=node.pid, folder=""), node.group.leaf, (
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", f"unix://{NODE_SOCKET}", "--storage-driver", "overlay2",

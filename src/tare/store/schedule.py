@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tare import model
@@ -61,21 +61,6 @@ class Ledger:
             for block in range(repeat.blocks_per_round):
                 if (round_, block) not in complete:
                     yield round_, block, next_attempt.get((round_, block), 0)
-
-
-def ledger_of(trials: Iterable[model.Trial]) -> Ledger:
-    """Return the ledger of trials."""
-    ledger = Ledger()
-    for trial in trials:
-        ledger.add(trial.key, type(trial.outcome).__name__)
-    return ledger
-
-
-def remaining_blocks(
-    plan: model.Plan, trials: Iterable[model.Trial], *, rounds: int | None = None
-) -> Iterator[BlockKey]:
-    """Yield the blocks that trials leave to run (`Ledger.remaining`)."""
-    yield from ledger_of(trials).remaining(plan, rounds=rounds)
 
 
 def can_run(plan: model.Plan) -> list[str]:

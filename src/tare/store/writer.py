@@ -9,7 +9,7 @@
       lock                      held while a `tare run` writes here
 
 Lines are never changed or deleted. When a block was interrupted, each cell without a trial gets a line with the outcome
-`Interrupted`, and `remaining_blocks` then returns the block as its next attempt (`tare.store.schedule`). Only
+`Interrupted`, and `Ledger.remaining` then returns the block as its next attempt (`tare.store.schedule`). Only
 `tare.summary.select` decides which launches count. `tare.store.results` reads a folder without writing.
 """
 
@@ -55,7 +55,7 @@ from tare.store.results_folder import (
     write_plan,
     write_samples,
 )
-from tare.store.schedule import Ledger, can_run, remaining_blocks
+from tare.store.schedule import Ledger, can_run
 from tare.store.shared import Shared, line_of
 from tare.store.trial_lines import LineWriter
 
@@ -68,7 +68,6 @@ __all__ = [
     "decode",
     "encode",
     "read_only",
-    "remaining_blocks",
 ]
 
 

@@ -12,7 +12,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -49,39 +49,28 @@ class Step:
     label: str = ""
 
 
-def copy(to: int, source: int) -> Step:
-    """Return `to = source`."""
-    return Step(code=0xBF, to=to, source=source)
+def _with_register(code: int) -> Callable[[int, int], Step]:
+    return lambda to, source: Step(code=code, to=to, source=source)
 
 
-def put(to: int, value: int) -> Step:
-    """Return `to = value`."""
-    return Step(code=0xB7, to=to, value=value)
+def _with_value(code: int) -> Callable[[int, int], Step]:
+    return lambda to, value: Step(code=code, to=to, value=value)
 
 
-def add(to: int, value: int) -> Step:
-    """Return `to += value`."""
-    return Step(code=0x07, to=to, value=value)
-
-
-def add_register(to: int, source: int) -> Step:
-    """Return `to += source`."""
-    return Step(code=0x0F, to=to, source=source)
-
-
-def keep_bits(to: int, mask: int) -> Step:
-    """Return `to &= mask`."""
-    return Step(code=0x57, to=to, value=mask)
-
-
-def flip_bits(to: int, mask: int) -> Step:
-    """Return `to ^= mask`."""
-    return Step(code=0xA7, to=to, value=mask)
-
-
-def shift_right(to: int, bits: int) -> Step:
-    """Return `to >>= bits`."""
-    return Step(code=0x77, to=to, value=bits)
+copy: Final = _with_register(0xBF)
+"""`to = source`."""
+add_register: Final = _with_register(0x0F)
+"""`to += source`."""
+put: Final = _with_value(0xB7)
+"""`to = value`."""
+add: Final = _with_value(0x07)
+"""`to += value`."""
+keep_bits: Final = _with_value(0x57)
+"""`to &= mask`."""
+flip_bits: Final = _with_value(0xA7)
+"""`to ^= mask`."""
+shift_right: Final = _with_value(0x77)
+"""`to >>= bits`."""
 
 
 def network_order(to: int) -> Step:

@@ -219,16 +219,6 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
     return None
 
 
-def versions(rootfs: Path) -> dict[str, str]:
-    """Return the versions of an image's libibverbs and libmlx5, from their file names."""
-    by_library = {}
-    for name in ("libibverbs.so.1", "libmlx5.so.1"):
-        path = _first(rootfs, name)
-        if path is not None:
-            by_library[name.partition(".")[0]] = path.name.partition(".so.")[2]
-    return by_library
-
-
 def user_driver(port: Port) -> str:
     """Return the name of an adapter's user-space driver."""
     if not port.driver:

@@ -6,11 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from tare.counters.monitor import Counts
+from tare.counters.interfaces import Counts
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.wiring.plug import Wiring
-
-__all__ = ["Network"]
 
 
 class Network(ABC):
@@ -24,21 +22,12 @@ class Network(ABC):
     name: str
     product: str
     """One sentence for reports: which part is the product itself, and which part of its data path is rebuilt."""
-
-    @property
-    def wiring(self) -> Wiring:
-        """Return who makes the pod's network namespace."""
-        return Wiring.OWN
-
-    @property
-    def owns_nic(self) -> bool:
-        """Return whether the network needs a data NIC of its own."""
-        return True
-
-    @property
-    def by_cluster(self) -> bool:
-        """Return whether a cluster itself gives it to the pods that it makes, so that it exists there only."""
-        return False
+    wiring: Wiring = Wiring.OWN
+    """Who makes the pod's network namespace."""
+    owns_nic: bool = True
+    """Whether the network needs a data NIC of its own."""
+    by_cluster: bool = False
+    """Whether a cluster itself gives it to the pods that it makes, so that it exists there only."""
 
     @property
     def reaches_outside(self) -> bool:
@@ -50,40 +39,24 @@ class Network(ABC):
         """Return whether a node's NIC serves several pods, each with its own address."""
         return True
 
-    @property
-    def has_bridge(self) -> bool:
-        """Return whether frames pass a bridge on the node, where the packet filter can see them."""
-        return True
-
-    @property
-    def crosses_subnets(self) -> bool:
-        """Return whether pods meet across a router between the nodes' subnets, which knows nodes but no pods."""
-        return False
-
-    @property
-    def without_encapsulation(self) -> str:
-        """Return a network whose path differs only in that it puts no packet into another; "" if this one does not."""
-        return ""
-
-    @property
-    def needs_swarm(self) -> bool:
-        """Return whether the Docker daemons of the nodes must be joined in a Swarm."""
-        return False
-
-    @property
-    def needs_store(self) -> bool:
-        """Return whether the Docker daemons of the nodes must share a key-value store."""
-        return False
+    has_bridge: bool = True
+    """Whether frames pass a bridge on the node, where the packet filter can see them."""
+    crosses_subnets: bool = False
+    """Whether pods meet across a router between the nodes' subnets, which knows nodes but no pods."""
+    without_encapsulation: str = ""
+    """A network whose path differs only in that it puts no packet into another; "" if this one does not."""
+    needs_swarm: bool = False
+    """Whether the Docker daemons of the nodes must be joined in a Swarm."""
+    needs_store: bool = False
+    """Whether the Docker daemons of the nodes must share a key-value store."""
 
     @property
     def needs_root(self) -> bool:
         """Return whether an ordinary user cannot use it in a lab."""
         return self.wiring is Wiring.DOCKER
 
-    @property
-    def is_fake(self) -> bool:
-        """Return whether nothing is wired: a fake is combined with other fakes only, in tests."""
-        return False
+    is_fake: bool = False
+    """Whether nothing is wired: a fake is combined with other fakes only, in tests."""
 
     def probe(self) -> str | None:
         """Return why the network cannot be used here, or None."""

@@ -229,18 +229,26 @@ def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]
 
 
 def endpoint(
-    pod: Pod, address: str, prefix: int, role: str, *under: tuple[int, str, str], own: str = POD_INTERFACE, **more: Any
+    pod: Pod,
+    address: str,
+    prefix: int,
+    role: str,
+    *under: tuple[int, str, str],
+    own: str = POD_INTERFACE,
+    only: bool = True,
+    **more: Any,
 ) -> Endpoint:
     """Return the endpoint of a pod that sends by its interface `own`, whose role is `role`, and not by `lo` or `ctl0`.
 
-    `under` are the interfaces that packets pass besides (pid, name, role), `more` further fields of the endpoint.
+    The last two are watched if it is the `only` one. `under` are the interfaces that packets pass besides (pid, name,
+    role), `more` further fields of the endpoint.
     """
     return Endpoint(
         address=address,
         prefix=prefix,
         interface=own,
         mtu=mtu_of(pod.pid, own),
-        watches=(*carriers((pod.pid, own, role), *under), *silent(pod.pid)),
+        watches=(*carriers((pod.pid, own, role), *under), *(silent(pod.pid) if only else ())),
         **more,
     )
 

@@ -11,8 +11,6 @@ from tare.services.daemons import Place
 from tare.wiring.host_stack import host_stack
 from tare.wiring.network import Network
 
-__all__ = ["StackedNetwork"]
-
 
 class StackedNetwork(Network):
     """A network whose part of a node is in a separate stack (`tare.wiring.host_stack`), which `prepare` creates."""

@@ -7,7 +7,6 @@ the settings that select a transport; `tare.run.transport_log` reads which trans
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,7 +32,6 @@ CHOSEN_BY_MPI: Final = "auto"
 USUALLY: Final = "tcp"
 """The transport of an environment that names none, if its MPI is told what to use."""
 
-DETAIL: Final = re.compile(r"[a-z0-9_]+")
 PORTED: Final = {
     "ucx": frozenset({"rc", "ud", "dc"}),
     "ofi": frozenset({"verbs", "psm2", "psm3", "opx", "efa"}),

@@ -10,8 +10,6 @@ from tare.model import Caches, Environment, MetricInfo, Placement, Workload
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import Began, Parsed
 
-__all__ = ["WorkloadPlugin"]
-
 
 class WorkloadPlugin(ABC):
     """A kind of workload: a member sets the names below, says which workloads it serves, and reads what they print.
@@ -37,10 +35,8 @@ class WorkloadPlugin(ABC):
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         """Return the argv of each rank; `prefix` is where tare's programs are in the rank's file system."""
 
-    @property
-    def runs_on_node(self) -> bool:
-        """Return whether a launch runs the workload's commands on the first node, in place of ranks."""
-        return False
+    runs_on_node: bool = False
+    """Whether a launch runs the workload's commands on the first node, in place of ranks."""
 
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         """Return the variables that each rank needs."""

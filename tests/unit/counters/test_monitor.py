@@ -12,20 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes import make_node
-from tare.counters import monitor, sources
+from tare.counters import monitor, reader, sources
 from tare.counters.files import KernelFile
-from tare.counters.monitor import (
-    CounterValues,
-    Given,
-    HostWatch,
-    Moment,
-    Reader,
-    Reading,
-    joined,
-    joined_readings,
-    merged,
-)
-from tare.counters.values import place_of_machine
+from tare.counters.interfaces import PORT_COUNTERS
+from tare.counters.reader import Reader
+from tare.counters.taken import Given, Reading, joined_readings
+from tare.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import MARK, Group, Hierarchy
 
@@ -36,13 +28,13 @@ TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")
 def test_real_counters_grow_with_what_is_sent() -> None:
     watch = Watch(pid=os.getpid(), interface="lo", role="data NIC")
     place = HostWatch(node=NODE, pid=os.getpid(), watches=(watch,))
-    before = monitor.read([place])
+    before = reader.read([place])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for _ in range(20):
                 sender.sendto(b"x" * 1000, receiver.getsockname())
-    (item,) = monitor.traffic([place], before, monitor.read([place]))
+    (item,) = monitor.traffic([place], before, reader.read([place]))
     assert (item.node, item.interface, item.role) == ("n0", "lo", "data NIC")
     assert item.tx_bytes >= 20_000
     assert item.tx_packets >= 20
@@ -83,11 +75,11 @@ def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: py
     stat = b"cpu 1 2 3 4 5 6 7 8"
     monkeypatch.setattr(KernelFile, "read", lambda file: stat if file.path == "/proc/stat" else b"")
     monkeypatch.setattr(unreadable, "of_process", lambda _pid: unreadable.DENIED)
-    values = monitor.read([PLACE])
+    values = reader.read([PLACE])
     (item,) = monitor.unread([PLACE], CounterValues(), values)
     assert (item.node, item.interface, item.role, item.why) == ("n0", "data0", "data NIC", "permission denied")
     assert monitor.unread([PLACE], *joined([(values, values), (values, values)])) == (item,)
-    assert monitor.unread([PLACE], merged([values], monitor.Moment()), CounterValues()) == (item,)
+    assert monitor.unread([PLACE], merged([values], Moment()), CounterValues()) == (item,)
 
 
 def test_an_interface_or_port_that_does_not_exist_is_not_one_that_may_not_be_read(tmp_path: Path) -> None:
@@ -100,10 +92,10 @@ def test_an_interface_or_port_that_does_not_exist_is_not_one_that_may_not_be_rea
             Watch(pid=0, interface="none9:1", role="port"),
         ),
     )
-    values = monitor.read([gone])
+    values = reader.read([gone])
     assert monitor.unread([gone], values, values) == ()
     assert monitor.traffic([gone], values, values) == ()
-    assert unreadable.of_port("mlx5_0:1", monitor.PORT_COUNTERS, tmp_path) == ""
+    assert unreadable.of_port("mlx5_0:1", PORT_COUNTERS, tmp_path) == ""
     folder = tmp_path / "infiniband/mlx5_0/ports/1"
     folder.mkdir(parents=True)
     assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == (
@@ -173,19 +165,19 @@ def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     (tmp_path / MARK / "n0").mkdir(parents=True)
     (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
     place = HostWatch(node=replace(NODE, group=group), pid=70, watches=())
-    assert monitor.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"
+    assert reader.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"
 
 
 def test_values_of_nodes_are_merged_and_what_a_network_counts_is_asked_of_it() -> None:
     first = CounterValues(interfaces={("", 70, "a"): (1, 1, 1, 1)}, busy_s=5.0, job_s=1.0, throttled_s=0.5)
     second = CounterValues(interfaces={("", 71, "a"): (2, 2, 2, 2)}, busy_s=5.0, job_s=2.0)
     elsewhere = CounterValues(interfaces={("m", 70, "a"): (3, 3, 3, 3)}, machine="m", busy_s=7.0, job_s=4.0)
-    values = monitor.merged([first, second, elsewhere], monitor.Moment(site_s=3.0))
+    values = merged([first, second, elsewhere], Moment(site_s=3.0))
     assert set(values.interfaces) == {("", 70, "a"), ("", 71, "a"), ("m", 70, "a")}
     assert (values.busy_s, values.job_s, values.throttled_s) == (12.0, 7.0, 0.5)
     assert values.ours_s >= 7.0, "the study's own time is at least its jobs'"
     watch = Watch(pid=70, interface="ipip-data0", role="IP-in-IP", by_network=True)
-    values = monitor.read([HostWatch(node=NODE, pid=70, watches=(watch,))], lambda asked: (asked.pid, 1, 2, 3))
+    values = reader.read([HostWatch(node=NODE, pid=70, watches=(watch,))], lambda asked: (asked.pid, 1, 2, 3))
     assert values.interfaces == {("", 70, "ipip-data0"): (70, 1, 2, 3)}
 
 
@@ -274,13 +266,13 @@ def test_what_happens_between_sections_and_what_is_not_read_in_every_one_is_not_
 
 def test_what_this_machine_or_kernel_lacks_is_named_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "why_unread", lambda path: "no such file" if "pressure" in path else "")
-    found = monitor.read([HostWatch(node=BY_PLACE_NODE, pid=os.getpid(), watches=())])
+    found = reader.read([HostWatch(node=BY_PLACE_NODE, pid=os.getpid(), watches=())])
     assert "pressure (no such file)" in found.lacking
     assert "throttling (the job has no cgroup of its own)" in found.lacking
     assert monitor.lacking(found, found).startswith("pressure (no such file), throttling")
     assert any("TcpInSegs" in numbers for numbers in found.growing.values())
     plain, stat = KernelFile.read, b"cpu 1 2 3 4 5 6 7 8\nctxt 9\n"
     monkeypatch.setattr(KernelFile, "read", lambda file: stat if file.path == "/proc/stat" else plain(file))
-    found = monitor.read([HostWatch(node=BY_PLACE_NODE, pid=os.getpid(), watches=())])
+    found = reader.read([HostWatch(node=BY_PLACE_NODE, pid=os.getpid(), watches=())])
     assert "softirqs (not in /proc/stat)" in found.lacking
     assert found.growing["", "machine localhost", ""]["context_switches"] == 9

@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.counters import monitor, reader, sources
+from tare.counters import monitor, reader, sources, taken
 from tare.counters.files import KernelFile
-from tare.counters.monitor import CounterValues, Given, HostWatch, Moment, Reader, Reading
+from tare.counters.reader import Reader
+from tare.counters.taken import Given, Reading
+from tare.counters.values import CounterValues, HostWatch, Moment
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
 
@@ -103,20 +105,20 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_at_once_by_head_or_node(
     recorded: dict[str, Any], sections: list[tuple[Reading, Reading]]
 ) -> None:
-    before, after = map(plain, monitor.joined_readings(sections))
+    before, after = map(plain, taken.joined_readings(sections))
     assert_same(before, recorded["before"])
     assert_same(after, recorded["after"])
     parsed = [
         tuple(replace(each, nodes=tuple(Given(node.values()) for node in each.nodes)) for each in pair)
         for pair in sections
     ]
-    before, after = map(plain, monitor.joined_readings(parsed))  # type: ignore[arg-type]
+    before, after = map(plain, taken.joined_readings(parsed))  # type: ignore[arg-type]
     assert_same(before, recorded["before"])
     assert_same(after, recorded["after"])
 
 
 def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[Reading, Reading]]) -> None:
-    before, after = monitor.joined_readings(sections)
+    before, after = taken.joined_readings(sections)
     whole, own = monitor.by_place(before, sections[-1][1].values()), monitor.by_place(before, after)
     for name in ("qdisc_drops", "TcpRetransSegs", "TcpExtTCPTimeouts"):
         assert 0 < own["n0"][name] < whole["n0"][name], name

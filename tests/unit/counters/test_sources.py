@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node
-from tare.counters import monitor, netlink, qdisc
-from tare.counters.monitor import GroupUsage, HostWatch, Moment, Reader, Reading, joined_readings
+from tare.counters import monitor, netlink, qdisc, reader
+from tare.counters.reader import GroupUsage, Reader
 from tare.counters.sources import Sources
+from tare.counters.taken import Reading, joined_readings
+from tare.counters.values import HostWatch, Moment
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
 from waiting import wait_until
@@ -76,10 +78,10 @@ def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted
 
 
 def test_two_nodes_that_share_a_namespace_are_read_as_one(counted: Counter[str]) -> None:
-    monitor.read([PLACE])
+    reader.read([PLACE])
     one = counted.copy()
     counted.clear()
-    monitor.read([PLACE, PLACE])
+    reader.read([PLACE, PLACE])
     assert (counted["open"], counted["answer"]) == (one["open"], one["answer"])
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.counters.monitor import CounterValues, Given, Moment
+from tare.counters.taken import Given
+from tare.counters.values import CounterValues, Moment
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import on_each

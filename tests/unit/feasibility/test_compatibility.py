@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, Outcome, RankHost, controls, starts
-from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.feasibility.preflight import mpi_here
 from tare.host import wheels
 from tare.mpi import MPIS

@@ -17,20 +17,19 @@ from typing import Any, cast
 import pytest
 import yaml
 
+import kubernetes_rights
 from nodes import make_node
 from tare.cluster import CLUSTERS
-from tare.counters.monitor import CounterValues, Moment, merged
+from tare.counters.values import CounterValues, Moment, merged
 from tare.errors import InfrastructureError, MissingTool, RefusedError
-from tare.kubernetes import in_lab, lab_networks, manifests
+from tare.kubernetes import in_lab, lab_networks
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.describe import Description, Seen
 from tare.kubernetes.lab_networks import LAB_NETWORKS, VXLAN, cilium, flannel, routed
-from tare.kubernetes.mpi_jobs import manifest
 from tare.kubernetes.mpi_jobs.counts import JobCounts
 from tare.kubernetes.node import KubernetesNode
 from tare.kubernetes.pod_networks import on_node
-from tare.kubernetes.pod_networks.recognise import PRODUCTS
-from tare.kubernetes.policy import manifest as policy
+from tare.kubernetes.pod_networks.products import PRODUCTS
 from tare.model import Environment, InterfaceTraffic, KubernetesSpec, LabSpec, Placement
 from tare.node import NODE_BRIDGE, NODE_NIC, NODE_TUNNEL, SILENT_ROLE
 from tare.plan import composition
@@ -343,9 +342,9 @@ def block(mark: str) -> str:
 
 
 def test_the_page_has_the_roles_messages_classes_and_products_of_the_sources() -> None:
-    assert list(yaml.safe_load_all(block("role"))) == list(manifests.role("tare", "you"))
-    assert yaml.safe_load(block("rules")) == list(manifest.rules())
-    assert yaml.safe_load(block("policy")) == list(policy.rules())
+    assert list(yaml.safe_load_all(block("role"))) == list(kubernetes_rights.role("tare", "you"))
+    assert yaml.safe_load(block("rules")) == list(kubernetes_rights.OF_JOBS)
+    assert yaml.safe_load(block("policy")) == list(kubernetes_rights.OF_POLICY)
     rows = set(re.findall(r"^\| ([\w -]+) \|", PAGE.partition("## Recognised networks")[2], re.MULTILINE))
     assert {product.name for product in PRODUCTS} | {"Canal"} <= rows
     sources = "\n".join(path.read_text() for path in (ROOT / "src" / "tare").rglob("*.py"))

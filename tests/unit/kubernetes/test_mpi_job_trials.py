@@ -14,7 +14,8 @@ import pytest
 
 from nodes import make_node, make_pod
 from tare.cluster.kubernetes import refuse_in_pods
-from tare.counters.monitor import CounterValues, counters, key_of, traffic, unread
+from tare.counters.monitor import counters, key_of, traffic, unread
+from tare.counters.values import CounterValues
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.process import run

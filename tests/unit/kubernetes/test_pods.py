@@ -20,10 +20,10 @@ from tare.errors import InfrastructureError
 from tare.kubernetes import pods
 from tare.kubernetes.api import ApiError
 from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.pod_networks import Interface, PodNetwork, Seen, recognise
+from tare.kubernetes.pod_networks import PodNetwork, Seen, recognise
 from tare.kubernetes.pod_networks.look import pod_network
 from tare.kubernetes.pod_networks.objects import repository_and_version, setting
-from tare.kubernetes.pod_networks.recognise import PRODUCTS
+from tare.kubernetes.pod_networks.products import PRODUCTS
 from tare.kubernetes.pods import Pods
 from tare.kubernetes.policy.check import INSIDE, OUTSIDE, Policy, tried
 from tare.kubernetes.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
@@ -201,15 +201,11 @@ def test_the_programs_of_the_pods_tell_a_listener_from_none() -> None:
 
 CASES = Path(__file__).parents[2] / "data" / "pod_networks"
 FILES = sorted(CASES.glob("*.yaml"))
-OBJECTS = ("nodes", "workloads", "config_maps", "ip_pools", "pods")
+OBJECTS = ("nodes", "workloads", "config_maps", "ip_pools")
 
 
 def seen_of(stated: Mapping[str, Any]) -> Seen:
-    objects = {key: tuple(stated.get(key, ())) for key in (*OBJECTS, "unread")}
-    links = {
-        key: tuple(Interface(**one) for one in stated.get(key, ())) for key in ("pod_interfaces", "node_interfaces")
-    }
-    return Seen(**objects, **links)
+    return Seen(**{key: tuple(stated.get(key, ())) for key in (*OBJECTS, "unread")})
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -24,7 +24,7 @@ from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
-from tare.mpi.openmpi import OpenMpi, point_to_point
+from tare.mpi.openmpi import TITLE, WAYS, OpenMpi, point_to_point
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
@@ -302,7 +302,7 @@ def test_ranks_that_may_share_cores_yield_and_fill_hosts_or_go_to_them_in_turn(m
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
-        options = point_to_point(make_job(transport))
+        options = point_to_point(make_job(transport), WAYS, TITLE)
         assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
 
 

@@ -17,7 +17,8 @@ import pytest
 
 from nodes import make_node, make_pod
 from tare.cluster.lab import data_nic, router_address
-from tare.counters import monitor
+from tare.counters import monitor, reader
+from tare.counters.values import HostWatch
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError
 from tare.host.process import Result
@@ -301,8 +302,8 @@ def test_routes_and_counters_are_read_as_those_of_an_interface(monkeypatch: pyte
     assert [bird.has_routes(1, wanted) for _ in range(4)] == [None, None, None, True]
     values = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
     watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, by_network=True)
-    place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
-    before, after = (monitor.read([place], lambda _: next(values)) for _ in range(2))
+    place = HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
+    before, after = (reader.read([place], lambda _: next(values)) for _ in range(2))
     (item,) = monitor.traffic([place], before, after)
     assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)
     assert (item.interface, item.role) == ("ipip-data3", "IP-in-IP")

@@ -16,7 +16,7 @@ from nodes import make_node
 from tare.cluster import remote_files
 from tare.cluster.remote_site import own_address
 from tare.containers.client import Client
-from tare.counters.monitor import CounterValues
+from tare.counters.values import CounterValues
 from tare.errors import InfrastructureError, RefusedError
 from tare.launch import agent
 from tare.model import Environment, Placement

@@ -15,7 +15,7 @@ import pytest
 
 from nodes import make_node
 from tare.cluster.remote_site import RemoteSite
-from tare.counters.monitor import CounterValues
+from tare.counters.values import CounterValues
 from tare.errors import CommandFailed, MissingTool
 from tare.host.process import run
 from tare.model import Environment, Placement

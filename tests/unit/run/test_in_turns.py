@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from tare.cluster import Site
-from tare.counters.monitor import Moment, Reading
+from tare.counters.taken import Reading
+from tare.counters.values import Moment
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
 from tare.model import Cell, Completed, Control, Failed, KernelSpec, Metric, MetricKind, Role

@@ -87,7 +87,7 @@ def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
     assert user_podman.hybrid_cgroups(controllers) is None
     controllers.write_text("hugetlb\n")
     assert "unified_cgroup_hierarchy" in str(user_podman.hybrid_cgroups(controllers))
-    monkeypatch.setattr(user_namespace, "_text", lambda path: "")
+    monkeypatch.setattr(user_namespace, "text_of", lambda path: "")
     monkeypatch.setattr(user_namespace, "user_name", lambda: "me")
     assert "usermod --add-subuids" in str(user_namespace.lacks_ids())
     monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")

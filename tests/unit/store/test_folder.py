@@ -27,8 +27,8 @@ from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
 from tare.plan.cells import block_order, expand
-from tare.store.writer import Store, read_only, remaining_blocks
-from unit.store_blocks import assert_whole, counted, finish, run_block
+from tare.store.writer import Store, read_only
+from unit.store_blocks import assert_whole, counted, finish, remaining_blocks, run_block
 from unit.stored import PLAN, SAMPLES, STUDY, trial
 
 TRAFFIC = model.InterfaceTraffic(

@@ -10,8 +10,9 @@ import pytest
 
 from tare.cli import commands
 from tare.model import Completed
-from tare.store.writer import Store, read_only, remaining_blocks
+from tare.store.writer import Store, read_only
 from tare.summary.select import select
+from unit.store_blocks import remaining_blocks
 
 FOLDERS = tuple(sorted((Path(__file__).parents[2] / "data").glob("results-*")))
 OUTCOMES = {"results-0.1.0": {"Completed": 27, "Failed": 1, "Interrupted": 2}}

@@ -39,12 +39,12 @@ from tare.report.terminal import render_text
 from tare.run.proof import LOWER_BOUND_ONLY
 from tare.run.site import needs
 from tare.runtimes import RUNTIMES
-from tare.store.schedule import ledger_of
 from tare.study import environment, parse
 from tare.summary import summarise
 from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
 from tare.summary.daemon import KIND, daemon_findings
 from tare.summary.disturbance import is_disturbed, repeats_left, share, wants_repeat
+from unit.store_blocks import ledger_of
 from unit.study_texts import WORK
 from unit.summaries import NoSamples, change, make_plan, make_trials
 

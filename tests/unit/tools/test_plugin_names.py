@@ -70,7 +70,7 @@ KNOWN: Mapping[str, str] = {
     "the program itself": "containers/user_podman.py: podman; services/ssh.py: ssh",
     BUILDS: (
         "deploy/fit.py: openmpi mpich; feasibility/compatibility.py: openmpi mpich; "
-        "feasibility/compatibility_table.py: openmpi openmpi5 mpich mpich5; feasibility/preflight.py: openmpi; "
+        "feasibility/preflight.py: openmpi; "
         "host/wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
         "images/__init__.py: openmpi openmpi5 mpich mpich5; images/__main__.py: openmpi; "
         "images/clusters.py: openmpi mpich; images/host_mpi.py: openmpi mpich; "
@@ -78,7 +78,7 @@ KNOWN: Mapping[str, str] = {
         "images/mpi_programs.py: openmpi mpich intelmpi; images/recipe.py: openmpi openmpi5 mpich mpich5; "
         "workloads/drivers/jones2009.py: openmpi mpich"
     ),
-    LAUNCHING: "model/choices.py: ssh; mpi/openmpi5.py: ssh; mpi/site.py: ssh",
+    LAUNCHING: "model/choices.py: ssh; mpi/openmpi5.py: ssh",
     "a kind of link": "node_service/owned.py: macvlan",
     "a word of ip-address(8)": "remote/machine.py: local",
     DOCKER: "services/docker.py: docker; services/docker_api.py: docker; wiring/plug.py: docker",

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes import make_node, make_pod
-from tare.counters import monitor
+from tare.counters import interfaces, monitor
+from tare.counters.values import CounterValues, HostWatch
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
 from tare.node import SILENT_ROLE, Endpoint, Watch
@@ -68,12 +69,12 @@ def test_a_port_must_carry_the_messages_and_counts_in_words_for_all_its_hosts(tm
     told = [(watch.interface, watch.role) for watch in over.watches]
     assert told == [("mlx5_0:1", "InfiniBand port"), ("data0", SILENT_ROLE), ("lo", SILENT_ROLE)]
     assert over.facts["port"].startswith("mlx5_0:1 (InfiniBand)")
-    assert monitor.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
-    assert monitor.port_counters("mlx5_2:1", classes) is None
+    assert interfaces.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
+    assert interfaces.port_counters("mlx5_2:1", classes) is None
     watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
-    places = [monitor.HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
-    before = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
-    after = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (2000, 4, 2000, 4)})
+    places = [HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
+    before = CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
+    after = CounterValues(interfaces={("", 0, "mlx5_0:1"): (2000, 4, 2000, 4)})
     found = [(item.node, item.rx_bytes, item.tx_bytes) for item in monitor.traffic(places, before, after)]
     assert found == [("n0", 1000, 1000), ("n1", 1000, 1000)]
 
@@ -123,7 +124,6 @@ def test_an_image_with_the_driver_fits_and_what_another_lacks_is_told(tmp_path: 
     _, classes = machine(tmp_path / "sys")
     rootfs = image(tmp_path / "image")
     assert infiniband.unfit(rootfs, "verbs", classes) is None
-    assert infiniband.versions(rootfs) == {"libibverbs": "1.14.44.0", "libmlx5": "1.24.44.0"}
     _, newer = machine(tmp_path / "newer", MLX5.replace("abi_version 6", "abi_version 7"))
     assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(rootfs, "verbs", newer))
     (tmp_path / "none").mkdir()

@@ -12,7 +12,8 @@ from typing import Final
 
 from tare.counters import tcp
 from tare.counters.interfaces import Counts
-from tare.counters.monitor import CounterValues, Key, key_of
+from tare.counters.monitor import key_of
+from tare.counters.values import CounterValues, Key
 from tare.kubernetes.mpi_jobs.script import Counted
 from tare.node_service.sides import Side
 

@@ -75,11 +75,6 @@ class MpiJob:
     implementation: str = "OpenMPI"
 
 
-def launched(ranks: int, command: Sequence[str], options: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the launcher's command. It names the host file: not every MPI reads the operator's variables."""
-    return ("mpirun", "--hostfile", HOST_FILE, "-np", str(ranks), *options, *command)
-
-
 def mpi_job(job: MpiJob) -> dict[str, Any]:
     """Return an MPIJob; raise `UsageError` if its pods are not to run as root, or its implementation is not known."""
     if job.pod.user:
@@ -114,14 +109,6 @@ def mpi_job(job: MpiJob) -> dict[str, Any]:
             },
         },
     }
-
-
-def rules() -> tuple[dict[str, Any], ...]:
-    """Return what a user may do beside `tare.kubernetes.manifests.rules`, to run MPIJobs."""
-    return (
-        {"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "verbs": ["create", "delete", "get"]},
-        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-    )
 
 
 def _replicas(count: int, template: Mapping[str, Any]) -> dict[str, Any]:

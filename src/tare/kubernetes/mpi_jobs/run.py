@@ -6,12 +6,11 @@ times of the launch, never of what ranks measure: that comes from their own outp
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
@@ -19,6 +18,7 @@ from tare.kubernetes import manifests, pods, reasons
 from tare.kubernetes.api import Api, ApiError
 from tare.kubernetes.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
 from tare.kubernetes.mpi_jobs.status import State, selector, state_of
+from tare.kubernetes.session import begun
 
 PAUSE_S: Final = 0.05
 SLACK_S: Final = 30.0
@@ -54,12 +54,6 @@ class Ended:
     launching: Launching
 
 
-def _never(pause_s: float) -> bool:
-    """Wait, and return False: the job is wanted to its end."""
-    time.sleep(pause_s)
-    return False
-
-
 class MpiJobs:
     """The MPIJobs of a namespace."""
 
@@ -68,22 +62,14 @@ class MpiJobs:
         self._namespace = namespace
         self._path = f"/apis/{VERSION}/namespaces/{namespace}/mpijobs"
 
-    def run(self, job: MpiJob) -> Ended:
-        """Run a job and remove it; raise `InfrastructureError` with the reason if it does not get started."""
-        began = time.monotonic()
-        self.create(job)
-        try:
-            return self.wait(job, began)
-        finally:
-            self.remove(job.name)
-
     def remove(self, name: str) -> None:
         """Remove a job with its pods, and wait until they are gone."""
         with suppress(ApiError):
             self._api.ask("DELETE", f"{self._path}/{name}", query=[("propagationPolicy", "Foreground")])
         until = time.monotonic() + GONE_S
         while time.monotonic() < until:
-            if not self._is_there(name) and not self._pods(name, "worker") and not self._pods(name, "launcher"):
+            is_there = pods.is_there(self._api, f"{self._path}/{name}")
+            if not is_there and not self._pods(name, "worker") and not self._pods(name, "launcher"):
                 return
             time.sleep(PAUSE_S)
         raise InfrastructureError(
@@ -101,7 +87,7 @@ class MpiJobs:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
-    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool] = _never) -> Ended:
+    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool]) -> Ended:
         """Wait until a job has ended, and read its output before anything is removed.
 
         `given_up` waits for some seconds, and returns whether nobody wants the job any more.
@@ -139,15 +125,7 @@ class MpiJobs:
 
         Only one request waits, so that nothing is asked while ranks measure.
         """
-        text: Future[str] = Future()
-
-        def read() -> None:
-            try:
-                text.set_result(self._output(launcher, limit_s=limit_s))
-            except BaseException as error:  # noqa: BLE001 - who waits for it raises it
-                text.set_exception(error)
-
-        threading.Thread(target=read, name="following", daemon=True).start()
+        text = begun(partial(self._output, launcher, limit_s=limit_s), "following")
         while not text.done():
             if given_up(PAUSE_S):
                 return ""
@@ -186,13 +164,6 @@ class MpiJobs:
                 return self._api.read(path, [*query, ("follow", "true")], limit_s=limit_s)
             return self._api.read(path, query)
         return ""
-
-    def _is_there(self, name: str) -> bool:
-        try:
-            self._api.ask("GET", f"{self._path}/{name}")
-        except ApiError as error:
-            return error.status != ABSENT
-        return True
 
 
 def _has_started(pod: Mapping[str, Any]) -> bool:

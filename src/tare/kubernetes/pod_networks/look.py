@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tare.kubernetes.api import Api, ApiError
-from tare.kubernetes.pod_networks.calico import CALICO
-from tare.kubernetes.pod_networks.model import Interface, PodNetwork, Product, Seen
+from tare.kubernetes.pod_networks.model import PodNetwork, Product, Seen
 from tare.kubernetes.pod_networks.objects import agents, at, each
-from tare.kubernetes.pod_networks.recognise import PRODUCTS, candidates, own_agents, recognise
+from tare.kubernetes.pod_networks.products import CALICO, PRODUCTS
+from tare.kubernetes.pod_networks.recognise import candidates, own_agents, recognise
 
 NODES: Final = "/api/v1/nodes"
 DAEMON_SETS: Final = "/apis/apps/v1/{}daemonsets"
@@ -21,22 +21,10 @@ MOST: Final = "500"
 """The most objects of a kind that are read: the nodes of a cluster have one pod network."""
 
 
-def pod_network(
-    api: Api,
-    pods: Sequence[Any] = (),
-    *,
-    pod_interfaces: Sequence[Interface] = (),
-    node_interfaces: Sequence[Interface] = (),
-) -> PodNetwork:
-    """Return the pod network of a cluster. `pods` are the study's own, if there are some already."""
+def pod_network(api: Api) -> PodNetwork:
+    """Return the pod network of a cluster."""
     asked = Asked(api=api)
-    seen = Seen(
-        nodes=asked.items(NODES, "list nodes"),
-        workloads=_daemon_sets(asked),
-        pods=tuple(pods),
-        pod_interfaces=tuple(pod_interfaces),
-        node_interfaces=tuple(node_interfaces),
-    )
+    seen = Seen(nodes=asked.items(NODES, "list nodes"), workloads=_daemon_sets(asked))
     possible = candidates(seen)
     pools = asked.items(IP_POOLS, "list ippools (crd.projectcalico.org)") if CALICO in possible else ()
     maps = tuple(_config_maps(asked, possible, seen))
@@ -52,13 +40,10 @@ class Asked:
 
     def items(self, path: str, what: str) -> tuple[Any, ...]:
         """Return the objects of a list; none if it may not be read, which is noted, or if there is no such kind."""
-        return tuple(each(at(self._ask(path, what, query=[("limit", MOST)]), "items")))
+        return tuple(each(at(self.one(path, what, query=[("limit", MOST)]), "items")))
 
-    def one(self, path: str, what: str) -> Any:
+    def one(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """Return an object; None if it may not be read, which is noted, or if it does not exist."""
-        return self._ask(path, what)
-
-    def _ask(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         try:
             return self.api.ask("GET", path, query=query)
         except ApiError as error:

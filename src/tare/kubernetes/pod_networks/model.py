@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,16 +17,6 @@ STT: Final = "STT"
 USER_UDP: Final = "UDP in user space"
 WIREGUARD: Final = "WireGuard"
 IPSEC: Final = "IPsec"
-
-Object = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
-    """An interface as it was read in a pod."""
-
-    name: str
-    mtu: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,53 +34,16 @@ class Agent:
 class Seen:
     """What could be read of a cluster. `unread` names what the user may not read.
 
-    `nodes`, `workloads` (daemon sets, or pods of them), `config_maps`, `ip_pools` and `pods` (the study's own) are the
-    server's objects. `pod_interfaces` were read in a pod on the pod network, `node_interfaces` on the nodes' network.
-    `agents` are those of the product whose details are asked for.
+    `nodes`, `workloads` (daemon sets, or pods of them), `config_maps` and `ip_pools` are the server's objects. `agents`
+    are those of the product whose details are asked for.
     """
 
     nodes: tuple[Any, ...] = ()
     workloads: tuple[Any, ...] = ()
     config_maps: tuple[Any, ...] = ()
     ip_pools: tuple[Any, ...] = ()
-    pods: tuple[Any, ...] = ()
-    pod_interfaces: tuple[Interface, ...] = ()
-    node_interfaces: tuple[Interface, ...] = ()
     unread: tuple[str, ...] = ()
     agents: tuple[Agent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """What a product's own settings say. `evidence` has a sentence for each value."""
-
-    encapsulation: str = ""
-    between_subnets_only: bool = False
-    encryption: str = ""
-    mtu: int = 0
-    evidence: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """A product that can be a cluster's pod network, and what it leaves in a cluster.
-
-    `images` matches the repository of its agent's image, `workloads` the name of its daemon set or pod (a mirror may
-    name the image otherwise). `node_annotations` and `pod_annotations` are beginnings of names, `condition` is the
-    reason that it gives for a node's condition `NetworkUnavailable`. `interfaces` matches what it makes on nodes;
-    `config_maps` have its settings; `namespaces` are where its agent usually is.
-    """
-
-    name: str
-    images: re.Pattern[str]
-    workloads: re.Pattern[str]
-    details: Callable[[Seen], Details]
-    node_annotations: tuple[str, ...] = ()
-    pod_annotations: tuple[str, ...] = ()
-    condition: str = ""
-    interfaces: re.Pattern[str] | None = None
-    config_maps: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ("kube-system",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +72,23 @@ class PodNetwork:
         encryption = f", {self.encryption} encryption" if self.encryption else ""
         mtu = f", MTU {self.mtu}" if self.mtu else ""
         return f"{f'{self.product} {self.version}'.strip()} ({packets}{subnets}{encryption}{mtu})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A product that can be a cluster's pod network, and what it leaves in a cluster.
+
+    `images` matches the repository of its agent's image, `workloads` the name of its daemon set or pod (a mirror may
+    name the image otherwise). `details` returns what its own settings say, with a sentence of evidence for each value.
+    `annotations` are beginnings of names of nodes' annotations, `condition` is the reason that it gives for a node's
+    condition `NetworkUnavailable`; `config_maps` have its settings; `namespaces` are where its agent usually is.
+    """
+
+    name: str
+    images: str
+    workloads: str
+    details: Callable[[Seen], PodNetwork]
+    annotations: tuple[str, ...] = ()
+    condition: str = ""
+    config_maps: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ("kube-system",)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tare.kubernetes.pod_networks.model import Agent, Interface, Seen
+from tare.kubernetes.pod_networks.model import Agent, Seen
 from tare.model.text import printable
 
 LONGEST: Final = 120
@@ -133,16 +133,3 @@ def subnets(nodes: Sequence[Any]) -> frozenset[str] | None:
         except ValueError:
             return None
     return frozenset(found) or None
-
-
-def holds(network: Any, address: Any) -> bool:
-    """Return whether a network, as text, holds an address."""
-    try:
-        return ipaddress.ip_address(text(address)) in ipaddress.ip_network(text(network), strict=False)
-    except ValueError:
-        return False
-
-
-def interface(interfaces: Sequence[Interface], pattern: str) -> Interface | None:
-    """Return the first interface whose name matches."""
-    return next((one for one in interfaces if re.fullmatch(pattern, one.name)), None)

@@ -45,11 +45,6 @@ def network_policy(namespace: str, run: str) -> dict[str, Any]:
     }
 
 
-def rules() -> tuple[dict[str, Any], ...]:
-    """Return what a user may do beside `tare.kubernetes.manifests.rules`, for a policy."""
-    return ({"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create"]},)
-
-
 def outside_of(namespace: str) -> str:
     """Return the name of the namespace from which a study's is tried."""
     return f"{namespace}-outside"

@@ -34,6 +34,8 @@ class ProgramAdapter(ABC):
     brought_by: str
     versions: str = "any"
     """The versions whose output is supported."""
+    file: str = ""
+    """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
     files: tuple[str, ...] = ()
@@ -66,7 +68,7 @@ class ProgramAdapter(ABC):
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         """Return the name of the file that is run."""
-        return self.name
+        return self.file or self.name
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         """Return the command of each rank; `program` is its path or a folder above it, "" for the program on PATH.

@@ -31,6 +31,7 @@ class Graph500(ProgramAdapter):
     """The program, with scale and edge factor as arguments."""
 
     name = "graph500"
+    file = "graph500_reference_bfs"
     describes = "Graph500's BFS: arguments scale= and edgefactor="
     measures = "traversed edges a second of 64 searches, each validated"
     versions = "3.0"
@@ -42,9 +43,6 @@ class Graph500(ProgramAdapter):
     brought_by = (
         "Graph500 is not packaged: build it for this MPI, then name the folder of graph500_reference_bfs by path:"
     )
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "graph500_reference_bfs"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called(self.executable(arguments), self.places, program, tuple(keyed(arguments, USUAL).values()))

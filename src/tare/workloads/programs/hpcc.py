@@ -66,9 +66,6 @@ class Hpcc(ProgramAdapter):
     places = ("/opt/tare/programs/hpcc/bin",)
     brought_by = install("hpcc")
 
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "hpcc"
-
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called("hpcc", self.places, program, (), *hpl.input_options(INPUT, arguments), "-o", OUTPUT)
 

@@ -37,6 +37,7 @@ class Hpcg(ProgramAdapter):
     """The program, with the local grid and the time in seconds as arguments."""
 
     name = "hpcg"
+    file = "xhpcg"
     describes = "HPCG: arguments nx= ny= nz= (local grid, multiples of 8) and rt= (seconds, 0: one set)"
     measures = "FLOP/s of preconditioned conjugate gradients, the rating of its final summary"
     versions = "3.1"
@@ -45,9 +46,6 @@ class Hpcg(ProgramAdapter):
     reduction = "rank 0's time of all sets"
     places = ("/opt/tare/programs/hpcg/bin",)
     brought_by = "HPCG is not packaged: build it for this MPI, then name the folder of xhpcg by path:"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "xhpcg"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         values = keyed(arguments, USUAL)

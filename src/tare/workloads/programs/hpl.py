@@ -54,6 +54,7 @@ class Hpl(ProgramAdapter):
     """`xhpl`; its HPL.dat is written for the number of ranks."""
 
     name = "hpl"
+    file = "xhpl"
     describes = "HPL (xhpl): arguments n= (order) or memory= (share of one node's memory) and nb= (list)"
     measures = "FLOP/s of solving a dense system, one metric a blocking factor"
     versions = "2.x"
@@ -62,9 +63,6 @@ class Hpl(ProgramAdapter):
     reduction = STATISTIC
     places = ("/opt/tare/programs/hpl/bin",)
     brought_by = f"HPL is not packaged alone: use hpcc ({install('hpcc')}), or build it and name the folder by path:"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "xhpl"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called("xhpl", self.places, program, (), *input_options("HPL.dat", arguments))

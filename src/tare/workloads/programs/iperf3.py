@@ -59,9 +59,6 @@ class Iperf3(ProgramAdapter):
     reduction = STATISTIC
     brought_by = install("iperf3")
 
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "iperf3"
-
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         binary = program or "iperf3"
         if program and program.rsplit("/", 1)[-1] != "iperf3":

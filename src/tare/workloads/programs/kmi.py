@@ -25,6 +25,7 @@ class Kmi(ProgramAdapter):
     """The program, with its four options as arguments."""
 
     name = "kmi"
+    file = "BENCH_QUERY"
     describes = "KMI_HASH's BENCH_QUERY: arguments n= (reads a rank), m= (queries a rank), l=, q= (their lengths)"
     measures = "queries a second over all ranks, one query at a time each"
     versions = "1.1"
@@ -34,9 +35,6 @@ class Kmi(ProgramAdapter):
     reduction = "rank 0's time of all queries"
     places = ("/opt/tare/programs/kmi/bin",)
     brought_by = "KMI_HASH is not packaged: build it for this MPI, then name the folder of BENCH_QUERY by path:"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "BENCH_QUERY"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         given = tuple(token for key, value in keyed(arguments, USUAL).items() for token in (f"-{key}", value))

@@ -28,6 +28,7 @@ class MiniFe(ProgramAdapter):
     """The program, with the size of the global grid as arguments."""
 
     name = "minife"
+    file = "miniFE.x"
     describes = "miniFE: arguments nx= ny= nz= (elements of the global grid)"
     measures = "FLOP/s of 200 iterations of conjugate gradients (Total CG Mflops)"
     versions = "2.0"
@@ -37,9 +38,6 @@ class MiniFe(ProgramAdapter):
     reduction = "rank 0's time of one solution"
     places = ("/opt/tare/programs/minife/bin",)
     brought_by = "miniFE is not packaged: build it for this MPI, then name the folder of miniFE.x by path:"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "miniFE.x"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         given = tuple(f"{key}={value}" for key, value in keyed(arguments, USUAL).items())

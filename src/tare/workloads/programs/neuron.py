@@ -47,6 +47,7 @@ class Neuron(ProgramAdapter):
     """The model, with the simulated time and the mesh as arguments."""
 
     name = "hnn"
+    file = "hnn-python"
     describes = "Jones 2009 model (hnn-core on NEURON): arguments tstop= (ms) and mesh=; 170/10, 170/3, 40/3 or 20/10"
     measures = "wall time of the simulation; NEURON exchanges spikes with an allgather each minimum delay"
     versions = "hnn-core 0.6.1"
@@ -55,9 +56,6 @@ class Neuron(ProgramAdapter):
     reduction = "maximum over ranks of one run"
     places = (f"{PLACE}/bin",)
     brought_by = "tools/programs hnn"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return "hnn-python"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         values = keyed(arguments, USUAL)

@@ -15,7 +15,6 @@ from tare.workloads.programs.lines import NUMBER, count, known_version, number, 
 from tare.workloads.programs.quantities import Quantity, sized
 
 MIB: Final = 1 << 20
-SIZE: Final = "Size"
 VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
 HEADER: Final = re.compile(r"^#\s*OSU (?P<title>.*?)\s+v(?P<version>\d\S*)\s*$")

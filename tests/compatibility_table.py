@@ -1,4 +1,4 @@
-"""Make the tables of docs/compatibility.md: which MPIs work together. Pure; a test writes them as observed."""
+"""Make the tables of docs/compatibility.md, as observed: which MPIs work together."""
 
 from __future__ import annotations
 
