@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from integration.live import by_environment, compiled, live, outcome, pids_of, tare, trials, write_study
+from waiting import wait_until
 
 pytestmark = live()
 ONE = "[{nodes: 1, ranks_per_node: 2}]"
@@ -19,13 +21,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    """Thaw and remove the groups of the machine that a program on cluster local has frozen: those tare leaves alone."""
+    yield
+    for group in Path("/sys/fs/cgroup/freezer").glob("frozen-*"):
+        (group / "freezer.state").write_text("THAWED")
+        wait_until(lambda group=group: not (group / "cgroup.procs").read_text(), "its processes' end")
+        group.rmdir()
+
+
 def study(folder: Path, how: str, environments: list[str], cluster: str) -> Path:
     workloads = f"{{p: {{command: [./leaves-openmpi, {how}], time_limit: 60s}}}}"
-    return write_study(
-        folder, f"{how}{cluster.strip('{')[:3]}", environments, cluster=cluster, placements=ONE, workloads=workloads
-    )
+    name, a_a = f"{how}{cluster.strip('{')[:3]}", str(len(environments) == 1).lower()
+    return write_study(folder, name, environments, cluster=cluster, placements=ONE, workloads=workloads, a_a=a_a)
 
 
+@pytest.mark.usefixtures("_thawed")
 @pytest.mark.parametrize("cluster", ["{lab: {nodes: 1}}", "local"])
 @pytest.mark.parametrize("how", ["cleared", "ignores", "stops", "keeper", "moves", "freezes"])
 def test_it_is_ended_and_named_by_each_trial_and_by_the_report(how: str, cluster: str, folder: Path) -> None:
