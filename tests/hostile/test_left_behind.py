@@ -45,6 +45,8 @@ def test_it_is_ended_and_named_by_each_trial_and_by_the_report(how: str, cluster
     result = tare("run", path, "--fresh", cwd=folder)
     assert result.status in (0, 3), result.stderr
     names = {"cleared": "sleep", "keeper": "tare-holder"}
+    if cluster == "local":  # its group is the machine's, which tare does not thaw
+        names["freezes"] = "rogue (does not end)"
     for trial in trials(folder / "results" / path.stem):
         assert (outcome(trial), trial["left"]) == ("Completed", {names.get(how, "rogue"): 1})
     assert "Launches left processes behind" in " ".join(result.stdout.split())
