@@ -9,6 +9,7 @@ STUDY ?= studies/quickstart.yaml
 RESULTS ?= results/$(notdir $(basename $(STUDY)))
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
+HOSTILE_PLAYS ?= 1
 
 # Studies and integration tests make namespaces and start daemons: as root, through sudo where need be. Root then
 # leaves no byte code or caches behind that the user could not remove.
@@ -50,9 +51,9 @@ test: ## set up, then lint, types and every test
 	@$(ROOT_ENV) $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder \
 	  -m "$(OFTEN) and (not live or smoke)" $(PYTEST_ARGS)
 
-test-live: ## the other live tests, without Kubernetes and those that take a minute or more
+test-live: ## the other live tests, without Kubernetes and those that take a minute or more; hostile ones HOSTILE_PLAYS times
 	@tools/bootstrap live
-	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
+	@$(ROOT_ENV) env TARE_HOSTILE_PLAYS=$(HOSTILE_PLAYS) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
 	  -m "$(OFTEN) and live and not smoke" --second-run $(PYTEST_ARGS)
 
 test-long: ## live tests that take minutes, as all studies in their thin versions and those in an emulated machine

@@ -23,9 +23,9 @@ from needs import LATER, NEEDS
 
 TESTS = Path(__file__).parent
 CANNOT = "this machine cannot: "
-LIVE = frozenset({"integration", "emulated", "images", "faults"})
+LIVE = frozenset({"integration", "emulated", "images", "faults", "hostile"})
 """The folders of tests that run labs, daemons or browsers."""
-FIRST = ("integration", "miniapps", "kernels", "fuzz")
+FIRST = ("integration", "hostile", "miniapps", "kernels", "fuzz")
 """The folders whose files take longest: they begin first, so that no process is left alone with one at the end."""
 
 # Half of collecting is compiling. What pytest compiles is kept where no user is in the way of root's files, also

@@ -37,8 +37,8 @@ TARGETS: Final = (
 )
 FAULTS: Final = "test-faults"
 """Two hours by itself."""
-OPTIONS: Final = {"explain-check": ("SEEDS=1",)}
-"""What shortens a target."""
+OPTIONS: Final = {"explain-check": ("SEEDS=1",), "test-live": ("HOSTILE_PLAYS=3",)}
+"""What shortens a target, or repeats a part of it."""
 HEADER: Final = "| target | tests | minutes | failures | unstable | commit |\n|---|---|---|---|---|---|\n"
 
 

@@ -58,7 +58,7 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
             raise _Enough  # a failure, once found, is made smaller all the same
         examples += 1
         try:
-            with _limited():
+            with limited():
                 check(value)
         except Exception:
             found_s = time.monotonic() - started if found_s is None else found_s
@@ -89,7 +89,7 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def limited() -> Iterator[None]:
     """Limit CPU time and address space; pytest-timeout has the real-time timer already."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -27,6 +27,8 @@ NOBODY: Final = 65534
 PARTIAL: Final = ".partial"
 """The end of the name of a file that is not complete yet."""
 _PLACE: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FILE: Final = {errno.ELOOP: "is a symbolic link", errno.EISDIR: "is a folder", errno.ENXIO: "is not a regular file"}
+"""What an entry is that cannot be opened as a file, by the kernel's answer."""
 _STREAMS: Final = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 _DESCRIPTOR: Final = re.compile(r"(?:/dev|/proc/self)/fd/(\d{1,9})")
 
@@ -57,14 +59,14 @@ def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
     try:
         number = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644, dir_fd=folder)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise _refused(shown, "is a symbolic link") from None
+        if why := _NO_FILE.get(error.errno or 0):
+            raise _refused(shown, why) from None
         raise
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise _refused(shown, "is not a regular file")
-    if status.st_nlink > 1 and os.fstat(folder).st_uid != os.geteuid():
+    if status.st_nlink > 1 and _owner(os.fstat(folder)) != os.geteuid():
         os.close(number)
         raise _refused(shown, "has another hard link")
     return number
@@ -89,14 +91,15 @@ def replacing(folder: int, name: str, *, mode: int = 0o644) -> Iterator[IO[bytes
     After an error the older entry stays.
     """
     partial = name + PARTIAL
-    number = new_file(folder, partial, mode)
     try:
-        with os.fdopen(number, "wb") as file:
+        with os.fdopen(new_file(folder, partial, mode), "wb") as file:
             yield file
         os.replace(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(partial, dir_fd=folder)
+        if isinstance(error, IsADirectoryError):
+            raise _refused(Path(os.readlink(f"/proc/self/fd/{folder}")) / name, "is a folder") from None
         raise
 
 

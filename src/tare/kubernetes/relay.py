@@ -171,9 +171,10 @@ class Relay:
                 status = session.pump(None, lambda _channel, _data: None)
             finally:
                 session.close()
-        self._free.release()
         try:
-            with self._ends:
+            with self._ends:  # a pod that hears no answers holds the threads that give them
                 self._session.send(f"{number} {status}\n".encode())
         except Exception:  # noqa: BLE001 - the launcher would wait for it
             self.close()
+        finally:
+            self._free.release()

@@ -156,8 +156,8 @@ class Conversation:
     def _told(self, line: bytes) -> dict[str, Any]:
         """Return what a line of the bootstrap says."""
         try:
-            told = json.loads(line[len(MARK) :])
-        except ValueError:
+            told = json.loads(line[len(MARK) : wire.LONGEST])
+        except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):
             raise wire.NotUnderstood(f"node {self.name} sent {line[:200]!r}")

@@ -34,6 +34,8 @@ acknowledged, which TCP delays by 40 ms unless something is sent the other way.
 PARTIAL_S: Final = 0.0005
 LONGEST: Final = 8192
 """Characters of an error's message, remedy or output."""
+MOST_VALUES: Final = 1 << 22
+"""Values of a message: each takes up to a hundred bytes of memory, and may be two of the message."""
 
 
 class NotUnderstood(InfrastructureError):
@@ -52,9 +54,12 @@ def dumps(value: Any) -> bytes:
 def loads(line: bytes) -> Any:
     """Return the value of a line; raise `NotUnderstood` if it is not a message of tare."""
     try:
+        if sum(map(line.count, (b",", b"[", b"{"))) > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES} values")
         return decode(json.loads(line))
-    except (ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError) as error:
-        raise NotUnderstood(f"a node sent a message that tare does not understand ({error})") from error
+    except (ValueError, LookupError, TypeError, AttributeError, ImportError, ArithmeticError, RecursionError) as error:
+        why = printable(str(error))[:300]
+        raise NotUnderstood(f"a node sent a message that tare does not understand ({why})") from error
 
 
 def arrives(descriptor: int, seconds: float) -> bool:

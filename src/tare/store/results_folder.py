@@ -14,6 +14,7 @@ import re
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,7 +173,8 @@ def remove_orphans(path: Path, files: Iterable[str]) -> None:
     with folder_at(path / SAMPLES) as folder:
         for name in os.listdir(folder):
             if name not in kept and _SAMPLES_NAME.fullmatch(name):
-                os.unlink(name, dir_fd=folder)
+                with suppress(IsADirectoryError):  # tare has made none
+                    os.unlink(name, dir_fd=folder)
 
 
 def write_samples(path: Path, columns: Columns) -> None:

@@ -39,10 +39,13 @@ static void leave(const char *how, int ready)
         for (int i = 0; i < 9; i++)
             join(kinds[i], "");
     if (!strcmp(how, "freezes")) {
-        if (system("mkdir -p /sys/fs/cgroup/freezer/frozen"))
+        char group[32], command[96]; /* of this launch alone: who joins a frozen one stops */
+        snprintf(group, sizeof group, "/frozen-%d", (int)getpid());
+        snprintf(command, sizeof command, "mkdir -p /sys/fs/cgroup/freezer%s", group);
+        if (system(command))
             _exit(1);
         if (fork() == 0) {
-            join("freezer", "/frozen");
+            join("freezer", group);
             if (write(ready, "x", 1) < 0)
                 _exit(1);
             close(ready);
@@ -50,7 +53,8 @@ static void leave(const char *how, int ready)
                 pause();
         }
         sleep(1);
-        if (system("echo FROZEN > /sys/fs/cgroup/freezer/frozen/freezer.state"))
+        snprintf(command, sizeof command, "echo FROZEN > /sys/fs/cgroup/freezer%s/freezer.state", group);
+        if (system(command))
             _exit(1);
         _exit(0);
     }

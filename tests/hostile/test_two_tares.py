@@ -77,6 +77,7 @@ def test_a_run_in_a_container_is_left_alone_by_the_host(container: str, tmp_path
     assert pids_of(lab) == set()
 
 
+@pytest.mark.usefixtures("own_state")  # other labs of this machine are not told of
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_lab_of_the_host_is_left_alone_by_a_container(
     container: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -1,0 +1,16 @@
+"""What every hostile play has around it, and how often each is played: `TARE_HOSTILE_PLAYS` times."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from integration.conftest import _nothing_goes_on, own_state
+
+__all__ = ["_nothing_goes_on", "own_state"]
+
+
+@pytest.fixture(autouse=True, params=range(int(os.environ.get("TARE_HOSTILE_PLAYS") or "1")), ids="play-{}".format)
+def _play(request: pytest.FixtureRequest) -> None:
+    """Play it again."""
