@@ -32,7 +32,7 @@ from unit.images.writing import docker, layout, member, pax, put, root, tar
 
 TREE = Path(__file__).parents[3]
 SOURCES = TREE / "src/tare/images"
-PAGES = [page for page in (TREE / "SECURITY.md", TREE / "SECURITY-images.md") if page.exists()]
+PAGES = [TREE / "SECURITY.md"]
 ROW = re.compile(r"^\| (.+?) \| ([0-9,.]+) \| `([a-z_/.]+):([A-Z_]+)` \| (.+?) \|$", re.MULTILINE)
 BOUND = re.compile(r"(MOST|LONGEST|DEEPEST|LARGEST|RATIO|ALWAYS|KEPT_FREE|LIST|MEMORY|LINKS)(_\w+)?|(UNPACK|ANSWER)_S")
 
