@@ -190,7 +190,7 @@ def check_only_root_changes(path: Path, what: str) -> None:
     """
     if not is_real_root():
         return
-    while not path.exists():
+    while not path.is_dir():
         path = path.parent
     with folder_at(path) as folder:
         at = Path(os.readlink(f"/proc/self/fd/{folder}"))

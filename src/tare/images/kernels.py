@@ -17,7 +17,7 @@ from tare.images import mpi_programs
 from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest
-from tare.images.usage import mark_used
+from tare.images.usage import check_cache, mark_used
 from tare.sources import kernels_source, miniapps_source
 
 COMPILERS: Final = {
@@ -92,8 +92,13 @@ def ensure_kernels(
 
 
 def newest_program(name: str, cache_dir: Path | None = None) -> Path | None:
-    """Return a program of the newest build in the cache, None if nothing is built yet; nothing is built."""
-    builds = ((cache_dir or cache_folder()) / "kernels").glob(f"*/bin/{name}")
+    """Return a program of the newest build in the cache, None if nothing is built yet; nothing is built.
+
+    Raises as `check_cache` does.
+    """
+    folder = (cache_dir or cache_folder()) / "kernels"
+    check_cache(folder)
+    builds = folder.glob(f"*/bin/{name}")
     return max(builds, key=lambda path: path.stat().st_mtime, default=None)
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.errors import UsageError
+from tare.errors import ResultsError, UsageError
 from tare.host.paths import cache_folder
+from tare.host.safe_files import check_only_root_changes
 from tare.images.cache import Progress, remove_abandoned, remove_tree, silent
 from tare.model.quantities import parse_bytes
 
@@ -59,14 +60,23 @@ def mark_used(entry: Path) -> None:
     """Protect an entry from removal while this process lives, and record its use.
 
     It need not exist yet: a caller that does this before looking finds the entry complete or not at all. In a read-only
-    cache nothing is recorded; only another user may write to it.
+    cache nothing is recorded; only another user may write to it. Raises as `check_cache` does.
     """
+    check_cache(entry.parent)
     file = _use_file(entry)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # open until the process ends
         fcntl.flock(handle, fcntl.LOCK_SH)
         os.utime(handle)
+
+
+def check_cache(folder: Path) -> None:
+    """As root, raise `ResultsError` for a folder of a cache that another user can change: root runs what is in it."""
+    try:
+        check_only_root_changes(folder, "cache")
+    except ResultsError as error:
+        raise ResultsError(error.message, remedy="set TARE_CACHE to a folder that only root can change") from None
 
 
 def limit_bytes(environment: str | None = None) -> int:

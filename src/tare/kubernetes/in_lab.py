@@ -15,6 +15,7 @@ from typing import Any, Final
 from tare.errors import MissingTool
 from tare.host.paths import cache_folder
 from tare.host.process import run
+from tare.host.safe_files import check_only_root_changes
 from tare.images.cache import ensure, silent
 from tare.images.inside import archive
 from tare.kubernetes import admission, api, lab_networks
@@ -101,6 +102,7 @@ def pause_archive() -> Path:
     """Return a Docker archive with the image of pods' first container; compile its program first if it is missing."""
     source = SOURCE.read_bytes()
     place = cache_folder() / "kubernetes" / archive.sha256_of(SOURCE)[:32]
+    check_only_root_changes(place, "cache")
     made, what = place / "pause.tar", "the image of pods' first container"
     return ensure(
         place, lambda: made if made.exists() else None, partial(_make_pause, source), what=what, progress=silent

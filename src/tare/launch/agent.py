@@ -36,6 +36,8 @@ ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN", "TMPDIR")
 run's folder, in which the files of a killed daemon do not outlive the run."""
 LEAVES = " --daemonize "
 """The option by which Open MPI's daemons leave the process that started them."""
+SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Open MPI puts a folder and a colon before these, also if they are unset: an empty part is the current folder."""
 KNOWN_THERE = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 
 
@@ -156,12 +158,23 @@ def as_rsh(arguments: list[str]) -> int:
     entry = hosts[name].get("agent")
     if entry is None:
         return fail(f"host {name} has no agent: its ranks are started by the scheduler")
+    command = [without_current_folder(word) for word in command]
     if entry.get("attached"):
         command = [" ".join(command).replace(LEAVES, " ")]
     names = (*CARRIED, *(ELSEWHERE if entry.get("via") else ()), *entry.get("keeps", ()))
     environment = {name: os.environ[name] for name in names if name in os.environ}
     environment["TARE_HOST"] = name
     return start(entry, ["/bin/sh", "-c", " ".join(command)] if entry.get("shell", True) else command, environment)
+
+
+def without_current_folder(command: str) -> str:
+    """Return a daemon's command that never adds the current folder, perhaps another user's, to where libraries are."""
+    for name in SEARCHED:
+        usual = f":${{{name}:-}}"
+        for value in (f":${name}", f":${{{name}}}"):
+            command = command.replace(value, usual)
+        command = command.replace(usual, f"${{{name}:+:${name}}}")
+    return command
 
 
 def of_scheduler(hosts: "dict[str, Any]") -> str:

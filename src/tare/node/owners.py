@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tare.host.namespaces import has_ended
 from tare.host.paths import made_run_folder
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -47,8 +48,8 @@ def boot_id() -> str:
 def start_time(pid: int) -> int:
     """Return when a process started, in clock ticks after boot; 0 if it does not exist or has ended (a zombie)."""
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return 0 if state in "ZX" else int(fields[18])
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return 0 if has_ended(fields) else int(fields[19])
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tare.host.namespaces import is_running
+
 MOST: Final = 40
 COMMAND_CHARACTERS: Final = 100
-EXITING: Final = 0x4
-"""PF_EXITING of the kernel's flags of a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def are_exiting(pids: Iterable[int]) -> bool:
 
 def _is_exiting(pid: int) -> bool:
     try:
-        return bool(int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()[6]) & EXITING)
+        return not is_running(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
     except OSError:
         return False
 

@@ -21,6 +21,7 @@ from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.host.packages import install
 from tare.host.paths import cache_folder, state_identity
 from tare.host.process import Popen, Result, beside, find, need, run, start
+from tare.host.safe_files import check_only_root_changes
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.node.owners import NOTE, boot_id, read_note, this_boot
@@ -131,6 +132,7 @@ def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple
 def data_folder() -> Path:
     """Return the folder of all data folders, and create it if missing; nodes with a daemon must see it."""
     folder = cache_folder() / "docker"
+    check_only_root_changes(folder, "cache")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tare.errors import InfrastructureError, UsageError
+from tare.errors import InfrastructureError, ResultsError, UsageError
+from tare.host import safe_files
 from tare.images import usage
 from tare.images.__main__ import tasks
 from tare.images.cache import locked, remove_abandoned, silent, write_atomically
+from tare.images.kernels import newest_program
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
 from waiting import wait_until
 
@@ -214,3 +216,17 @@ def test_a_cache_without_leftovers_is_kept_and_one_that_cannot_be_written_says_w
 def test_what_is_not_known_is_refused(argv: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="name what to prepare"):
         tasks(argv)
+
+
+def test_root_uses_no_cache_that_another_user_can_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "theirs" / "tare"
+    place = entry(cache, "kernels/one")
+    cache.parent.chmod(0o777)
+    monkeypatch.setattr(safe_files, "is_real_root", lambda: True)
+    with pytest.raises(ResultsError, match="so root's cache must not be in it") as caught:
+        mark_used(place)
+    assert caught.value.remedy == "set TARE_CACHE to a folder that only root can change"
+    with pytest.raises(ResultsError, match="so root's cache must not be in it"):
+        newest_program("tare-kernels", cache)
+    monkeypatch.setattr(safe_files, "is_real_root", lambda: False)
+    mark_used(place)

@@ -40,3 +40,16 @@ def test_a_start_imports_nothing_that_takes_longer_than_the_interpreter(tmp_path
     imported = set(re.findall(r"\|\s+(\S+)$", done.stderr, re.MULTILINE))
     assert "os" in imported
     assert not imported & {"json", "re", "socket", "typing", "subprocess", "collections"}
+
+
+@pytest.mark.parametrize("value", ["$LD_LIBRARY_PATH", "${LD_LIBRARY_PATH}", "${LD_LIBRARY_PATH:-}"])
+@pytest.mark.parametrize("before", [None, "/site/lib"])
+def test_no_daemon_looks_for_libraries_in_the_current_folder(tmp_path: Path, value: str, before: str | None) -> None:
+    program = write_agent(tmp_path, plain_python())
+    launch_map = tmp_path / "map.json"
+    launch_map.write_text(json.dumps({"hosts": {"n0": {"agent": {"keeps": ["LD_LIBRARY_PATH"]}}}}))
+    environment = {"TARE_LAUNCH_MAP": str(launch_map), **({} if before is None else {"LD_LIBRARY_PATH": before})}
+    daemon = f"LD_LIBRARY_PATH=/usr/lib:{value} ; export LD_LIBRARY_PATH ; printenv LD_LIBRARY_PATH"
+    argv = (plain_python(), "-IS", str(program), "n0", daemon)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == ("/usr/lib\n" if before is None else "/usr/lib:/site/lib\n")

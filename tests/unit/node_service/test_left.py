@@ -25,7 +25,7 @@ from waiting import wait_until
 ENDPOINT = Endpoint(address="10.0.0.1", prefix=24, interface="eth0", mtu=1500)
 RUN = f"s{os.getpid()}left"
 LEAVES = """
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, threading, time
 
 def named(name):
     ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
@@ -43,6 +43,9 @@ def variant(kind):
     os.write(ready, b"x")
     if kind == "stopped":
         os.kill(os.getpid(), signal.SIGSTOP)
+    if kind == "first thread ends":
+        threading.Thread(target=time.sleep, args=(1000,)).start()
+        ctypes.CDLL(None).pthread_exit(None)
     while kind == "short lives":
         if os.fork():
             os._exit(0)
@@ -58,7 +61,15 @@ if os.fork() == 0:
 os.close(ready)
 os.read(there, 1)
 """
-KINDS = ("double fork", "no environment", "ignores signals", "stopped", "keeper's name", "short lives")
+KINDS = (
+    "double fork",
+    "no environment",
+    "ignores signals",
+    "stopped",
+    "first thread ends",
+    "keeper's name",
+    "short lives",
+)
 
 
 def side(node: Node, group: Group = NO_GROUP, keepers: frozenset[int] = frozenset()) -> Side:
