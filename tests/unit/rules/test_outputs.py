@@ -45,8 +45,8 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
         "services/docker.py", "services/kubernetes.py", "services/ssh.py",
     ),
     KERNEL: (
-        "containers/idmapped.py", "host/namespaces.py", "node/bridges.py", "node/cgroups.py", "node/limits.py",
-        "node/page_cache.py", "node_service/owned.py", "wiring/host_stack.py",
+        "containers/idmapped.py", "host/namespaces.py", "node/bridges.py", "node/cgroups.py", "node/hierarchies.py",
+        "node/limits.py", "node/page_cache.py", "node_service/owned.py", "wiring/host_stack.py",
     ),
     NODE: ("host/holder.py", "launch/agent.py", "remote/archive.py", "remote/bootstrap.py"),
     "it runs where tare is not installed, and checks the folder first": ("cli/bundle/install.py",),
