@@ -20,7 +20,7 @@ def test_each_mend_has_a_patch_of_source_files_and_each_patch_a_mend() -> None:
     for text in patches.values():
         names = re.findall(r"(?m)^\+\+\+ b/(\S+)", text)
         assert names, text
-        assert all(re.match(r"(src|kernels|miniapps)/", name) and (ROOT / name).is_file() for name in names)
+        assert all(re.match(r"(src|kernels|miniapps|tools)/", name) and (ROOT / name).is_file() for name in names)
 
 
 def test_the_folders_of_mends_exist() -> None:

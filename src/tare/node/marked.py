@@ -98,15 +98,17 @@ def end_all(find: Callable[[], set[int]], kill: Callable[[], None] = lambda: Non
     """Kill the processes that `find` returns, and those that they start meanwhile; return how many by name.
 
     `kill` is a further way, which is tried first. It gives up after `DEADLINE_S`: a process may wait in the kernel, or
-    be another user's.
+    be another user's. However long a pass takes, on a machine that stands still, there is another.
     """
     seen: dict[int, str] = {}
-    until = time.monotonic() + DEADLINE_S
-    while (found := find()) and time.monotonic() < until:
+    left_s, began = DEADLINE_S, time.monotonic()
+    while (found := find()) and left_s > 0:
         seen |= named(found)
         kill()
         end(found)
         _reap_orphans()
+        now = time.monotonic()
+        left_s, began = left_s - min(now - began, DEADLINE_S / 2), now
     return Counter(seen.values())
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
-from tare.counters import monitor
-from tare.counters.values import Moment
+from tare.counters import monitor, values
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
@@ -325,9 +324,9 @@ class Run:
     def _launched(self, ready: Ready, padding: int) -> Launched:
         """Run a launch between two readings of all counters, and judge it."""
         kills = ready.deployed.memory_kills()
-        before = ready.deployed.counters(Moment(site_s=self.site.usage_s()))
+        before = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
         result = run_launch(ready, padding, self.site)
-        after = ready.deployed.counters(Moment(site_s=self.site.usage_s()))
+        after = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
         return self._judged(
             ready,
             in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),

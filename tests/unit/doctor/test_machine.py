@@ -92,7 +92,7 @@ def test_a_used_machine_is_not_quiet(
 ) -> None:
     readings = iter([(100.0, 10.0, 0.0), (100.0 + busy_s, 10.0 + steal_s, 0.0)])
     moments = iter([0.0, 1.0])
-    monkeypatch.setattr(machine.monitor, "machine_times", lambda: next(readings))
+    monkeypatch.setattr(machine.scheduling, "machine_times", lambda: next(readings))
     monkeypatch.setattr(machine.time, "monotonic", lambda: next(moments))
     monkeypatch.setattr(machine.time, "process_time", lambda: 0.0)
     monkeypatch.setattr(machine.time, "sleep", lambda s: None)

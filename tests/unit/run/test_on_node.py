@@ -250,10 +250,12 @@ def test_what_has_ended_is_named_also_one_of_several_containers(living: subproce
 @pytest.mark.parametrize(
     ("stat", "runs_on"),
     [
-        ("5 (sh) S 1 5 5 0 -1 4194560 99 0", True),
-        ("5 (a) Z (b)) R 1 5 5 0 -1 4194560 99 0", True),
-        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0", False),
-        ("5 (sleep) S 1 5 5 0 -1 4194564 99 0", False),  # the first of its namespace: it waits for the others in it
+        ("5 (sh) S 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1", True),
+        ("5 (a) Z (b)) R 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1", True),
+        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 1", False),
+        # the first of its namespace: it waits for the others in it
+        ("5 (sleep) S 1 5 5 0 -1 4194564 99 0 0 0 0 0 0 0 20 0 1", False),
+        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 2", True),  # another thread of it computes
     ],
 )
 def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from tare.errors import ImageError
+from tare.errors import ImageError, ResultsError
 from tare.host.safe_files import replacing
 
 LINKS: Final = 40
@@ -79,8 +79,9 @@ def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
         with replacing(folder, place.name, mode=mode) as file:
             os.fchmod(file.fileno(), mode)
             file.write(text.encode())
-    except OSError as error:
-        raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {error.strerror}") from error
+    except (OSError, ResultsError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {why}") from error
     finally:
         os.close(folder)
 
