@@ -42,7 +42,7 @@ def test_it_is_ended_and_named_by_each_trial_and_by_the_report(how: str, cluster
     result = tare("run", path, "--fresh", cwd=folder)
     assert result.status in (0, 3), result.stderr
     names = {"cleared": "sleep", "keeper": "tare-holder"}
-    for trial in trials(folder / "results" / path.stem):
+    for trial in trials(folder / "results" / path.stem, leave=True):
         assert (outcome(trial), trial["left"]) == ("Completed", {names.get(how, "rogue"): 1})
     assert "Launches left processes behind" in " ".join(result.stdout.split())
     assert pids_of(result.lab) == set()
@@ -55,6 +55,6 @@ def test_a_container_and_its_daemon_go_on(folder: Path) -> None:
     path = study(folder, "cleared", ["bare", "docker+host"], "{lab: {nodes: 1}}")
     result = tare("run", path, "--fresh", cwd=folder)
     assert result.status in (0, 3), result.stderr
-    for name, found in by_environment(folder / "results" / path.stem).items():
+    for name, found in by_environment(folder / "results" / path.stem, leave=True).items():
         assert {outcome(trial) for trial in found} == {"Completed"}, name
         assert all(trial["left"] == {"sleep": 1} for trial in found), name

@@ -134,12 +134,18 @@ def tare(*arguments: str | Path, cwd: Path, timeout_s: float = 0.0, **options: A
     return ended(start(*arguments, cwd=cwd, **options))
 
 
-def trials(results: Path) -> list[dict[str, Any]]:
-    """Return the stored trials that were not set aside: those of broken blocks are among them, marked."""
+def trials(results: Path, *, leave: bool = False) -> list[dict[str, Any]]:
+    """Return the stored trials that were not set aside: those of broken blocks are among them, marked.
+
+    A launch that completed left no process behind, unless they `leave` some: nothing of tare is taken for a launch's.
+    """
     file, parts = results / "trials.jsonl", results / "shared.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     shared, _, _ = read_lines(parts.read_bytes() if parts.exists() else b"")
-    return [shared.filled(json.loads(line)) for line in lines if line.strip()]
+    found = [shared.filled(json.loads(line)) for line in lines if line.strip()]
+    left = {str(trial["key"]): trial["left"] for trial in found if trial.get("left") and outcome(trial) == "Completed"}
+    assert leave or not left
+    return found
 
 
 def outcome(trial: Mapping[str, Any]) -> str:
@@ -158,10 +164,10 @@ def cell_of(trial: Mapping[str, Any]) -> str:
     return str(trial["key"]["cell"]).rsplit(" / ", 1)[1]
 
 
-def by_environment(results: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the stored trials of each environment."""
+def by_environment(results: Path, *, leave: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """Return the stored trials of each environment, as `trials` does."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for trial in trials(results):
+    for trial in trials(results, leave=leave):
         found.setdefault(cell_of(trial), []).append(trial)
     return found
 

@@ -112,6 +112,8 @@ class KubernetesSite(SiteDefaults):
             with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
                 asking = (side.pod.name for side in sides if side is sides[0] or side.containers)
                 list(pool.map(listen, asking))
+            for each in {side.pod.node.name for side in sides}:
+                self.services[each].keep(study)  # what listens in the pods
             entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
             yield Inside(entry=entry, agent=f"{folder}/agent", folder=str(self.folder), rank=f"{folder}/rank")
         finally:

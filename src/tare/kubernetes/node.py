@@ -232,6 +232,10 @@ class KubernetesNode:
             (hit for each in self._services(study) if (hit := each.ask("memory_hit", study, dict(before)))), None
         )
 
+    def keep(self, study: str) -> None:
+        for each in self._services(study):
+            each.ask("keep", study)
+
     def end_left(self, study: str) -> Mapping[str, int]:
         return sum((Counter(dict(each.ask("end_left", study))) for each in self._services(study)), Counter[str]())
 

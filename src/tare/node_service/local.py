@@ -109,7 +109,7 @@ class LocalNode:
             network=deployment.network,
         )
         deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
-        self._left.keep(tuple(self._every_side()))
+        self.keep(study)
         return deployment.sides
 
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
@@ -118,7 +118,7 @@ class LocalNode:
         endpoints = stack.enter_context(deployment.network.join(self.node, pods))
         pairs = zip(deployment.sides, endpoints, strict=True)
         deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
-        self._left.keep(tuple(self._every_side()))
+        self.keep(study)
         return endpoints
 
     def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
@@ -128,7 +128,7 @@ class LocalNode:
             replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
             for side, pids in zip(deployment.sides, daemons, strict=True)
         )
-        self._left.keep(tuple(self._every_side()))
+        self.keep(study)
         return deployment.sides
 
     def leave(self, study: str, phase: Phase) -> None:
@@ -186,6 +186,9 @@ class LocalNode:
 
     def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
         return upkeep.memory_hit(self._sides(study), before)
+
+    def keep(self, study: str) -> None:
+        self._left.keep(tuple(self._every_side()))
 
     def end_left(self, study: str) -> Mapping[str, int]:
         return self._left.end(self._sides(study), keepers_of(tuple(self._every_side())))

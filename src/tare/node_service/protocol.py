@@ -80,6 +80,9 @@ class NodeService(Protocol):
     def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
         """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
 
+    def keep(self, study: str) -> None:
+        """Take what runs in the pods now, while no launch does, for no launch's: `end_left` spares it."""
+
     def end_left(self, study: str) -> Mapping[str, int]:
         """Kill what launches left behind in the pods, when none runs; return how many processes by name."""
 

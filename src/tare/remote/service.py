@@ -112,6 +112,9 @@ class RemoteNode:
         reason: str | None = self._ask("memory_hit", study, dict(before))
         return reason
 
+    def keep(self, study: str) -> None:
+        self._ask("keep", study)
+
     def end_left(self, study: str) -> Mapping[str, int]:
         return dict(self._ask("end_left", study))
 
