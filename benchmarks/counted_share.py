@@ -125,7 +125,7 @@ def share(launch_s: float, environments: int, rounds: int) -> float:
         tempfile.TemporaryDirectory() as folder,
         patch.object(runner, "run_launch", machine.launched),
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, machine, name="share") as run,
+        runner.running(plan, store, files, machine, name="share", say=print) as run,
     ):
         run.cores = recorded(RECORDED, longest_s)
         run.blocks()

@@ -126,7 +126,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, Silent(), name="bench") as run,
+        runner.running(plan, store, files, Silent(), name="bench", say=print) as run,
         ExitStack() as stack,
     ):
         ready = run.pods(stack)
@@ -176,7 +176,7 @@ def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, Silent(), name="bench") as run_,
+        runner.running(plan, store, files, Silent(), name="bench", say=print) as run_,
         ExitStack() as stack,
     ):
         ready = run_.pods(stack)
@@ -227,7 +227,7 @@ def work() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, Silent(), name=f"bench{os.getpid()}") as run_,
+        runner.running(plan, store, files, Silent(), name=f"bench{os.getpid()}", say=sys.stderr.write) as run_,
         ExitStack() as stack,
     ):
         key, one = next(iter(run_.pods(stack).items()))

@@ -199,7 +199,7 @@ def run_of(cluster: str, environment: str) -> Iterator[Any]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, Silent(), name="bench") as run,
+        runner.running(plan, store, files, Silent(), name="bench", say=print) as run,
     ):
         yield run
 

@@ -76,7 +76,7 @@ def trials(cluster: str, runs: int) -> list[float]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
-        runner.running(plan, store, files, Silent(), name="bench") as run,
+        runner.running(plan, store, files, Silent(), name="bench", say=print) as run,
         ExitStack() as stack,
     ):
         ((key, one),) = [(key, one) for key, one in run.pods(stack).items() if key.endswith("bare")]
