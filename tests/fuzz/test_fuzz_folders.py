@@ -134,7 +134,7 @@ PLAYS: Final = st.builds(
 
 
 class Others:
-    """A folder of another user's beside one of ours, `outside`, which nothing may change."""
+    """Another user's folder of outputs, and next to it a folder of ours (`outside`) that no command may change."""
 
     def __init__(self, at: Path, theirs: set[int]) -> None:
         self.folder, self.outside = at / "theirs" / "results", at / "outside"

@@ -35,15 +35,6 @@ def told(result: Ended, *codes: int) -> Ended:
 
 
 @pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    made = tmp_path / "victim"
-    made.mkdir()
-    (made / "file").write_text("what root alone may write\n")
-    (made / "file").chmod(0o600)
-    return made
-
-
-@pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """Return a results folder of another user."""
     shutil.copytree(GIVEN, tmp_path / "theirs")
@@ -116,7 +107,7 @@ def test_outputs_of_root_in_a_folder_of_another_user_change_nothing_outside_of_i
             (theirs / "way").is_symlink() or (theirs / "way").symlink_to(victim)
         else:
             place.parent.mkdir(exist_ok=True)
-            (place.symlink_to if kind == "link" else place.hardlink_to)(victim / "file")
+            (place.symlink_to if kind == "link" else place.hardlink_to)(victim / "secret")
     given_links(theirs)
     at = theirs / "way" if kind == "link on the way" else theirs
     for words in (

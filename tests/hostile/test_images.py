@@ -33,14 +33,6 @@ def convert(image: Path) -> Ended:
     return result
 
 
-@pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    made = tmp_path / "victim"
-    made.mkdir()
-    (made / "secret").write_text("what the machine alone has\n")
-    return made
-
-
 def hard(name: str, target: str) -> Member:
     return member(name, type=tarfile.LNKTYPE, linkname=target)
 

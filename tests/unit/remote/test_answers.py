@@ -1,4 +1,7 @@
-"""What a node answers becomes no path, option, address, index or variable of the head: it may be hostile."""
+"""What a node answers becomes no path, option, address, index or variable of the head: it may be hostile.
+
+It is one file because all sections change one value of the same honest answers, which are made at its top.
+"""
 
 from __future__ import annotations
 

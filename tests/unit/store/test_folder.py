@@ -1,4 +1,7 @@
-"""A folder of results belongs to one study, host and run at a time; nothing is lost whenever that is killed."""
+"""A folder of results belongs to one study, host and run at a time; nothing is lost whenever that is killed.
+
+It is one file because all sections use the same small study and the store that is killed while it writes.
+"""
 
 from __future__ import annotations
 
