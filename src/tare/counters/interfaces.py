@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from tare.counters.files import read_text
 from tare.host.devices import CLASSES
+from tare.host.kernel_files import read_text
 
 Counts = tuple[int, int, int, int]
 """Bytes and packets received, bytes and packets sent."""

@@ -16,11 +16,11 @@ from functools import cache, lru_cache, partial
 from typing import Final
 
 from tare.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
-from tare.counters.files import KernelFile, decoded, read_text
 from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.counters.sources import Content, Numbers, Parse, Sources
 from tare.counters.taken import Entry, Layout, Role, Taken
 from tare.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
+from tare.host.kernel_files import KernelFile, decoded, read_text
 from tare.node import Watch, unreadable
 from tare.node.cgroups import Group
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.counters import conntrack, links, netlink, offloads, qdisc
-from tare.counters.files import read_text
 from tare.errors import InfrastructureError
+from tare.host.kernel_files import read_text
 from tare.host.namespaces import inside_network
 
 BRIDGES: Final = "/proc/sys/net/bridge/bridge-nf-call-iptables"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare.counters import monitor, reader, sources
-from tare.counters.files import KernelFile
 from tare.counters.interfaces import PORT_COUNTERS
 from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading, joined_readings
 from tare.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
+from tare.host.kernel_files import KernelFile
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import MARK, Group, Hierarchy
 

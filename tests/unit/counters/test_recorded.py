@@ -18,10 +18,10 @@ import pytest
 
 from nodes import make_node
 from tare.counters import monitor, reader, sources, taken
-from tare.counters.files import KernelFile
 from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading
 from tare.counters.values import CounterValues, HostWatch, Moment
+from tare.host.kernel_files import KernelFile
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
 
