@@ -327,7 +327,7 @@ def _exists(hierarchy: Hierarchy, path: str) -> bool:
 
 def pids_below(folder: Path) -> set[int]:
     """Return the processes in a cgroup and below it, by its folder."""
-    return {pid for inner, _, _ in os.walk(folder) for pid in read_pids(Path(inner) / "cgroup.procs")}
+    return {pid for inner, _, _ in os.walk(folder) for pid in read_pids(f"{inner}/cgroup.procs")}
 
 
 def _write_below(folders: Iterable[Path], name: str, text: str) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from tare.host.kernel_files import read_text
+
 MARK: Final = "tare"
 FREEZER: Final = "freezer.state"
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
@@ -134,12 +136,9 @@ def words_of(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def read_pids(procs: Path) -> set[int]:
+def read_pids(procs: Path | str) -> set[int]:
     """Return the processes that a cgroup.procs lists, but those of another pid namespace."""
-    try:
-        return {int(line) for line in procs.read_text().split() if line != "0"}
-    except OSError:  # the group was removed meanwhile
-        return set()
+    return {int(line) for line in read_text(str(procs)).split() if line != "0"}  # no text: the group was removed
 
 
 def thaw(pids: set[int]) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
+from tare.host.kernel_files import read_text
 from tare.host.topology import parse_list
 from tare.model import Placement
 from tare.model.placement import cpu_quota
@@ -213,6 +213,5 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def _text(path: Path) -> str:
-    with suppress(OSError):  # the group was removed with its container, or the kernel has no such file
-        return path.read_text().strip()
-    return ""
+    """Return a file's text, "" if the group was removed with its container, or the kernel has no such file."""
+    return read_text(str(path)).strip()

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tare.host.kernel_files import read_text
 from tare.host.namespaces import has_ended
 from tare.host.paths import made_run_folder
 
@@ -48,7 +49,7 @@ def boot_id() -> str:
 def start_time(pid: int) -> int:
     """Return when a process started, in clock ticks after boot; 0 if it does not exist or has ended (a zombie)."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
         return 0 if has_ended(fields) else int(fields[19])
     except (OSError, ValueError, IndexError):
         return 0
@@ -65,7 +66,7 @@ def pid_namespace() -> str:
 def parent_of(pid: int) -> int:
     """Return the parent of a process; 0 if it has none in our pid namespace, or does not exist."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        return int(read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1])
     except (OSError, ValueError, IndexError):
         return 0
 

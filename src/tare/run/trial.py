@@ -27,7 +27,7 @@ from tare.node import surroundings
 from tare.run import proof
 from tare.run.outcome import Ready, startup
 from tare.store.plausible import DAMAGED_FACTS, sound_facts
-from tare.store.results_checks import sound_ranks, sound_trial
+from tare.store.results_checks import sound_ranks
 from tare.summary.isolation import SECCOMP
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN
@@ -106,7 +106,7 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
-    """Return the trial of a launch that has ended; as invalid if what was counted meanwhile is impossible."""
+    """Return the trial of a launch that has ended; the store takes it as invalid if what was counted is impossible."""
     parsed = launched.parsed
     ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed)) if parsed else ((), ())
     facts, others = sound_facts(_facts(ready, ranks, launched.lacking))
@@ -114,7 +114,7 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
     steps = inside.took() if inside is not None and inside.took is not None else {}
     if damaged or others:
         facts = {**facts, DAMAGED_FACTS: ", ".join((*damaged, *others))}
-    trial = Trial(
+    return Trial(
         key=key,
         position=position,
         started_unix_s=started_unix_s,
@@ -133,7 +133,6 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         partly_proven=launched.gaps[1],
         left=launched.left,
     )
-    return sound_trial(trial)
 
 
 def failed_trial(key: TrialKey, position: int, started: float, reason: str) -> Trial:

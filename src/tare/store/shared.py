@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Final
 
 from tare import model
@@ -49,6 +50,7 @@ VARYING: Final[Mapping[type, frozenset[str]]] = {
 }
 """The fields whose values are a trial's own; the others belong to the part."""
 
+LEAVES: Final = (str, int, float)
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 _LINE: Final = re.compile(rb'\{"digest":"([a-p]{16})","value":(.*)\}', re.DOTALL)
 
@@ -73,18 +75,23 @@ def divide(value: Any, *, varies: bool = False) -> tuple[Any, list[Any]]:
 
 
 def _part_of(value: Any, varies: bool, values: list[Any]) -> Any:
+    if isinstance(value, LEAVES):  # most are, and to ask a leaf whether it is a mapping takes longest
+        return _leaf_of(value, varies, values)
     if is_dataclass(value) and not isinstance(value, type):
-        varying = VARYING.get(type(value), frozenset())
         part: dict[str, Any] = {"type": type(value).__name__}
-        for field in fields(value):
-            inner = getattr(value, field.name)
+        for name, varying in _fields_of(type(value)):
+            inner = getattr(value, name)
             if inner is not None:
-                part[field.name] = _part_of(inner, field.name in varying, values)
+                part[name] = _part_of(inner, varying, values)
         return part
     if isinstance(value, Mapping):
         return {str(key): _part_of(inner, varies, values) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence):
         return [_part_of(inner, varies, values) for inner in value]
+    return _leaf_of(value, varies, values)
+
+
+def _leaf_of(value: Any, varies: bool, values: list[Any]) -> Any:
     data = encode(value)
     if data is None:
         raise TypeError("a part cannot contain None")
@@ -92,6 +99,12 @@ def _part_of(value: Any, varies: bool, values: list[Any]) -> Any:
         return data
     values.append(data)
     return None
+
+
+@cache
+def _fields_of(kind: type) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a class of the model by name, and whether each varies."""
+    return tuple((field.name, field.name in VARYING.get(kind, ())) for field in fields(kind))
 
 
 def join(values: list[Any]) -> str:
