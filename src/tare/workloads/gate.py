@@ -53,7 +53,9 @@ def why_not_within(parsed: Parsed, launch_s: float) -> str:
 
     times = {"MPI_Init": parsed.init_s, "the measured section": parsed.measured_s}
     times |= {metric.label: metric.value for metric in parsed.metrics if metric.kind is MetricKind.COST}
-    times |= {f"a sample of {name}": float(np.nanmax(column, initial=0.0)) for name, column in parsed.samples.items()}
+    times |= {
+        f"a sample of {name}": float(np.fmax.reduce(column, initial=0.0)) for name, column in parsed.samples.items()
+    }
     times |= {
         f"{name} of rank {rank}": used.get(name, 0.0) for rank, used in enumerate(parsed.usage) for name in USED_S
     }
@@ -103,12 +105,14 @@ def _of_values(value: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for inner in value:
-            yield from _leaves(inner)
-    elif isinstance(value, dict):
-        yield from _leaves([*value.keys(), *value.values()])
-    elif is_dataclass(value):
-        yield from _leaves([getattr(value, each.name) for each in fields(value)])
-    else:
-        yield value
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, tuple | list):
+            rest += value
+        elif isinstance(value, dict):
+            rest += (*value.keys(), *value.values())
+        elif is_dataclass(value):
+            rest += (getattr(value, each.name) for each in fields(value))
+        else:
+            yield value
