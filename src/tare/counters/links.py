@@ -76,13 +76,22 @@ def path(name: str, own: Mapping[int, Device], node: Mapping[int, Device]) -> st
         elif device.master and (len(words) > 1 or device.kind != "veth"):
             device = here.get(device.master)
         elif device.elsewhere and here is not node:
-            here = node
-            device = node.get(device.below)
+            here, device = node, _peer(device, node)
         elif device.below and not device.elsewhere and device.below != device.index:
             device = here.get(device.below)
         else:
             device = None
     return ", ".join(words)
+
+
+def _peer(device: Device, node: Mapping[int, Device]) -> Device | None:
+    """Return the device of the node that one of a pod leads to; None if it leads to yet another namespace.
+
+    Numbers of devices are those of a namespace, so a veth's other end must also name the veth.
+    """
+    found = node.get(device.below)
+    is_end = found is not None and found.kind == "veth" and found.below == device.index
+    return found if is_end or device.kind != "veth" else None
 
 
 def _way_out(bridge: Device, here: Mapping[int, Device], seen: set[tuple[int, int]]) -> Device | None:

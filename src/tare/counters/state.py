@@ -5,6 +5,7 @@ What cannot be read is left out. Nothing is started, because this is done for ea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ def read_state(pid: int, interface: str, node_pid: int) -> dict[str, str]:
 def _devices(pid: int, interface: str, node_pid: int) -> dict[str, str]:
     """Return MTU and queue of an interface, and the devices from it to the node's edge."""
     own, queues = _listed(pid)
-    node = own if node_pid == pid else _listed(node_pid)[0]
+    node = own if _network_of(node_pid) == _network_of(pid) else _listed(node_pid)[0]
     device = next((each for each in own.values() if each.name == interface), None)
     if device is None:
         return {}
@@ -47,6 +48,11 @@ def _devices(pid: int, interface: str, node_pid: int) -> dict[str, str]:
         "qdisc": "" if root is None else f"{root.kind} limit {root.limit}" if root.limit else root.kind,
         "path": links.path(interface, own, node),
     }
+
+
+def _network_of(pid: int) -> int:
+    """Return the inode of a process's network namespace: a container may have its node's."""
+    return os.stat(f"/proc/{pid or 'self'}/ns/net").st_ino
 
 
 def _listed(pid: int) -> tuple[Mapping[int, links.Device], tuple[qdisc.Queue, ...]]:

@@ -67,7 +67,7 @@ def _changes(cost: Explained) -> Iterable[tuple[str, Change]]:
             yield suspect.name, suspect.change
     together = all_removed(cost.evidence, cost.suspects)
     if together is not None:
-        yield ALL, together
+        yield ALL, together.change
 
 
 def study_of_group(study: Study, environments: tuple[Environment, ...], cost: Explained, rounds: int) -> Study:

@@ -41,8 +41,10 @@ class SuspectAnswer:
 class CostAnswer:
     """One cost: `environment` costs `overhead` (a fraction of the baseline's cost) in a metric of a group.
 
-    `cause` is the name of the proven suspect that explains most, null if the cost is unexplained. `not_explained`
-    is the fraction of the cost that is left when all suspects are removed.
+    `cause` is the name of the proven suspect that explains most, null if the cost is unexplained. `refuted` are the
+    names of suspects that a measurement rules out: the cell costs less than its control, or more without the factor.
+    `not_explained` is the fraction of the cost that no suspect explains, null if none is measured; the shares of the
+    suspects and it add up to 1. `differing` are the facts in which the cell's own nodes differ.
     """
 
     group: str
@@ -52,7 +54,9 @@ class CostAnswer:
     overhead: Estimate | None
     cause: str | None
     suspects: tuple[SuspectAnswer, ...]
+    refuted: tuple[str, ...]
     not_explained: Estimate | None
+    differing: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +122,9 @@ def _cost(cost: Explained) -> CostAnswer:
         overhead=evidence.comparison.overhead,
         cause=cost.named.name if cost.named else None,
         suspects=tuple(_suspect(cost, suspect) for suspect in cost.suspects),
-        not_explained=cost.rest,
+        refuted=tuple(suspect.name for suspect in cost.refuted),
+        not_explained=cost.division.rest,
+        differing=evidence.here.differing,
     )
 
 

@@ -43,6 +43,15 @@ class Launches:
         """Return the privileges of the first rank."""
         return self.ranks[0].rights if self.ranks else {}
 
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Return what its hosts differ in, such as `path: veth on d0, veth, bridge on d1`: no clue may rest on it."""
+        return tuple(
+            f"{fact}: {', '.join(f'{text} on {host}' for host, text in values.items())}"
+            for fact, values in _of_hosts(self.facts).items()
+            if len(set(values.values())) > 1
+        )
+
     def sum(self, *names: str) -> float:
         """Return the sum of counters; one that did not grow is 0."""
         return sum(self.counters.get(name, 0.0) for name in names)
@@ -153,14 +162,25 @@ def _shares(trials: Sequence[Trial]) -> dict[str, float]:
 
 
 def _usual_facts(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return the value that each fact has most often; of one that differs between hosts, that of the first host."""
+    """Return the value that each fact has most often; of one that is read on each host, that of all if they agree."""
     names = dict.fromkeys(name for trial in trials for name in trial.facts)
     usual = {
         name: Counter(trial.facts[name] for trial in trials if name in trial.facts).most_common(1)[0][0]
         for name in names
     }
-    for name in sorted(usual):
-        fact, of_host, _ = name.partition(" of ")
-        if of_host:
-            usual.setdefault(fact, usual[name])
+    for fact, values in _of_hosts(usual).items():
+        if len(set(values.values())) == 1:
+            usual.setdefault(fact, next(iter(values.values())))
+        else:
+            usual.pop(fact, None)
     return usual
+
+
+def _of_hosts(facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the facts that are read on each host (`path of d0`), by name and host."""
+    found: dict[str, dict[str, str]] = {}
+    for name, text in sorted(facts.items()):
+        fact, of, host = name.partition(" of ")
+        if of:
+            found.setdefault(fact, {})[host] = text
+    return found

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tare.explain.cause import CausePlugin, Change, Suspect
 from tare.explain.causes import CAUSES
+from tare.explain.division import Division, Together, divide
 from tare.explain.evidence import Evidence, Launches, launches_of
-from tare.explain.shares import Measured, Place, Share, left_by, share_of
+from tare.explain.shares import Measured, Place, Share
 from tare.model import (
     Cause,
     Cell,
     Comparison,
     Environment,
-    Estimate,
     Plan,
     Role,
     Summary,
@@ -43,13 +43,19 @@ MOST_SUSPECTS: Final = 4
 class Explained:
     """A cost with its suspects, the one with the strongest clues first, and what ablations say of them, by name.
 
-    `evidence` has the launches; `rest` is the share that is left when all suspects are removed together.
+    `evidence` has the launches; `division` how the cost divides among the suspects that are measured, and `refuted` has
+    those that their measurement rules out.
     """
 
     evidence: Evidence
     suspects: tuple[Suspect, ...]
-    shares: Mapping[str, Share]
-    rest: Estimate | None = None
+    refuted: tuple[Suspect, ...] = ()
+    division: Division = field(default_factory=Division)
+
+    @property
+    def shares(self) -> Mapping[str, Share]:
+        """Return the shares of the suspects that are measured, by name."""
+        return self.division.shares
 
     @property
     def proven(self) -> tuple[Suspect, ...]:
@@ -102,7 +108,7 @@ def explain(
             if each.verdict is Verdict.COSTS and info.judged:
                 others = [pair for pair in pairs if pair[1] is not each]
                 evidence = Evidence(comparison=each, info=info, here=of(cell), base=of(base), others=others)
-                found.append(_explained(evidence, places))
+                found.append(_explained(evidence, places, plan.study.repetition.confidence))
     return tuple(found)
 
 
@@ -137,35 +143,33 @@ def _change(cause: CausePlugin, evidence: Evidence) -> Change | None:
     return None if change is None or replace(change.environment, name=here.name) == here else change
 
 
-def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | None:
+def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Together | None:
     """Return the change that removes all suspects that can be removed together; None if there are not two."""
-    removed, last = [], evidence
+    removed, last = list[tuple[str, str]](), evidence
     for suspect in suspects:
         change = CAUSES[suspect.name].change(last)
         if change is None or change.adds:
             continue
-        removed.append(change.words)
+        removed.append((suspect.name, change.words))
         placement = change.environment.placement.of(last.here.cell.placement)
         cell = replace(last.here.cell, environment=change.environment, placement=placement)
         last = replace(last, here=replace(last.here, cell=cell))
     if len(removed) < 2:
         return None
-    return Change(words="; ".join(removed), environment=last.here.cell.environment)
+    words = "; ".join(words for _, words in removed)
+    change = Change(words=words, environment=last.here.cell.environment)
+    return Together(change=change, names=frozenset(name for name, _ in removed))
 
 
-def _explained(evidence: Evidence, places: Sequence[Place]) -> Explained:
-    suspects = suspects_of(evidence)
-    shares = {
-        suspect.name: share
-        for suspect in suspects
-        if suspect.change is not None and (share := share_of(evidence, suspect.change, places)) is not None
-    }
-    together = all_removed(evidence, suspects)
-    rest = share_of(evidence, together, places) if together is not None else None
-    left = left_by(rest.share) if rest is not None else None
-    if left is None and len(shares) == 1:
-        left = left_by(next(iter(shares.values())).share)
-    return Explained(evidence=evidence, suspects=suspects, shares=shares, rest=left)
+def _explained(evidence: Evidence, places: Sequence[Place], confidence: float) -> Explained:
+    every = suspects_of(evidence)
+    division = divide(evidence, every, all_removed(evidence, every), places, confidence)
+    return Explained(
+        evidence=evidence,
+        suspects=tuple(suspect for suspect in every if suspect.name not in division.refuted),
+        refuted=tuple(suspect for suspect in every if suspect.name in division.refuted),
+        division=division,
+    )
 
 
 def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:

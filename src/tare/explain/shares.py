@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tare import stats
@@ -43,6 +43,45 @@ class Share:
     folder: str = ""
 
 
+Logs = Mapping[int, float]
+"""Differences of mean logarithms, by round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change does to a cost in the results in `folder` (as in `Measured`).
+
+    `cost` is that of the cell to its baseline, `left` that of the changed cell; with `adds` this is the baseline with
+    the factor (a control), otherwise the cell without it.
+    """
+
+    cost: Logs
+    left: Logs
+    adds: bool
+    folder: str
+
+    @property
+    def explained(self) -> Logs:
+        """Return what of the cost the factor takes, by itself."""
+        return self.left if self.adds else {number: self.cost[number] - left for number, left in self.left.items()}
+
+    def is_refuted(self, confidence: float) -> bool:
+        """Return whether the cell costs less than its control, or more without the factor (one-sided)."""
+        more = [self.cost[number] - left for number, left in self.left.items()]  # than the changed cell, in both cases
+        found = stats.paired_t(more, 2 * confidence - 1)
+        return found is not None and found.high < 0
+
+    def by_itself(self) -> Share:
+        """Return the share of the cost that the factor takes by itself, which may be below 0 or above 1."""
+        cost = list(self.cost.values())
+        return Share(
+            share=stats.share_of_cost(list(self.explained.values()), cost),
+            without=stats.paired_t(list(self.left.values()), 0.95),
+            before=stats.paired_t(cost, 0.95),
+            folder=self.folder,
+        )
+
+
 class Place:
     """Results in which cells are looked up by what they measure: studies have thousands of cells and of costs."""
 
@@ -78,33 +117,27 @@ def what_of(cell: Cell) -> What:
     return cell.workload.name, replace(cell.environment, name="", placement=PlacementChange()), cell.placement
 
 
-def share_of(evidence: Evidence, change: Change, places: Sequence[Place]) -> Share | None:
-    """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
+def effect_of(evidence: Evidence, change: Change, place: Place) -> Effect | None:
+    """Return what a change does to a cost in some results; None if they do not have its cell in enough rounds."""
     here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
     without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
     if change.adds:
         without = replace(base, environment=change.environment)
     same = what_of(without) == what_of(base)  # only this factor differs from the baseline, so its copy is measured
-    for place in places:
-        cell, baseline = place.logs(here, metric, base.role), place.logs(base, metric, base.role)
-        changed = place.logs(base, metric, Role.SELF) if same else place.logs(without, metric, base.role)
-        common = sorted(cell.keys() & baseline.keys() & changed.keys())
-        if len(common) < MIN_ROUNDS:
-            continue
-        cost = [cell[number] - baseline[number] for number in common]
-        left = [changed[number] - baseline[number] for number in common]
-        explained = left if change.adds else [cell[number] - changed[number] for number in common]
-        return Share(
-            share=stats.share_of_cost(explained, cost),
-            without=stats.paired_t(left, 0.95),
-            before=stats.paired_t(cost, 0.95),
-            folder=place.folder,
-        )
-    return None
-
-
-def left_by(share: Estimate | None) -> Estimate | None:
-    """Return what a share leaves of the cost."""
-    if share is None:
+    cell, baseline = place.logs(here, metric, base.role), place.logs(base, metric, base.role)
+    changed = place.logs(base, metric, Role.SELF) if same else place.logs(without, metric, base.role)
+    common = sorted(cell.keys() & baseline.keys() & changed.keys())
+    if len(common) < MIN_ROUNDS:
         return None
-    return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
+    return Effect(
+        cost={number: cell[number] - baseline[number] for number in common},
+        left={number: changed[number] - baseline[number] for number in common},
+        adds=change.adds,
+        folder=place.folder,
+    )
+
+
+def share_of(evidence: Evidence, change: Change, places: Iterable[Place]) -> Share | None:
+    """Return the share of a cost that a change explains by itself, from the first results that have its cell."""
+    effect = next((found for place in places if (found := effect_of(evidence, change, place))), None)
+    return None if effect is None else effect.by_itself()

@@ -20,6 +20,7 @@ class Bridge(Network):
 
     name = "bridge"
     product = "Linux's bridge itself, with the veths that CNI's own bridge plug-in makes"
+    passes_node = False
 
     def probe(self) -> str | None:
         return probe_cni("bridge", "static")

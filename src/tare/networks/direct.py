@@ -17,6 +17,7 @@ class Direct(Network):
     product = "the data NIC itself, moved by CNI's own host-device plug-in"
     pods_share_nic = False
     has_bridge = False
+    passes_node = False
 
     def probe(self) -> str | None:
         return probe_cni("host-device", "static")

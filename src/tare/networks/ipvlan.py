@@ -21,6 +21,7 @@ class Ipvlan(Network):
     """Give the pod an ipvlan interface on the data NIC."""
 
     has_bridge = False
+    passes_node = False
 
     def __init__(self, mode: str) -> None:
         self.name = f"ipvlan-{mode}"

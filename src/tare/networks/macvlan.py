@@ -16,6 +16,7 @@ class Macvlan(Network):
     name = "macvlan"
     product = "Linux's macvlan itself, made by CNI's own macvlan plug-in"
     has_bridge = False
+    passes_node = False
 
     def probe(self) -> str | None:
         return probe_cni("macvlan", "static")

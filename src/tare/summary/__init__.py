@@ -147,7 +147,9 @@ def summarise(
 def _mechanisms(plan: Plan, selection: Selection) -> Iterator[Finding]:
     """Yield the mechanisms that the places of ranks show, of every cell."""
     for cell in plan.cells:
-        yield from findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
+        trials = selection.trials[cell.key].values()
+        asked = cell.placement.oversubscribe
+        yield from findings(cell.environment.name, cell.group, trials, oversubscribed=asked)
 
 
 def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:

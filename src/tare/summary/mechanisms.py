@@ -18,12 +18,19 @@ BINDING_COLLAPSE: Final = "binding collapse"
 SHARED_CORE: Final = "shared core"
 
 
-def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Finding, ...]:
-    """Return each mechanism that launches of one cell show, with the number of these launches."""
+def findings(
+    environment: str, group: str, trials: Iterable[Trial], *, oversubscribed: bool = False
+) -> tuple[Finding, ...]:
+    """Return each mechanism that launches of one cell show, with the number of these launches.
+
+    If the cell is `oversubscribed`, its ranks share cores because the study asks for it.
+    """
     launches = [trial.ranks for trial in trials if trial.ranks]
     unlike = _unlike(launches)
     result = []
     for kind, detect in DETECTORS:
+        if oversubscribed and kind is not TRANSPORT_LOSS:
+            continue
         found = [(text, count) for ranks, count in unlike if (text := detect(ranks))]
         if found:
             result.append(
@@ -67,8 +74,11 @@ def binding_collapse(ranks: Sequence[RankPlace]) -> str | None:
         cores = {core for rank in of_node for core in rank.cpus}
         if cores and len(cores) < len(of_node):
             few = f"{len(cores)} core{'s' * (len(cores) > 1)} ({', '.join(map(str, sorted(cores)))})"
+            shared = f"{len(of_node)} ranks of one node share {few}"
+            if len({rank.host for rank in of_node}) == 1:
+                return f"{shared}; remedy: as many cores as ranks, or fewer ranks a node"
             return (
-                f"{len(of_node)} ranks of one node share {few}, because the MPI of each container binds from there; "
+                f"{shared}, because the MPI of each container binds from there; "
                 "remedy: separate cores for each container (binding: disjoint)"
             )
     return None

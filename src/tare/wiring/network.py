@@ -41,6 +41,11 @@ class Network(ABC):
 
     has_bridge: bool = True
     """Whether frames pass a bridge on the node, where the packet filter can see them."""
+    passes_node: bool = True
+    """Whether packets of its pods pass the packet filter and the connection tracking of the node's network namespace.
+
+    Frames on a bridge do so only with br_netfilter, whatever is stated here.
+    """
     crosses_subnets: bool = False
     """Whether pods meet across a router between the nodes' subnets, which knows nodes but no pods."""
     without_encapsulation: str = ""

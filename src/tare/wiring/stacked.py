@@ -15,6 +15,7 @@ from tare.wiring.network import Network
 class StackedNetwork(Network):
     """A network whose part of a node is in a separate stack (`tare.wiring.host_stack`), which `prepare` creates."""
 
+    passes_node = False
     _place: Place | None = None
     _nodes: tuple[Node, ...] = ()
 

@@ -69,7 +69,7 @@ def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: py
     document = printed(Wanted(folder=results, as_json=True), capsys)
     (cost,) = document["costs"]
     assert cost["cause"] == "packet filter"
-    assert cost["suspects"][0]["share"]["low"] < 1.0 < cost["suspects"][0]["share"]["high"]
+    assert cost["suspects"][0]["share"]["low"] < 1.0 <= cost["suspects"][0]["share"]["high"]
     assert document["remedies"] is None
 
 

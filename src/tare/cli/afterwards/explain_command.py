@@ -18,6 +18,7 @@ from tare.explain import Explained, Measured, Place, explain
 from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
 from tare.explain.cause import Suspect
+from tare.explain.evidence import Evidence
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.explain.stored import FOLDER as EXPLAIN
@@ -185,6 +186,7 @@ def _page(found: Found, wanted: Wanted) -> Iterator[str]:
         rows[_name(cost)].append(cost)
     for row, members in rows.items():
         yield row
+        yield from _differing(members[0].evidence)
         for cost in members:
             yield from _of_cost(cost)
         cells = members[0].evidence.here.cell, members[0].evidence.base.cell
@@ -195,6 +197,12 @@ def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     yield f"costs with a proven cause: {explained} of {len(costs)}"
     if explained < len(costs) and not wanted.run:
         yield f"To measure the suspects: {_command(found.results.plan.study, wanted, '--run')}"
+
+
+def _differing(evidence: Evidence) -> Iterator[str]:
+    """Yield what the nodes of a cell, or of its baseline, differ in: such facts are no clues."""
+    for side, whose in ((evidence.here, "its nodes"), (evidence.base, "the baseline's nodes")):
+        yield from (f"  {whose} differ, {text}" for text in side.differing)
 
 
 def _of_cost(cost: Explained) -> Iterator[str]:
@@ -213,8 +221,13 @@ def _of_cost(cost: Explained) -> Iterator[str]:
             yield f"      measured with {suspect.change.words}: {_percent(share.without)} against the baseline"
         if suspect is named or named is None:
             yield f"      remedy: {suspect.remedy}"
-    if cost.rest is not None:
-        yield f"    not explained: {_share(cost.rest)}"
+    for suspect in cost.refuted:
+        changed = cost.division.refuted[suspect.name].without
+        words = suspect.change.words if suspect.change is not None and changed is not None else ""
+        against = f": {words} it is {_percent(changed)}" if words and changed is not None else ""
+        yield f"    ruled out by its control: {suspect.words}{against}"
+    if cost.division.rest is not None:
+        yield f"    not explained: {_share(cost.division.rest)}"
 
 
 def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterator[str]:

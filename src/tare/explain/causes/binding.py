@@ -19,7 +19,7 @@ class Binding:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = _sharing(evidence.here.ranks), _sharing(evidence.base.ranks)
-        if here and not base:
+        if here and not base and not evidence.here.cell.placement.oversubscribe:  # else the study asks for it
             yield Clue(text=f"{here}; not so in the baseline", weight=5.0)
 
     def change(self, evidence: Evidence) -> Change | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, Launches
 from tare.model import Environment, Tracking
 from tare.networks import find
 from tare.runtimes import RUNTIMES
@@ -23,10 +23,10 @@ class PacketFilter:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base
-        by_daemon = _has_daemon(here.cell.environment) and not _has_daemon(base.cell.environment)
+        by_daemon = _passes(here) and _has_daemon(here.cell.environment) and not _has_daemon(base.cell.environment)
         filtered = _is_on(here.facts.get("br_netfilter", "")) and not _is_on(base.facts.get("br_netfilter", ""))
-        tracked = _is_on(here.facts.get("conntrack", "")) and not _is_on(base.facts.get("conntrack", ""))
-        entries = evidence.more(*TRACKED)
+        tracked = _is_tracked(here) and not _is_tracked(base)
+        entries = evidence.more(*TRACKED) if _passes(here) else 0.0
         if not (by_daemon or filtered or tracked or entries >= 1):
             return
         if tracked or entries >= 1:
@@ -50,7 +50,7 @@ class PacketFilter:
             if not _has_daemon(environment) or link.conntrack or link.br_netfilter:
                 words = "no connection tracking and no packet filter on the bridge"
                 return Change(words=words, environment=replace(environment, link=off))
-        if _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
+        if _passes(evidence.here) and _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
             control = replace(base, daemon=environment.runtime)
             return Change(words="the baseline beside the daemon", environment=control, adds=True)
         if environment.daemon:
@@ -61,6 +61,18 @@ class PacketFilter:
         if _has_daemon(evidence.here.cell.environment):
             return "a runtime without a daemon, or NOTRACK rules for the MPI's ports (nft ... notrack)"
         return "NOTRACK for the MPI's ports and br_netfilter off (link: {conntrack: notrack, br_netfilter: false})"
+
+
+def _passes(side: Launches) -> bool:
+    """Return whether packets of the cell pass the filter of their nodes, where a daemon has its rules."""
+    return find(side.cell.environment.network).passes_node or _is_on(side.facts.get("br_netfilter", ""))
+
+
+def _is_tracked(side: Launches) -> bool:
+    """Return whether connections are tracked where packets of the cell pass: on the node, or in the pod."""
+    environment = side.cell.environment
+    by_itself = environment.link.conntrack is Tracking.TRACK or not _has_daemon(environment)
+    return _is_on(side.facts.get("conntrack", "")) and (_passes(side) or by_itself)
 
 
 def _has_daemon(environment: Environment) -> bool:
