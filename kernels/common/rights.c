@@ -2,6 +2,7 @@
 
 #include "common/devices.h"
 #include "common/mounts.h"
+#include "common/surroundings.h"
 #include "common/system_call.h"
 
 #include <math.h>
@@ -82,5 +83,6 @@ void rights_put(struct json *line)
     json_put_bool(line, "infiniband", stat("/dev/infiniband", &status) == 0);
     devices_put(line);
     mounts_put(line);
+    surroundings_put(line);
     json_close(line, '}');
 }

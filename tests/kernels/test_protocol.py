@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -91,6 +92,11 @@ def test_lines_come_in_the_order_of_the_protocol_and_rank_lines_say_where_each_r
         assert line["rights"]["seccomp_filters"].isdecimal()
         assert int(line["rights"]["system_call_ns"]) > 0
         assert line["rights"]["uid_map"] == " ".join(Path("/proc/self/uid_map").read_text().split()[:3])
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert line["rights"]["open_files"] == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
+        shm = os.statvfs("/dev/shm")
+        assert line["rights"]["shm_bytes"] == str(shm.f_blocks * shm.f_frsize)
+        assert line["rights"]["name_servers"]
         assert stayed <= set(told := line["rights"]["devices"].split())
         assert not any(name in USUAL or name.startswith(("pts/", "fd/", "shm/")) for name in told)
         assert set(line["namespaces"]) == {"net", "ipc", "uts", "pid", "mnt", "user", "cgroup"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import Kind
 from tare.model import Environment
 
 
@@ -39,6 +40,8 @@ class CausePlugin(Protocol):
     name: str
     words: str
     """The cause in at most five words."""
+    takes: frozenset[Kind]
+    """The kinds of time that it can take; a cost of another kind has another cause."""
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         """Yield what speaks for and against the cause; nothing if it cannot be the cause."""

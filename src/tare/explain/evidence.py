@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
+from tare.explain.kinds import Added, Kind, added, spent_by
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.node import SILENT_ROLE
 from tare.runtimes import RUNTIMES
@@ -20,7 +21,7 @@ class Launches:
 
     `counters` are summed over all places; those of a whole machine are included once for each machine. `packets` and
     `volume_bytes` are of the data interfaces, received and sent. `shares` are fractions of the launch: `background`
-    (cores used by others), `throttled`, `softirq`, `steal` (each per core).
+    (cores used by others), `throttled`, `softirq`, `steal` (each per core). `spent` is a launch's time by kind, in s.
     """
 
     cell: Cell
@@ -32,6 +33,7 @@ class Launches:
     shares: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     ranks: Sequence[RankPlace] = ()
+    spent: Mapping[Kind, float] = field(default_factory=dict)
 
     @property
     def packet_bytes(self) -> float:
@@ -42,6 +44,11 @@ class Launches:
     def rights(self) -> Mapping[str, str]:
         """Return the privileges of the first rank."""
         return self.ranks[0].rights if self.ranks else {}
+
+    def right(self, name: str) -> str:
+        """Return a right that all ranks have alike; "" if they differ, or if it was not recorded."""
+        found = {rank.rights.get(name, "") for rank in self.ranks}
+        return found.pop() if len(found) == 1 else ""
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -78,6 +85,13 @@ class Evidence:
     def cost(self) -> float:
         """Return the cost as a fraction of the baseline's, 0 if there is no estimate."""
         return self.comparison.overhead.value if self.comparison.overhead else 0.0
+
+    @property
+    def added(self) -> Added:
+        """Return the added time by kind; not known where a metric is only a part of a launch."""
+        workload = self.here.cell.workload
+        is_part = bool(workload.kernels) or workload.startup is not None
+        return Added(seconds={}) if is_part else added(self.here.spent, self.base.spent)
 
     @property
     def is_large(self) -> bool:
@@ -122,6 +136,7 @@ def launches_of(cell: Cell, trials: Iterable[Trial]) -> Launches:
         shares=_shares(ran),
         facts=_usual_facts(ran),
         ranks=ran[-1].ranks,
+        spent=spent_by(ran),
     )
 
 

@@ -121,7 +121,10 @@ def _is_known(environment: Environment) -> bool:
 def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
     """Return the causes for which more speaks than against, the strongest first."""
     found = []
+    added = evidence.added
     for cause in CAUSES.values():
+        if not added.fits(cause.takes):
+            continue
         clues = tuple(cause.clues(evidence))
         if clues and sum(clue.weight for clue in clues) >= LEAST_WEIGHT:
             found.append(

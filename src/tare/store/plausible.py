@@ -76,6 +76,11 @@ RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
         ("device_count", "node_device_count", "own_mount_count", "node_mount_count"),
         re.compile(r"\d{1,18}", re.ASCII),
     ),
+    **dict.fromkeys(
+        ("open_files", "stack_bytes", "locked_bytes", "processes", "shm_bytes"),
+        re.compile(r"\d{1,20}|unlimited", re.ASCII),
+    ),
+    "name_servers": re.compile(r"none|[0-9a-fA-F:. ]{2,140}", re.ASCII),
     **dict.fromkeys(("speculation_store_bypass", "limits", "setuid", "by"), _WORDS),
 }
 """The forms of what ranks report of their rights, and of what is added (`tare.node.surroundings.reach`)."""

@@ -209,6 +209,8 @@ def _of_cost(cost: Explained) -> Iterator[str]:
     comparison = cost.evidence.comparison
     overhead = "" if comparison.overhead is None else _percent(comparison.overhead)
     yield f"  {cost.evidence.info.label}: {overhead}"
+    if words := cost.evidence.added.words:
+        yield f"    the added time is {words}"
     named = cost.named
     if named is None:
         yield "    unexplained" + ("" if cost.suspects else ": nothing that was counted speaks for a cause")

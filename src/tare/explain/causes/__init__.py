@@ -14,14 +14,17 @@ from tare.explain.causes.drop import Drop
 from tare.explain.causes.encapsulation import Encapsulation
 from tare.explain.causes.image import Image
 from tare.explain.causes.interference import Interference
+from tare.explain.causes.limits import Limits
 from tare.explain.causes.memory_limit import MemoryLimit
 from tare.explain.causes.mtu import Mtu
+from tare.explain.causes.names import Names
 from tare.explain.causes.offload import Offload
 from tare.explain.causes.packet_filter import PacketFilter
 from tare.explain.causes.path import Path
 from tare.explain.causes.reorder import Reorder
 from tare.explain.causes.startup import StartUp
 from tare.explain.causes.steering import Steering
+from tare.explain.causes.storage import Storage
 from tare.explain.causes.syscalls import SystemCalls
 from tare.explain.causes.transport import Transport
 
@@ -30,7 +33,8 @@ CAUSES: Final[Mapping[str, CausePlugin]] = MappingProxyType(
         cause.name: cause
         for cause in (
             Binding(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(), Offload(), Mtu(),
-            PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Image(), StartUp(), Interference(),
+            PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Names(), Limits(), Image(), StartUp(),
+            Storage(), Interference(),
         )
     }
 )  # fmt: skip

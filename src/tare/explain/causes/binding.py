@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, placed
+from tare.explain.kinds import RUNNING
 from tare.model import Binding as Bound
 from tare.model import RankPlace, Share
 from tare.summary.mechanisms import binding_collapse, shared_core
@@ -16,6 +17,7 @@ class Binding:
 
     name = "binding"
     words = "ranks share cores"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = _sharing(evidence.here.ranks), _sharing(evidence.base.ranks)

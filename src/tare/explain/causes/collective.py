@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.model import Environment, Verdict
 
 CHOOSES = re.compile(
@@ -21,6 +22,7 @@ class Collective:
 
     name = "collective"
     words = "another collective algorithm"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = (_chosen(side.cell.environment) for side in (evidence.here, evidence.base))

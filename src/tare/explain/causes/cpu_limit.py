@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, placed
+from tare.explain.kinds import ALWAYS
 
 LEAST_SHARE = 0.005
 
@@ -15,6 +16,7 @@ class CpuLimit:
 
     name = "CPU limit"
     words = "a CPU quota throttles it"
+    takes = ALWAYS
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         more = evidence.more_share("throttled")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 
 DROPS = (
     "qdisc_drops", "rx_dropped", "tx_dropped", "softnet_dropped", "TcpExtTCPBacklogDrop", "TcpExtTCPRcvQDrop",
@@ -23,6 +24,7 @@ class Drop:
 
     name = "drop"
     words = "packets are dropped"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         dropped = evidence.more(*DROPS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.networks import HOST, find
 
 TUNNELS = ("vxlan", "ipip", "tun", "geneve", "gre", "sit", "wireguard")
@@ -17,6 +18,7 @@ class Encapsulation:
 
     name = "encapsulation"
     words = "packets are encapsulated (tunnel)"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here = [device for device in evidence.here.words("path") if device in TUNNELS]

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import ALWAYS
 
 
 class Image:
@@ -15,6 +16,7 @@ class Image:
 
     name = "image"
     words = "the image's files"
+    takes = ALWAYS
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = (

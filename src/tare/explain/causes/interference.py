@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, placed
+from tare.explain.kinds import RUNNING
 
 LEAST_SHARE = 0.03
 MOST_WEIGHT = 10_000
@@ -16,6 +17,7 @@ class Interference:
 
     name = "interference"
     words = "other programs use its cores"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         more = evidence.more_share("background")

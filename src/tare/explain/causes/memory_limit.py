@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, Launches, placed
+from tare.explain.kinds import ALWAYS
 from tare.model.text import bytes_label
 
 HIT = ("memory_failcnt",)
@@ -20,6 +21,7 @@ class MemoryLimit:
 
     name = "memory limit"
     words = "its memory limit is reached"
+    takes = ALWAYS
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         limit, of_base = _limit(evidence.here), _limit(evidence.base)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.networks import find
 
 CUT = ("IpFragCreates", "IpReasmReqds", "IpFragFails", "TcpExtTCPMTUPFail")
@@ -17,6 +18,7 @@ class Mtu:
 
     name = "mtu"
     words = "smaller or mismatched MTU"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = (_mtu(side.facts.get("mtu", "")) for side in (evidence.here, evidence.base))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.wiring.link import FEATURES
 
 SEGMENTING = ("tso", "gso", "gro")
@@ -19,6 +20,7 @@ class Offload:
 
     name = "offload"
     words = "segmentation offload is off"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         off = _off(evidence)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, Launches
+from tare.explain.kinds import RUNNING
 from tare.model import Environment, Tracking
 from tare.networks import find
 from tare.runtimes import RUNTIMES
@@ -20,6 +21,7 @@ class PacketFilter:
 
     name = "packet filter"
     words = "packet filter and connection tracking"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base
@@ -36,6 +38,8 @@ class PacketFilter:
             yield Clue(text="frames of its bridge pass the node's packet filter (br_netfilter)", weight=1.5)
         if by_daemon:
             yield Clue(text="a container daemon's rules filter the packets of its node", weight=1.0)
+        if here.cell.placement.nodes == 1:
+            yield Clue(text="the ranks are on one node and share memory", weight=-2.0)
         if evidence.is_small:
             yield Clue(text="the metric is about single packets, each of which pays", weight=0.5)
         elif evidence.is_large and evidence.cost > 1.0:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tare.explain.cause import Change, Clue
 from tare.explain.causes.encapsulation import TUNNELS
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.networks import HOST, find
 
 
@@ -16,6 +17,7 @@ class Path:
 
     name = "path length"
     words = "longer path of each packet"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here = [device for device in evidence.here.words("path") if device not in TUNNELS]

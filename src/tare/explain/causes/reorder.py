@@ -8,6 +8,7 @@ from dataclasses import replace
 from tare.explain.cause import Change, Clue
 from tare.explain.causes.drop import DROPS, LEAST
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.runtimes import RUNTIMES
 
 SIGNS = ("TcpExtTCPSACKReorder", "TcpExtTCPDSACKRecv", "TcpExtTCPOFOQueue")
@@ -23,6 +24,7 @@ class Reorder:
 
     name = "reorder"
     words = "segments arrive out of order"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here.sum(*SIGNS), evidence.base.sum(*SIGNS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, without_container
+from tare.explain.kinds import ALWAYS
 
 
 class StartUp:
@@ -13,6 +14,7 @@ class StartUp:
 
     name = "start-up"
     words = "starting containers takes time"
+    takes = ALWAYS
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         if evidence.here.cell.workload.startup is None:

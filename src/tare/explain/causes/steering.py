@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.explain.kinds import RUNNING
 from tare.runtimes import RUNTIMES
 
 
@@ -15,6 +16,7 @@ class Steering:
 
     name = "steering"
     words = "packets handed to other cores"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here.facts.get("rps", "off"), evidence.base.facts.get("rps", "off")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, Launches, without_container
+from tare.explain.kinds import RUNNING
 
 CALL = "system_call_ns"
 """The time of a system call, as the first rank measured it."""
@@ -18,6 +19,7 @@ class SystemCalls:
 
     name = "system calls"
     words = "slower system calls (seccomp, SSBD)"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base

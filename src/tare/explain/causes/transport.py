@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, placed
+from tare.explain.kinds import RUNNING
 from tare.model import Share
 from tare.summary.mechanisms import transport_loss
 
@@ -16,6 +17,7 @@ class Transport:
 
     name = "transport"
     words = "no shared memory between ranks"
+    takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base

@@ -1,0 +1,40 @@
+"""Looking up names takes time, because the name servers are others than the baseline's and do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence
+from tare.explain.kinds import Kind
+
+SERVERS: Final = "name_servers"
+OF_NODE: Final = "/etc/resolv.conf:/etc/resolv.conf:ro"
+"""The node's own name servers, as a bind."""
+
+
+class Names:
+    """Names are looked up where nobody answers."""
+
+    name = "name resolution"
+    words = "waits for a name server"
+    takes = frozenset({Kind.SLEEPING})
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        here, base = evidence.here.right(SERVERS), evidence.base.right(SERVERS)
+        if not (here and base) or here == base or not evidence.added.is_mostly(Kind.SLEEPING):
+            return
+        yield Clue(text=f"its name servers are {here}, the baseline's {base}", weight=2.0)
+        yield Clue(text=f"the added time is {evidence.added.words}", weight=1.0)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment = evidence.here.cell.environment
+        if OF_NODE in environment.binds or not environment.image:
+            return None
+        binds = (*environment.binds, OF_NODE)
+        return Change(words="the node's name servers", environment=replace(environment, binds=binds))
+
+    def remedy(self, evidence: Evidence) -> str:
+        return f"name servers that answer (docker run --dns; binds: [{OF_NODE}]), or addresses in place of names"

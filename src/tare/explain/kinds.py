@@ -1,0 +1,93 @@
+"""Say what kind of time a cost is, before any cause is suspected: ten seconds of sleep are no packet filter. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Final
+
+from tare.model import Trial
+
+
+class Kind(StrEnum):
+    """Where the time of a launch goes, as the launcher and the scheduler see it.
+
+    An MPI that waits for a message polls, so waiting for others is `CORE`, too; `SLEEPING` is what blocks in the
+    kernel: a disk, a name server, a timer, a CPU limit.
+    """
+
+    STARTING = "starting"
+    CORE = "on its cores"
+    QUEUED = "waiting for a core"
+    SLEEPING = "sleeping"
+
+
+ALWAYS: Final = frozenset(Kind)
+RUNNING: Final = frozenset({Kind.CORE, Kind.QUEUED})
+"""What polling ranks take while they wait for messages, or compute for longer."""
+LEAST_PART: Final = 0.2
+"""The part of the added time that must be of a kind that a cause can take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The seconds that a launch of the cell takes longer than one of the baseline, by kind: medians over launches.
+
+    Empty if the launches do not record them, as those before tare 0.3 and programs without tare's library.
+    """
+
+    seconds: Mapping[Kind, float]
+
+    @property
+    def words(self) -> str:
+        """Return what the added time is, the largest part first; "" if it is not known."""
+        more = sorted(((kind, s) for kind, s in self.seconds.items() if s > 0), key=lambda part: -part[1])
+        whole = sum(s for _, s in more)
+        return ", ".join(f"{_time(s)} {kind}" for kind, s in more if s >= 0.05 * whole)
+
+    @property
+    def total_s(self) -> float:
+        """Return the seconds that were added, in all kinds."""
+        return sum(self.seconds.values())
+
+    def is_mostly(self, kind: Kind) -> bool:
+        """Return whether at least half of the added time is of a kind."""
+        whole = sum(s for s in self.seconds.values() if s > 0)
+        return whole > 0 and self.seconds[kind] >= 0.5 * whole
+
+    def fits(self, kinds: frozenset[Kind]) -> bool:
+        """Return whether a cause that takes these kinds of time can be that of the cost."""
+        whole = sum(s for s in self.seconds.values() if s > 0)
+        can = sum(s for kind, s in self.seconds.items() if kind in kinds and s > 0)
+        return whole <= 0 or can >= LEAST_PART * whole
+
+
+def added(here: Mapping[Kind, float], base: Mapping[Kind, float]) -> Added:
+    """Return what kind of time the launches of a cell take longer than those of its baseline (`spent_by`)."""
+    return Added(seconds={kind: here[kind] - base[kind] for kind in Kind} if here and base else {})
+
+
+def spent_by(trials: Sequence[Trial]) -> dict[Kind, float]:
+    """Return the seconds of a launch by kind, of a rank on average; {} if no launch has them."""
+    spent = [found for trial in trials if (found := _of_launch(trial)) is not None]
+    return {kind: median(each[kind] for each in spent) for kind in Kind} if spent else {}
+
+
+def _of_launch(trial: Trial) -> dict[Kind, float] | None:
+    ranks, steps = len(trial.ranks), trial.startup_s
+    used = [sum(of_node.get(name, 0.0) for of_node in trial.node_counters.values()) for name in _USED]
+    if not ranks or not used[0] or not {"launch_s", "mpi_init_s"} <= steps.keys():
+        return None
+    on_core, queued = (seconds / ranks for seconds in used)
+    starting = max(0.0, steps["launch_s"] - steps["mpi_init_s"])  # MPI_Init is in the life of a rank
+    sleeping = max(0.0, trial.elapsed_s - starting - on_core - queued)
+    return {Kind.STARTING: starting, Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: sleeping}
+
+
+_USED: Final = ("on_cpu_s", "run_delay_s")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{1e3 * seconds:.3g} ms"
