@@ -13,12 +13,15 @@ from typing import Final
 
 MARK: Final = b"PLANTED_BESIDE=neighbour"
 LOOK_S: Final = 0.02
+HUNGER: Final = 64 << 20
+"""Bytes that are taken at a time."""
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
-    """Keep a neighbour on every core while marked ranks run."""
-    beside = [subprocess.Popen((sys.executable, __file__)) for _ in range(os.cpu_count() or 1)]
+def neighbour(*, hungry: bool = False) -> Iterator[None]:
+    """Keep a neighbour on every core while marked ranks run; a hungry one takes and gives back memory all the time."""
+    argv = (sys.executable, __file__, *(["hungry"] if hungry else []))
+    beside = [subprocess.Popen(argv) for _ in range(os.cpu_count() or 1)]
     try:
         yield
     finally:
@@ -53,7 +56,8 @@ def main() -> None:
             continue
         until = time.monotonic() + 0.1
         while time.monotonic() < until:
-            pass
+            if "hungry" in sys.argv:
+                bytearray(HUNGER)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,12 @@ from tare.stats import MIN_ROUNDS, FloatArray
 class Division:
     """The shares of a cost by the names of suspects, within 0 and 1, and `rest`, which none of them explains.
 
-    `refuted` are the suspects that were measured and cannot be it: the cell costs less than its control, or more
-    without the factor. They have no share.
+    `alone` has what each takes by itself, which may be below 0 or above 1. `refuted` are the suspects that were
+    measured and cannot be it: the cell costs less than its control, or more without the factor. They have no share.
     """
 
     shares: Mapping[str, Share] = field(default_factory=dict)
+    alone: Mapping[str, Share] = field(default_factory=dict)
     refuted: Mapping[str, Share] = field(default_factory=dict)
     rest: Estimate | None = None
 
@@ -58,7 +59,12 @@ def divide(
     refuted = {name: effect for name, effect in effects.items() if effect.is_refuted(confidence)}
     kept = {name: effect for name, effect in effects.items() if name not in refuted}
     shares, rest = _divided(kept, joint, together.names if together is not None else frozenset())
-    return Division(shares=shares, refuted={name: effect.by_itself() for name, effect in refuted.items()}, rest=rest)
+    return Division(
+        shares=shares,
+        alone={name: effect.by_itself() for name, effect in kept.items()},
+        refuted={name: effect.by_itself() for name, effect in refuted.items()},
+        rest=rest,
+    )
 
 
 def _effects(evidence: Evidence, suspects: Iterable[Suspect], place: Place) -> dict[str, Effect]:

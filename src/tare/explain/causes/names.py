@@ -11,7 +11,8 @@ from tare.explain.evidence import Evidence
 from tare.explain.kinds import Kind
 
 SERVERS: Final = "name_servers"
-OF_NODE: Final = "/etc/resolv.conf:/etc/resolv.conf:ro"
+FILE: Final = "/etc/resolv.conf"
+OF_NODE: Final = f"{FILE}:{FILE}:ro"
 """The node's own name servers, as a bind."""
 
 
@@ -33,7 +34,7 @@ class Names:
         environment = evidence.here.cell.environment
         if OF_NODE in environment.binds or not environment.image:
             return None
-        binds = (*environment.binds, OF_NODE)
+        binds = (*(bind for bind in environment.binds if f":{FILE}" not in bind), OF_NODE)
         return Change(words="the node's name servers", environment=replace(environment, binds=binds))
 
     def remedy(self, evidence: Evidence) -> str:
