@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from tare.live.door import Door
+from tare.live.door import BACKLOG, Door
 from tare.live.requests import MOST_BYTES, Refusal, Request, is_whole, parse
 
 MOST_CALLERS: Final = 16
+"""Beyond them one without a whole request is closed first, then one without the token."""
 PATIENCE: Final = 3
 """How many times a connection without a whole request is looked at before it is closed; browsers open some early."""
 DRAIN_STEP_S: Final = 0.001
@@ -57,8 +58,10 @@ class Desk:
                     selector.register(source, selectors.EVENT_READ)
                 selector.select(wait_s)
         self._accept()
-        for caller in [each for each in self._callers if each.request is None]:
-            self._read(caller)
+        for caller in self._silent():
+            caller.looked_at += 1
+            if caller.looked_at >= PATIENCE:
+                self._end(caller)
         return [each for each in self._callers if each.request is not None]
 
     def has_callers(self) -> bool:
@@ -91,20 +94,31 @@ class Desk:
         self._callers.clear()
         self._door.close()
 
+    def _silent(self) -> list[Caller]:
+        """Return the callers without a whole request."""
+        return [each for each in self._callers if each.request is None]
+
+    def _end(self, caller: Caller, *, reset: bool = False) -> None:
+        self._callers.remove(caller)
+        caller.close(reset=reset)
+
     def _accept(self) -> None:
-        while True:
+        """Accept and read connections. Callers with a request are not displaced by callers without one."""
+        for caller in self._silent():
+            self._read(caller)
+        for _ in range(BACKLOG):
             try:
                 connection, _ = self._door.listener.accept()
             except OSError:  # BlockingIOError: nobody waits; else: the caller has gone, or there are no descriptors
                 break
             connection.setblocking(False)
             self._callers.append(Caller(connection=connection))
+            self._read(self._callers[-1])
             if len(self._callers) > MOST_CALLERS:
-                self._callers.pop(0).close(reset=True)
+                self._end(min(self._callers, key=_standing), reset=True)
 
     def _read(self, caller: Caller) -> None:
-        """Read what a caller has sent; close the connection if it has left, or sends too slowly."""
-        caller.looked_at += 1
+        """Read what a caller has sent; close the connection if it has left."""
         gone = False
         while not gone and not is_whole(caller.received):
             try:
@@ -117,9 +131,8 @@ class Desk:
             gone = not data
         if is_whole(caller.received):
             caller.request = parse(bytes(caller.received), self._door.token)
-        elif gone or caller.looked_at >= PATIENCE:
-            self._callers.remove(caller)
-            caller.close()
+        elif gone:
+            self._end(caller)
 
     def _drained(self, connection: socket.socket, until: float) -> bool:
         """Wait until the other side has taken all bytes."""
@@ -133,6 +146,11 @@ class Desk:
             if self._clock() >= until:
                 return False
             time.sleep(DRAIN_STEP_S)
+
+
+def _standing(caller: Caller) -> int:
+    """Return what tells who is closed first, of several the oldest: who has not asked, then who has no token."""
+    return 0 if caller.request is None else 1 if isinstance(caller.request, Refusal) else 2
 
 
 def _sent(connection: socket.socket, data: memoryview) -> memoryview:

@@ -13,7 +13,8 @@ from typing import Final, Self
 from tare.errors import InfrastructureError
 
 LOOPBACK: Final = "127.0.0.1"
-BACKLOG: Final = 16
+BACKLOG: Final = 256
+"""Connections that wait in the kernel during a launch: more than a handful, so that strangers keep no browser out."""
 TOKEN_BYTES: Final = 16
 CARRIED: Final = "TARE_LIVE"
 """The variable that names descriptor and token to the process that an ordinary user's tare replaces itself with."""

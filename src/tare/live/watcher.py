@@ -110,9 +110,11 @@ class Live:
 
     def _serve(self, now: str = "") -> None:
         """Answer the requests that wait, within the budget."""
-        if not self._desk.has_callers():
-            return
         if not self._page.ended and not self.budget.allows_answers():
+            return
+        with self.budget.of_answers():
+            waiting = self._desk.has_callers()
+        if not waiting:
             return
         with self.budget.of_answers():
             callers = self._desk.receive()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import astuple, fields, is_dataclass, replace
 from functools import cache
 from ipaddress import IPv4Address
 from pathlib import PurePath
@@ -88,9 +88,10 @@ def _check_of(hint: Any) -> Check:
 def _simple(hint: Any) -> Check:
     if hint is str:
         return _check_text
-    if hint in (int, float):
-        kinds = (int,) if hint is int else (int, float)
-        return lambda value: _check_number(value, kinds)
+    if hint is int:  # a count, or the number of something: a core, a process
+        return lambda value: _check_number(value, (int,), least=0)
+    if hint is float:
+        return lambda value: _check_number(value, (int, float))
     wanted = type(None) if hint is None else hint
 
     def check_kind(value: Any) -> None:
@@ -111,8 +112,8 @@ def _check_text(value: Any) -> None:
         raise ValueError(f"a text has control characters: {_shown(value)}")
 
 
-def _check_number(value: Any, kinds: tuple[type, ...]) -> None:
-    if type(value) not in kinds or not -MOST_NUMBER < value < MOST_NUMBER:  # NaN is not within bounds
+def _check_number(value: Any, kinds: tuple[type, ...], least: float = -MOST_NUMBER) -> None:
+    if type(value) not in kinds or not least <= value < MOST_NUMBER:  # NaN is not within bounds
         raise ValueError(f"{_shown(value)} is not a possible number")
 
 
@@ -223,7 +224,8 @@ def _check_name(pattern: re.Pattern[str], name: str, what: str) -> None:
 
 def _check_machine(machine: Machine) -> None:
     cores = machine.cores
-    if not cores or len(cores) != len(set(cores)) or not 0 <= min(cores) <= max(cores) < MOST_CORES:
+    numbers = (*cores, *(number for each in machine.layout for number in astuple(each)))
+    if not cores or len(cores) != len(set(cores)) or max(numbers) >= MOST_CORES:
         raise ValueError("its cores are not numbers of cores")
 
 

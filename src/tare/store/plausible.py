@@ -24,6 +24,8 @@ LEAST_TIMED_S: Final = 1e-8
 """Bound of what tare's own programs time: to read the clock twice takes longer, and so does any message."""
 MOST_DONE: Final = 1e30
 """Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
+MOST_BACK_S: Final = 1.0
+"""How far a kernel's CPU times may run backwards during a launch: it corrects its estimates by some ticks."""
 MOST: Final = 1_000_000
 """Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
 LATEST_S: Final = 1e11
@@ -54,7 +56,8 @@ BOUNDS: Final[Mapping[type, Bounds]] = {
         "position": _INDEX,
         "started_unix_s": (0, LATEST_S),
         "elapsed_s": _TIME,
-        **dict.fromkeys(("startup_s", "noise"), _NUMBER),
+        "startup_s": _NUMBER,
+        "noise": (-MOST_BACK_S, MOST_DONE),
         "left": _INDEX,
         **dict.fromkeys(("counters", "node_counters"), _COUNT),  # they are what grew
     },

@@ -8,6 +8,7 @@ import socket
 import struct
 import termios
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -117,6 +118,35 @@ def test_the_number_of_callers_is_limited(door: Door) -> None:
     desk.close()
     for each in open_:
         each.close()
+
+
+@pytest.mark.parametrize("stranger", [b"", b"GET / HT", request("/?token=wrong")], ids=["silent", "half", "no token"])
+def test_connections_of_strangers_keep_no_browser_out(door: Door, stranger: bytes) -> None:
+    desk = Desk(door)
+    with ExitStack() as stack:
+        stack.callback(desk.close)
+        for _ in range(2 * MOST_CALLERS):  # they wait in the kernel, before and behind the browser
+            stack.enter_context(called(door, stranger))
+        stack.enter_context(asked(door))
+        for _ in range(3 * MOST_CALLERS):
+            stack.enter_context(called(door, stranger))
+        assert desk.has_callers()
+        whole = desk.receive()
+        assert [each.request for each in whole if isinstance(each.request, Request)] == [Request(asked=Asked.PAGE)]
+        assert len(whole) <= MOST_CALLERS
+
+
+def test_a_browser_that_connects_before_it_asks_is_not_displaced_once_it_has(door: Door) -> None:
+    desk = Desk(door)
+    with ExitStack() as stack:
+        stack.callback(desk.close)
+        early = stack.enter_context(called(door))
+        assert desk.has_callers()
+        early.sendall(request(f"/?token={door.token}"))
+        for _ in range(2 * MOST_CALLERS):
+            stack.enter_context(called(door))
+        (caller,) = desk.receive()
+        assert caller.request == Request(asked=Asked.PAGE)
 
 
 def read_all(connection: socket.socket) -> int:

@@ -46,11 +46,13 @@ def variant(kind):
     if kind == "first thread ends":
         threading.Thread(target=time.sleep, args=(1000,)).start()
         ctypes.CDLL(None).pthread_exit(None)
-    while kind == "short lives":
+    while kind == "short lives" and os.path.exists(sys.argv[2]):
         if os.fork():
             os._exit(0)
         time.sleep(0.001)
-    time.sleep(1000)
+    if kind != "short lives":
+        time.sleep(1000)
+    os._exit(0)
 
 there, ready = os.pipe()
 os.set_inheritable(ready, False)
@@ -93,12 +95,21 @@ def in_our_session(*argv: str) -> Iterator[None]:
             ours.kill()
 
 
+@pytest.fixture
+def net(tmp_path: Path) -> Iterator[str]:
+    """Return the path that a chain of short lives needs: it is there as long as the test, and as this process."""
+    file = tmp_path / "the test goes on"
+    file.touch()
+    yield f"/proc/{os.getpid()}/root{file}"
+    file.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(here: Left, kind: str) -> None:
+def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(here: Left, kind: str, net: str) -> None:
     sides = [side(here.node)]
     with process.beside(("sleep", "1000")) as waited:
         here.keep(sides)
-        process.run((sys.executable, "-c", LEAVES, kind), timeout_s=60)
+        process.run((sys.executable, "-c", LEAVES, kind, net), timeout_s=60)
         found = here.end(sides, ())
         assert marked.below_us() == set()
         assert waited.poll() is None
@@ -106,6 +117,18 @@ def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(her
     assert set(found) == {names.get(kind, "rogue")}
     assert sum(found.values()) == 1 or kind == "short lives"
     assert here.end(sides, ()) == {}
+
+
+def test_a_chain_of_short_lives_ends_with_the_test_that_started_it(net: str) -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", 0) as chain:
+        with open(writing, "wb"):
+            subprocess.run((sys.executable, "-c", LEAVES, "short lives", net), pass_fds=(writing,), check=True)
+        os.set_blocking(reading, False)
+        assert chain.read() is None, "nobody of the chain is there any more"
+        Path(net).unlink()
+        os.set_blocking(reading, True)
+        assert chain.read() == b""
 
 
 def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself_is_not_named(here: Left) -> None:

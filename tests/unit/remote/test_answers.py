@@ -23,6 +23,7 @@ from tare.counters.values import CounterValues
 from tare.errors import InfrastructureError, RefusedError
 from tare.launch import agent
 from tare.model import Environment, Placement
+from tare.model.topology import HardwareThread
 from tare.node import Container, Endpoint, Pod, Watch
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
@@ -244,6 +245,8 @@ def test_a_node_stays_the_node_that_was_opened(owned: bool) -> None:
         {"port": "mlx5_0"},
         {"mtu": "9"},
         {"mtu": 1 << 70},
+        {"mtu": -1},
+        {"watches": (Watch(pid=-1, interface="eth0", role="r"),)},
         {"daemons": {"x": "y"}},
         {"facts": {"a": 1}},
         {"watches": ("eth0",)},
@@ -271,9 +274,12 @@ def test_an_endpoint_has_an_address_and_names_of_interfaces(changed: dict[str, A
         {"interfaces": (Interface(name="-x", address="10.0.0.1", prefix=8, mtu=1),)},
         {"interfaces": (Interface(name="eth0", address="::1", prefix=8, mtu=1),)},
         {"layout": (1,)},
+        *({"layout": (HardwareThread(**{"cpu": 0, "core": 0, name: bad}),)}
+          for name in ("cpu", "core", "numa", "socket") for bad in (-1, 1 << 16)),
+        {"uid": -1},
         {"uid": 1.5},
     ],
-)
+)  # fmt: skip
 def test_a_machine_describes_itself_in_possible_words(changed: dict[str, Any]) -> None:
     assert answers.check("alpha", "greet", MACHINE) is MACHINE
     with pytest.raises(NotUnderstood, match="'greet'"):
@@ -375,8 +381,11 @@ def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -
         ("memory_kills", {"a": "b"}),
         ("memory_kills", ("a",)),
         ("memory_kills", {"a": NAN}),
+        ("memory_kills", {"a": -1}),
         ("signal_first", 2),
         ("end_named", "many"),
+        ("end_named", -1),
+        ("end_left", {"a": -1}),
         ("missing", "abc"),
         ("missing", (1,)),
         ("surroundings", {}),
@@ -401,6 +410,8 @@ def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -
         ("deploy", (replace(SIDE, containers=(POD,)),)),  # type: ignore[arg-type]
         ("deploy", (replace(SIDE, pod=replace(POD, enter=("a", 1))),)),  # type: ignore[arg-type]
         ("deploy", (replace(SIDE, prefix="/x"),)),
+        ("deploy", (replace(SIDE, pod=replace(POD, pid=-1)),)),
+        ("deploy", (replace(SIDE, pod=replace(POD, keepers=frozenset({-1}))),)),
         ("deploy", (replace(SIDE, client=Client(words={"a": 1})),)),  # type: ignore[arg-type,dict-item]
     ],
 )

@@ -103,6 +103,7 @@ def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: o
         ({"node_counters": {"n0": {"x": 1e250}}}, "node_counters of 'n0' has 'x' of 1e"),
         ({"node_counters": {"n0": {"x": "many"}}}, "impossible: "),
         ({"noise": {"steal_s": float("inf")}}, "noise has 'steal_s' of inf"),
+        ({"noise": {"steal_s": -5.0}}, "noise has 'steal_s' of -5"),
         ({"elapsed_s": float("nan")}, "elapsed_s is nan"),
     ],
 )  # fmt: skip
@@ -118,7 +119,9 @@ def test_a_launch_of_which_something_impossible_was_counted_is_stored_as_invalid
 
 
 def test_a_sound_trial_is_stored_as_it_is() -> None:
-    assert all(sound_trial(trial) == trial for trial in TRIALS if isinstance(trial.outcome, Completed))
+    corrected = replace(TRIALS[0], noise={"cores": 2.0, "steal_s": -0.02})  # by the kernel, by two ticks
+    sound = [corrected, *(trial for trial in TRIALS if isinstance(trial.outcome, Completed))]
+    assert all(sound_trial(trial) == trial for trial in sound)
 
 
 def test_damaged_facts_are_named_once_and_shortly() -> None:
