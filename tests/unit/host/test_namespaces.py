@@ -81,7 +81,7 @@ def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail
 
 @pytest.mark.root
 @pytest.mark.requires("root")
-def test_settings_of_the_whole_machine_are_read_only_on_a_node_and_those_of_its_network_are_not() -> None:
+def test_settings_of_the_machine_are_read_only_on_a_node() -> None:
     pid = hold(f"tare:utest{os.getpid()}:n0", {"new": ["mnt", "pid", "net", "uts", "ipc"]})
     try:
         mounts = [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]

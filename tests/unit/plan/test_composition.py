@@ -256,7 +256,7 @@ def test_a_pod_carries_our_mark_the_study_and_the_node_in_its_name(parts: Record
     assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
 
 
-def test_of_the_run_s_folder_a_pod_is_shown_its_session_if_the_daemon_is_outside_and_its_own_keys(
+def test_what_a_pod_is_shown_of_the_run_s_folder(
     parts: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts.folder = tmp_path
