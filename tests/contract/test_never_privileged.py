@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -105,6 +106,13 @@ def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[
     gpus = tuple(gpu for gpu in (NVIDIA, ROCM, "cdi:nvidia.com/gpu=0") if not RUNTIMES[name].refuse_gpu(gpu, "i"))
     for word in (*COMMANDS[name](request(devices)), *COMMANDS[name](replace(request(devices), gpus=gpus))):
         assert not any(forbidden.lower() in word.lower() for forbidden in (*FORBIDDEN, *SOCKETS)), word
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"charliecloud", "kubernetes"}))
+def test_programs_and_keys_are_shown_read_only(name: str) -> None:
+    found = [word for word in COMMANDS[name](request(())) if re.search(r"/opt/x\b", word)]
+    assert found
+    assert [word for word in found if not re.search(r"[:,](ro|readonly)\b", word)] == []
 
 
 def test_no_golden_command_is_privileged() -> None:

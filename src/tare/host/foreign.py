@@ -66,14 +66,15 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 def read_json(data: bytes) -> Any:
     """Parse a JSON text whose numbers are finite and of usual size, and which is not nested deeply."""
     try:
-        value = json.loads(data, parse_constant=_refuse_constant)
+        value = json.loads(data, parse_constant=refuse_constant)
         _check(value, DEEPEST)
     except RecursionError:
         raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
     return value
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Raise `ValueError`: NaN and infinities, which Python reads, are no JSON."""
     raise ValueError(f"{name} is not a JSON number")
 
 

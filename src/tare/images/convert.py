@@ -70,9 +70,11 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
 
     def make(work: Path) -> None:
         source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
+        how_long = ""
         if wanted == "sif":
             source = ensure_file(image, "docker-archive", progress=progress).path
-        progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
+            how_long = " (apptainer build, about half a minute)"
+        progress(f"image {image.name}: packing it as {wanted}{how_long}")
         target = work / FILES[wanted]
         _makers(program)[wanted](image, source, target)
         record = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
@@ -148,10 +150,6 @@ def _read(place: Path, wanted: str) -> Converted | None:
         return Converted(path=file, digest=str(record["digest"])) if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _how_long(wanted: str) -> str:
-    return " (apptainer build, about half a minute)" if wanted == "sif" else ""
 
 
 def _makers(program: str) -> Mapping[str, Callable[[Image, Path, Path], None]]:

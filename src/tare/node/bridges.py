@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
+from tare.host.kernel_files import read_text
+
 SETTINGS: Final = Path("/proc/sys/net/bridge")
 NAMES: Final = tuple(f"bridge-nf-call-{name}" for name in ("iptables", "ip6tables", "arptables"))
 OFF: Final = "0"
@@ -39,13 +41,13 @@ def as_they_were(settings: Path = SETTINGS) -> Iterator[Callable[[], None]]:
 
 def read(settings: Path = SETTINGS) -> dict[str, str]:
     """Return the settings; without the module, bridged frames do not pass the packet filter."""
-    return {name: _text(settings / name) or OFF for name in NAMES}
+    return {name: read_text(f"{settings}/{name}").strip() or OFF for name in NAMES}
 
 
 def write(settings: Path = SETTINGS, *, wanted: Mapping[str, str]) -> None:
     """Write the settings that differ."""
     for name, value in wanted.items():
-        if (found := _text(settings / name)) and found != value:
+        if (found := read_text(f"{settings}/{name}").strip()) and found != value:
             with suppress(OSError):
                 (settings / name).write_text(value)
 
@@ -70,9 +72,3 @@ def _watched(settings: Path, give_back: Callable[[], None]) -> Iterator[None]:
         end.set()
         if thread.ident is not None:
             thread.join()
-
-
-def _text(file: Path) -> str:
-    with suppress(OSError):
-        return file.read_text().strip()
-    return ""

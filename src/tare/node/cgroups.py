@@ -136,8 +136,9 @@ class Group:
         until = time.monotonic() + deadline_s
         pause = FIRST_PAUSE_S
         while left := self.pids() - spared:
-            if foreign := next((h for h in self.hierarchies if not self._is_ours(h) and _exists(h, self.path)), None):
-                raise InfrastructureError(f"{foreign.top / self.path} has no mark of tare's: nothing in it is ended")
+            there = (each for each in self.hierarchies if (each.top / self.path).exists())
+            if foreign := next((each.top for each in there if not self._is_ours(each)), None):
+                raise InfrastructureError(f"{foreign / self.path} has no mark of tare's: nothing in it is ended")
             with self._stopped(pause > FIRST_PAUSE_S):
                 for pid in left:
                     _kill(pid)
@@ -319,10 +320,6 @@ def _remove_top(top: Path) -> None:
         top.rmdir()
         for name in handed_on.split():
             (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
-
-
-def _exists(hierarchy: Hierarchy, path: str) -> bool:
-    return (hierarchy.top / path).exists()
 
 
 def pids_below(folder: Path) -> set[int]:

@@ -90,7 +90,7 @@ def _below(root: str, path: str) -> str:
 
 def _usable(found: Hierarchy) -> Hierarchy | None:
     """Return a hierarchy with a base that we can use, our own cgroup or the nearest above it; None if there is none."""
-    if _read_only(found.mountpoint):
+    if os.statvfs(found.mountpoint).f_flag & os.ST_RDONLY:
         return None
     wanted = set(controllers_of(found.mountpoint)) & set(HANDED_ON)
     for base in (found.base, *map(str, PurePosixPath(found.base).parents)) if found.base else ("",):
@@ -120,10 +120,6 @@ def _v1_options(options: str) -> str:
     named = [o for o in options.split(",") if o.startswith("name=")]
     plain = [o for o in options.split(",") if o not in {"rw", "ro", "xattr"} and "=" not in o]
     return ",".join((["none", *named] if named and not plain else []) + ([] if named and not plain else plain))
-
-
-def _read_only(mountpoint: Path) -> bool:
-    return bool(os.statvfs(mountpoint).f_flag & os.ST_RDONLY)
 
 
 def controllers_of(folder: Path) -> list[str]:

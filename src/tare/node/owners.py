@@ -40,10 +40,7 @@ def is_lab_name(text: str) -> bool:
 @cache
 def boot_id() -> str:
     """Return the ID of this boot, "" if the kernel shows none."""
-    try:
-        return BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
+    return read_text(str(BOOT_ID)).strip()
 
 
 def start_time(pid: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tare.host.kernel_files import read_text
 from tare.host.namespaces import is_running
 
 MOST: Final = 40
@@ -89,12 +90,5 @@ def _look(entry: Path) -> Still | None:
         command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return None
-    return Still(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=_wchan(entry), command=command)
-
-
-def _wchan(entry: Path) -> str:
-    try:
-        said = (entry / "wchan").read_text().strip()
-    except OSError:
-        return ""
-    return "" if said == "0" else said
+    waits_in = read_text(f"{entry}/wchan").strip().removeprefix("0")  # 0: in nothing
+    return Still(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=waits_in, command=command)

@@ -245,9 +245,7 @@ def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
     """
     if not owned:
         return replace(asked, launches=told.launches)
-    return replace(
-        asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches
-    )  # fmt: skip
+    return replace(asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches)
 
 
 def made_sides(order: Order, node: Node, told: Sequence[Side]) -> tuple[Side, ...]:

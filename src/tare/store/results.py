@@ -232,13 +232,9 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     return plan
 
 
+@without_cycle_search()
 def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_damaged: bool = False) -> StoredTrials:
     """Return the trials of a folder. With `to_show`, texts are made printable; `read_only` describes `skip_damaged`."""
-    with without_cycle_search():
-        return _read_trials(path, plan, to_show=to_show, skip_damaged=skip_damaged)
-
-
-def _read_trials(path: Path, plan: model.Plan, *, to_show: bool, skip_damaged: bool) -> StoredTrials:
     data, end, shared, _, damaged = _read_files(path, skip_damaged=skip_damaged)
     lines = TrialLines(shared, to_show=to_show)
     trials, seen = [], set[model.TrialKey]()
@@ -273,13 +269,9 @@ def read_keys(path: Path, plan: model.Plan) -> Iterator[tuple[model.TrialKey, st
     return map(LineKeys(frozenset(cell.key for cell in plan.cells)).read, _split(data, end))
 
 
+@without_cycle_search()
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
-    with without_cycle_search():
-        return _scan(path, plan)
-
-
-def _scan(path: Path, plan: model.Plan) -> Scan:
     data, end, shared, shared_end, _ = _read_files(path)
     ledger, samples = Ledger(), set[str]()
     cells = frozenset(cell.key for cell in plan.cells)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tare import model
-from tare.host.foreign import make_printable, read_json
+from tare.host.foreign import make_printable, read_json, refuse_constant
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
 from tare.store.parts import Later, Part, Values, held_bytes, make_part
 from tare.store.plausible import MOST_DIGITS, RIGHTS, sound_facts
@@ -163,11 +163,7 @@ def _parse_int(text: str) -> int:
     return int(text)
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-_JSON: Final = json.JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_constant)
+_JSON: Final = json.JSONDecoder(parse_int=_parse_int, parse_constant=refuse_constant)
 
 
 class LineWriter:

@@ -79,6 +79,22 @@ def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.root
+@pytest.mark.requires("root")
+def test_settings_of_the_machine_are_read_only_on_a_node() -> None:
+    pid = hold(f"tare:utest{os.getpid()}:n0", {"new": ["mnt", "pid", "net", "uts", "ipc"]})
+    try:
+        mounts = [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+        modes = {words[4]: words[5].split(",")[0] for words in mounts}
+        settings = ("/proc/sys", "/sys/kernel", "/sys/module", "/sys/firmware", "/sys/power")
+        assert [path for path in settings if Path(path).exists() and modes.get(path) != "ro"] == []
+        assert modes["/proc/sys/net"] == "rw"
+        for name, may in (("kernel/core_pattern", False), ("vm/drop_caches", False), ("net/ipv4/ip_forward", True)):
+            assert os.access(f"/proc/{pid}/root/proc/sys/{name}", os.W_OK) == may, name
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
 def test_what_is_gone_or_cannot_be_done_is_told_in_a_sentence() -> None:
     with pytest.raises(InfrastructureError, match="No such file or directory"):
         hold("tare:utest:n0", {"cgroups": ["/nowhere"]})

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tare.cli import image_commands
-from tare.errors import CommandFailed, ImageError, UsageError
+from tare.errors import CommandFailed, ImageError, ResultsError, UsageError
+from tare.host import safe_files
 from tare.images import bring, convert
 from tare.images.bring import bring_image
 from tare.images.build import Image, list_images
@@ -133,6 +134,18 @@ def test_podman_loads_the_archive_into_its_own_storage_or_a_folder() -> None:
     assert convert.podman_argv("podman", Path("/x.tar"), None, Path("/t")) == ("podman", *load)
     argv = convert.podman_argv("podman", Path("/x.tar"), Path("/s"), Path("/t"))
     assert argv[:7] == ("podman", "--root", "/s", "--runroot", "/t/run", "--tmpdir", "/t/tmp")
+
+
+def test_root_lets_podman_write_into_no_folder_that_others_change(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setattr(convert.process, "need", lambda name, package: name)
+    monkeypatch.setattr(convert.process, "run", lambda *_, **__: pytest.fail("podman was started"))
+    monkeypatch.setattr(safe_files, "is_real_root", lambda: True)
+    with pytest.raises(ResultsError, match="can be changed by another user, so root's storage must not be in it"):
+        convert.convert(image, "podman", tmp_path / "open" / "storage")
 
 
 def test_images_are_listed_with_their_digest_and_formats_and_a_limit_is_a_size(

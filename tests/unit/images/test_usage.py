@@ -21,6 +21,8 @@ from tare.images.__main__ import tasks
 from tare.images.cache import locked, remove_abandoned, silent, write_atomically
 from tare.images.kernels import newest_program
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
+from tare.kubernetes import in_lab
+from tare.services import docker
 from waiting import wait_until
 
 DAY_S = 86400.0
@@ -228,5 +230,9 @@ def test_root_uses_no_cache_that_another_user_can_change(tmp_path: Path, monkeyp
     assert caught.value.remedy == "set TARE_CACHE to a folder that only root can change"
     with pytest.raises(ResultsError, match="so root's cache must not be in it"):
         newest_program("tare-kernels", cache)
+    monkeypatch.setenv("TARE_CACHE", str(cache))
+    for use in (docker.data_folder, in_lab.pause_archive):
+        with pytest.raises(ResultsError, match="so root's cache must not be in it"):
+            use()
     monkeypatch.setattr(safe_files, "is_real_root", lambda: False)
     mark_used(place)

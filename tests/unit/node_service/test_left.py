@@ -143,6 +143,20 @@ def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself
     assert here.end(sides, ()) == {"rogue": 1}
 
 
+def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
+    here: Left, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = replace(here, node=replace(here.node, machine="alpha"))
+    monkeypatch.setattr(marked, "below_us", set)
+    environment = {**os.environ, "TARE_LAUNCH_MAP": f"{here.folder}/launch-0.json"}
+    with subprocess.Popen(("sleep", "1000"), env=environment) as started:
+        try:
+            assert there.find([side(there.node)]) == {started.pid}
+            assert here.find([side(here.node)]) == set()
+        finally:
+            started.kill()
+
+
 def test_at_the_end_of_a_run_what_is_below_it_is_ended_and_said(capfd: pytest.CaptureFixture[str]) -> None:
     with marked.marked(RUN):
         process.run((sys.executable, "-c", LEAVES, "no environment"), timeout_s=60)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ from tare.node import cgroup_marks, owners
 from tare.node.cgroup_marks import is_ours, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
-from tare.node_service import clean
+from tare.node_service import clean, site_folder
 from unit.labs import kept, made
 
 FOREIGN = 4242
@@ -176,6 +178,24 @@ def test_a_folder_that_another_user_made_or_may_write_to_is_not_believed(
     run.chmod(0o777)
     with pytest.raises(InfrastructureError, match=r"is writable by other users\n  chmod go-w "):
         COMMANDS[command]()
+
+
+def test_the_folder_of_a_run_is_the_caller_s_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_folder, "PLACE", re.compile(rf"{tmp_path}/site-\w"))
+    made = tmp_path / "site-1"
+    site_folder.make(made)
+    with owners.state_folder("s1", "s1") as folder:
+        assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, made)] == [0o700, 0o700]
+    made.chmod(0o777)
+    (tmp_path / "site-2").symlink_to(run)
+    for name in ("site-1", "site-2"):
+        with pytest.raises(InfrastructureError, match="belongs to another user"):
+            site_folder.make(tmp_path / name)
+    uid = os.geteuid()
+    made.chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    with pytest.raises(InfrastructureError, match="belongs to another user"):
+        site_folder.make(made)
 
 
 def test_a_link_in_place_of_the_folder_is_not_followed(

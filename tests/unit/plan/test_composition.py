@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from nodes import make_node
 from tare import networks
 from tare.containers.client import Client
+from tare.deploy import pods as deploy_pods
 from tare.deploy.hosts import Deployed, host_of, subnet_of
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError
@@ -253,6 +254,23 @@ def test_a_pod_carries_our_mark_the_study_and_the_node_in_its_name(parts: Record
     assert (request.name, request.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
     assert request.network_options == ("--network", "lab-3-n1")
     assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
+
+
+def test_what_a_pod_is_shown_of_the_run_s_folder(
+    parts: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.folder = tmp_path
+    monkeypatch.setattr(deploy_pods, "_listen", lambda up, keys: up)
+
+    def shown(way: Launching) -> list[str]:
+        with deployed(parts, replace(DOCKER, launch=way), Placement(), slot=3, nic=1, files=FILES):  # type: ignore[arg-type]
+            request = parts.journal.requests["n1"]
+            return [path for path in (*request.folders, request.session) if str(tmp_path) in path]
+
+    keys = f"{tmp_path}/ssh-3"
+    assert shown(Launching.EXEC) == []
+    assert shown(Launching.DAEMON) == [f"{tmp_path}/session-3-n1"]
+    assert shown(Launching.SSH) == [f"{keys}:{keys}:ro"]
 
 
 def test_programs_are_those_of_the_image_or_of_the_host(parts: Recorded) -> None:

@@ -25,7 +25,7 @@ from tare.node import Node, Pod
 from tare.node.cgroups import Group, Hierarchy
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
-from tare.services import ssh
+from tare.services import certificate, ssh
 from tare.services.daemons import AGENT, TAIL_CHARACTERS, Daemon, Place, command
 from tare.services.docker_api import keep_newest_images
 
@@ -240,3 +240,12 @@ def node_of(server: Images) -> Node:
 def test_the_images_that_were_imported_last_stay(dockerd: Images, count: int, stay: set[str]) -> None:
     keep_newest_images(node_of(dockerd), count)
     assert set(dockerd.created) == stay
+
+
+def test_keys_of_daemons_are_the_caller_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "run", lambda argv, what: (tmp_path / "a" / certificate.CERTIFICATE).touch())
+    certificate.make(tmp_path / "a", "/CN=x", ("10.213.0.1",))
+    certificate.copy(tmp_path / "a", tmp_path / "b")
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / certificate.KEY)]
+        assert modes == [0o700, 0o600]

@@ -49,6 +49,13 @@ def test_every_target_that_the_tool_names_is_in_the_makefile(tool: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_hostile_plays_are_played_three_times(tool: Any) -> None:
+    argv = ["make", "--dry-run", "test-live", *tool.OPTIONS["test-live"]]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "TARE_HOSTILE_PLAYS=3 " in done.stdout
+    assert "test-live" in tool.TARGETS
+
+
 def test_what_passed_is_not_run_again_and_what_failed_or_was_stopped_is(tool: Any) -> None:
     tool.broken, tool.stop_at = {"test-live"}, "test-measures"
     with pytest.raises(KeyboardInterrupt):
