@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.host.devices import CLASSES
-from tare.host.kernel_files import read_text
+from tare.node.kernel_files import read_text
 
 Counts = tuple[int, int, int, int]
 """Bytes and packets received, bytes and packets sent."""

@@ -20,9 +20,9 @@ from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.counters.sources import Content, Numbers, Parse, Sources
 from tare.counters.taken import Entry, Layout, Role, Taken
 from tare.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
-from tare.host.kernel_files import KernelFile, decoded, read_text
 from tare.node import Watch, unreadable
 from tare.node.cgroups import Group
+from tare.node.kernel_files import KernelFile, decoded, read_text
 
 Count = Callable[[Watch], Counts]
 ParseText = Callable[[str], Numbers]

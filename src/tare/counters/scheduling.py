@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tare.host.kernel_files import read_text
+from tare.node.kernel_files import read_text
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PRESSURES: Final = ("cpu", "memory", "io")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tare.counters import netlink
 from tare.errors import InfrastructureError
-from tare.host.kernel_files import KernelFile, why_unread
+from tare.node.kernel_files import KernelFile, why_unread
 
 Numbers = Mapping[Any, float]
 """What a source's content says, by name. It is shared and must not be changed."""

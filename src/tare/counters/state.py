@@ -13,8 +13,8 @@ from typing import Final
 
 from tare.counters import conntrack, links, netlink, offloads, qdisc
 from tare.errors import InfrastructureError
-from tare.host.kernel_files import read_text
 from tare.host.namespaces import inside_network
+from tare.node.kernel_files import read_text
 
 BRIDGES: Final = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from tare.host.kernel_files import read_text
+from tare.node.kernel_files import read_text
 
 SETTINGS: Final = Path("/proc/sys/net/bridge")
 NAMES: Final = tuple(f"bridge-nf-call-{name}" for name in ("iptables", "ip6tables", "arptables"))

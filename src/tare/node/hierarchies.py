@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tare.host.kernel_files import read_text
+from tare.node.kernel_files import read_text
 
 MARK: Final = "tare"
 FREEZER: Final = "freezer.state"

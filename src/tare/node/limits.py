@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
-from tare.host.kernel_files import read_text
 from tare.host.topology import parse_list
 from tare.model import Placement
 from tare.model.placement import cpu_quota
 from tare.model.text import bytes_label
 from tare.node.cgroups import Group, Hierarchy, hierarchies
+from tare.node.kernel_files import read_text
 
 PERIOD_US: Final = 100_000
 """The kernel's and Docker's default: in each such period a group runs until its quota is used up, and then waits."""

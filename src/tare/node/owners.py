@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tare.host.kernel_files import read_text
 from tare.host.namespaces import has_ended
 from tare.host.paths import made_run_folder
+from tare.node.kernel_files import read_text
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 NOTE: Final = "owner.json"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.host.kernel_files import read_text
 from tare.host.namespaces import is_running
+from tare.node.kernel_files import read_text
 
 MOST: Final = 40
 COMMAND_CHARACTERS: Final = 100

@@ -17,9 +17,9 @@ from tare.counters.interfaces import PORT_COUNTERS
 from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading, joined_readings
 from tare.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
-from tare.host.kernel_files import KernelFile
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.node.kernel_files import KernelFile
 
 NODE = make_node(pid=70)
 TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")

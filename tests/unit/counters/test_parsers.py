@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.counters import conntrack, interfaces, links, memory, netlink, qdisc, scheduling, softnet, tcp
-from tare.host.kernel_files import KernelFile, read_text, why_unread
+from tare.node.kernel_files import KernelFile, read_text, why_unread
 
 DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...

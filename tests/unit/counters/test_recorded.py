@@ -21,9 +21,9 @@ from tare.counters import monitor, reader, sources, taken
 from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading
 from tare.counters.values import CounterValues, HostWatch, Moment
-from tare.host.kernel_files import KernelFile
 from tare.node import Watch
 from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.node.kernel_files import KernelFile
 
 RECORDED = Path(__file__).parents[2] / "data" / "counters" / "recorded.json"
 TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")

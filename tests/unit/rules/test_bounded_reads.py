@@ -17,7 +17,7 @@ READS = frozenset({"read", "readline", "readlines", "readall"})
 """Methods that read to the end, or to the end of a line, if they get no number of bytes."""
 ALLOWED = {
     "containers/idmapped.py": "one byte of a child of its own, by os.read",
-    "host/kernel_files.py": "a probe of a file of the kernel",
+    "node/kernel_files.py": "a probe of a file of the kernel",
     "counters/netlink.py": "the kernel's answer, in a buffer of a fixed size",
     "counters/reader.py": "a file of the kernel",
     "doctor/locality_probe.py": "a file of the kernel",
