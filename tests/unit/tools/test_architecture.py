@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "tare"
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if "sources" not in path.relative_to(SOURCE).parts]
-PLUGINS = {"cluster", "networks", "runtimes", "mpi", "workloads", "programs"}
+PLUGINS = {"causes", "cluster", "networks", "runtimes", "mpi", "workloads", "programs"}
 """Folders that grow by a file for each plug-in."""
 LINES, LINES_OF_A_FUNCTION, MODULES_OF_A_PACKAGE = 400, 60, 18
 
