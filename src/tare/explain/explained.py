@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tare.explain.cause import CausePlugin, Change, Suspect
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence, Launches, launches_of
 from tare.explain.shares import Measured, Place, Share, left_by, share_of
+from tare.explain.unmeasured import Failures, reasons_of, why_not_measured
 from tare.model import (
     Cause,
     Cell,
@@ -43,13 +44,15 @@ MOST_SUSPECTS: Final = 4
 class Explained:
     """A cost with its suspects, the one with the strongest clues first, and what ablations say of them, by name.
 
-    `evidence` has the launches; `rest` is the share that is left when all suspects are removed together.
+    `evidence` has the launches; `rest` is the share that is left when all suspects are removed together. `unmeasured`
+    says of suspects, by name, why their changes could not be measured.
     """
 
     evidence: Evidence
     suspects: tuple[Suspect, ...]
     shares: Mapping[str, Share]
     rest: Estimate | None = None
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def proven(self) -> tuple[Suspect, ...]:
@@ -91,7 +94,8 @@ def explain(
     of_row: defaultdict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for each in summary.comparisons:
         of_row[each.group, each.environment].append(each)
-    places = tuple(map(Place, (*ablations, Measured(plan=plan, comparisons=summary.comparisons))))
+    own = Measured(plan=plan, comparisons=summary.comparisons, failed=reasons_of(plan, trials))
+    places, failures = tuple(map(Place, (*ablations, own))), tuple(map(Failures, (*ablations, own)))
     found = []
     for row, compared in of_row.items():
         cell, base = cells.get(row), baselines.get(row[0])
@@ -102,7 +106,7 @@ def explain(
             if each.verdict is Verdict.COSTS and info.judged:
                 others = [pair for pair in pairs if pair[1] is not each]
                 evidence = Evidence(comparison=each, info=info, here=of(cell), base=of(base), others=others)
-                found.append(_explained(evidence, places))
+                found.append(_explained(evidence, places, failures))
     return tuple(found)
 
 
@@ -153,7 +157,7 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | Non
     return Change(words="; ".join(removed), environment=last.here.cell.environment)
 
 
-def _explained(evidence: Evidence, places: Sequence[Place]) -> Explained:
+def _explained(evidence: Evidence, places: Sequence[Place], failures: Sequence[Failures]) -> Explained:
     suspects = suspects_of(evidence)
     shares = {
         suspect.name: share
@@ -165,7 +169,14 @@ def _explained(evidence: Evidence, places: Sequence[Place]) -> Explained:
     left = left_by(rest.share) if rest is not None else None
     if left is None and len(shares) == 1:
         left = left_by(next(iter(shares.values())).share)
-    return Explained(evidence=evidence, suspects=suspects, shares=shares, rest=left)
+    unmeasured = {
+        suspect.name: reason
+        for suspect in suspects
+        if suspect.change is not None
+        and suspect.name not in shares
+        and (reason := why_not_measured(evidence, suspect.change, failures))
+    }
+    return Explained(evidence=evidence, suspects=suspects, shares=shares, rest=left, unmeasured=unmeasured)
 
 
 def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:
@@ -193,6 +204,7 @@ def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:
                 proven=proven,
                 share=share.share if share else None,
                 remedy=suspect.remedy,
+                unmeasured=largest.unmeasured.get(name, ""),
             )
         )
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tare import stats
 from tare.explain.cause import Change
@@ -22,12 +22,14 @@ What = tuple[str, Environment, Placement]
 class Measured:
     """Results in which the cells of changes are looked for: a plan and what was found.
 
-    `folder` is the name of their folder in `explain/`, "" for the results that are explained.
+    `folder` is the name of their folder in `explain/`, "" for the results that are explained. `failed` has the reasons
+    of cells that failed, by their keys.
     """
 
     plan: Plan
     comparisons: Sequence[Comparison]
     folder: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +80,18 @@ def what_of(cell: Cell) -> What:
     return cell.workload.name, replace(cell.environment, name="", placement=PlacementChange()), cell.placement
 
 
+def changed_cell(evidence: Evidence, change: Change) -> Cell:
+    """Return the cell that a change asks for."""
+    here, environment = evidence.here.cell, change.environment
+    if change.adds:
+        return replace(evidence.base.cell, environment=environment)
+    return replace(here, environment=environment, placement=environment.placement.of(here.placement))
+
+
 def share_of(evidence: Evidence, change: Change, places: Sequence[Place]) -> Share | None:
     """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
     here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
-    without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
-    if change.adds:
-        without = replace(base, environment=change.environment)
+    without = changed_cell(evidence, change)
     same = what_of(without) == what_of(base)  # only this factor differs from the baseline, so its copy is measured
     for place in places:
         cell, baseline = place.logs(here, metric, base.role), place.logs(base, metric, base.role)
