@@ -33,7 +33,7 @@ def study(folder: Path, link: str, kernel: str, repetition: str) -> Path:
 
 
 def with_a_cost(measured: Path, folder: Path, of: str = "planted") -> None:
-    """Store one round's launches as six rounds, with times of which it is certain that one environment costs something."""
+    """Store one round's launches as six rounds, with times of which it is certain that `of` costs something."""
     results = read_only(measured)
     repetition = replace(results.plan.study.repetition, rounds=ROUNDS, max_rounds=ROUNDS)
     plan = replace(results.plan, study=replace(results.plan.study, repetition=repetition))
