@@ -122,12 +122,12 @@ def test_a_launch_that_fails_tells_what_it_printed_and_one_that_hangs_the_first_
     late = Result(argv=(), status=-15, stdout="step 1\n", stderr="no route to host n1\n", elapsed_s=9.0, timed_out=True)
     outcome, _ = judge(launch, late, ())  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
-    assert outcome.reason == "it did not end within its time limit of 600 s: no route to host n1"
+    assert outcome.reason == "it did not end within its time limit of 60 s: no route to host n1"
     assert outcome.stderr_tail.endswith("standard output ends in:\nstep 1")
     silent = replace(late, stderr="")
     outcome, _ = judge(launch, silent, ())  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
-    assert outcome.reason == "it did not end within its time limit of 600 s"
+    assert outcome.reason == "it did not end within its time limit of 60 s"
 
 
 @pytest.mark.parametrize("words", ["Bus error", "write output.dat: No space left on device"])
