@@ -94,6 +94,20 @@ def test_the_users_own_program_is_measured_again_as_quick_started_it(tmp_path: P
     assert not list(elsewhere.iterdir())
 
 
+@pytest.mark.requires("docker")
+def test_what_a_container_forbids_is_told_with_the_rights_that_differ(tmp_path: Path) -> None:
+    program = compiled("forbidden", tmp_path)
+    options = ("--rounds", "1", "--environments", "bare,docker+host", "-o", "results")
+    ran = tare("quick", *options, "--", f"./{program.name}", cwd=tmp_path)
+    assert ran.status == 4, ran.stdout + ran.stderr
+    told = tare("explain", "results", cwd=tmp_path).stdout
+    assert "docker+host: failed" in told
+    assert "it ended with status 3: set_mempolicy: Operation not permitted" in told
+    assert "differs from bare\n" in told
+    assert "    system call filter: filter; bare: off\n" in told
+    assert "perhaps: the program may need a right that it does not get here" in told
+
+
 @pytest.mark.measures
 @pytest.mark.requires("bpftrace")
 def test_offloads_that_are_off_are_named_proven_and_in_the_report(tmp_path: Path) -> None:

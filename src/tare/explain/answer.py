@@ -9,6 +9,7 @@ from typing import Final
 from tare import __version__
 from tare.explain.cause import Clue, Suspect
 from tare.explain.explained import Explained
+from tare.explain.failed import FailedCell
 from tare.explain.remedy import Outcome, Remedy, effect_of, outcome_of
 from tare.explain.shares import Place, Share
 from tare.explain.unmeasured import Failures, why_not_measured
@@ -94,20 +95,27 @@ class RemedyAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Why the cells of a results folder cost what they cost. `remedies` is null unless they were asked for."""
+    """Why the cells of a results folder cost what they cost, or failed.
+
+    `remedies` is null unless they were asked for.
+    """
 
     format: int
     tool: str
     costs: tuple[CostAnswer, ...]
+    failed: tuple[FailedCell, ...]
     remedies: tuple[RemedyAnswer, ...] | None
 
 
-def answer_of(costs: Iterable[Explained], remedies: Iterable[RemedyAnswer] | None) -> Answer:
-    """Return the answer about some costs."""
+def answer_of(
+    costs: Iterable[Explained], failed: Iterable[FailedCell], remedies: Iterable[RemedyAnswer] | None
+) -> Answer:
+    """Return the answer about some costs and failed cells."""
     return Answer(
         format=FORMAT,
         tool=f"tare {__version__}",
         costs=tuple(map(_cost, costs)),
+        failed=tuple(failed),
         remedies=None if remedies is None else tuple(remedies),
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 from tare.explain.cause import Change
 from tare.explain.evidence import Evidence
 from tare.explain.shares import Measured, What, changed_cell, what_of
-from tare.model import Failed, Interrupted, Invalid, Plan, Trial, Unavailable
+from tare.model import Completed, Failed, Interrupted, Invalid, Outcome, Plan, Trial, Unavailable
 
 TOO_FEW: Final = "it was measured in too few rounds"
 
@@ -23,13 +23,23 @@ def reasons_of(plan: Plan, trials: Iterable[Trial]) -> dict[str, str]:
         if isinstance(outcome, Interrupted):
             continue
         ran[trial.key.cell] += 1
-        if isinstance(outcome, Failed | Invalid | Unavailable):
-            reasons.setdefault(trial.key.cell, Counter())[outcome.reason] += 1
+        if is_failure(outcome):
+            reasons.setdefault(trial.key.cell, Counter())[reason_of(outcome)] += 1
     found = dict(plan.unavailable)
     for cell, counted in reasons.items():
         reason, _ = counted.most_common(1)[0]
         found[cell] = f"{counted.total()} of {ran[cell]} launches failed: {reason}"
     return found
+
+
+def is_failure(outcome: Outcome) -> bool:
+    """Return whether a launch failed, could not be made, or did not measure what its cell claims."""
+    return isinstance(outcome, Failed | Invalid | Unavailable)
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Return why a launch does not count, "" if it does."""
+    return "" if isinstance(outcome, Completed) else outcome.reason
 
 
 class Failures:

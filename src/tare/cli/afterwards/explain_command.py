@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cli import commands
+from tare.cli.afterwards.failed_lines import lines_of_failed
 from tare.cli.output import say
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
@@ -18,6 +19,7 @@ from tare.explain import Explained, Measured, Place, explain
 from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
 from tare.explain.cause import Suspect
+from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.explain.stored import FOLDER as EXPLAIN
@@ -58,12 +60,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The costs of a results folder, and the results in which changed cells are looked for."""
+    """The costs and failed cells of a results folder, and the results in which changed cells are looked for."""
 
     results: Results
     costs: tuple[Explained, ...]
     places: tuple[Place, ...]
     failures: tuple[Failures, ...]
+    failed: tuple[FailedCell, ...]
 
 
 def explain_results(wanted: Wanted) -> int:
@@ -89,7 +92,11 @@ def explain_results(wanted: Wanted) -> int:
     if wanted.trace and found.costs:
         _trace(results, found.costs, wanted)
     if wanted.as_json:
-        print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
+        print(
+            json.dumps(
+                encode(answer_of(found.costs, found.failed, remedies)), indent=1, ensure_ascii=True, allow_nan=False
+            )
+        )
     else:
         lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
@@ -175,11 +182,13 @@ def _explained(results: Results, wanted: Wanted) -> Found:
     ablations = ablations_of(wanted.folder)
     every = explain(results.plan, results.trials, table, ablations)
     own = Measured(plan=results.plan, comparisons=table.comparisons)
+    cells = failed_cells(results.plan, results.trials)
     return Found(
         results=results,
         costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
         places=tuple(map(Place, (*ablations, own))),
         failures=tuple(map(Failures, (*ablations, own))),
+        failed=tuple(cell for cell in cells if wanted.cell in f"{cell.group} / {cell.environment}"),
     )
 
 
@@ -190,8 +199,9 @@ def _name(cost: Explained) -> str:
 def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
     costs, traces = found.costs, read_traces(wanted.folder / TRACE)
+    yield from lines_of_failed(found.failed)
     if not costs:
-        yield "No cell costs anything that could be explained."
+        yield f"No cell{' that ran' if found.failed else ''} costs anything that could be explained."
         return
     rows: defaultdict[str, list[Explained]] = defaultdict(list)
     for cost in costs:
