@@ -72,7 +72,7 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
     try:
         parsed = plugin_of(PING_PONG).parse(PING_PONG, result.stdout)
     except OutputError as error:
-        words = reason_said(result.stderr) or str(error)
+        words = reason_said(result.stderr, result.stdout) or str(error)
         raise CommandFailed(f"the ping-pong failed: {words}", remedy=recognised(result.stderr)) from error
     sizes = [spec.message_bytes or 0 for spec in PING_PONG.kernels]
     times = {size: metric.median_s for size, metric in zip(sizes, parsed.metrics, strict=True)}
