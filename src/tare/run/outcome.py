@@ -17,7 +17,6 @@ from tare.node import stragglers
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
 from tare.run.on_node import run_commands
-from tare.run.said import printed_last, reason_said, said_meanwhile
 from tare.run.symptoms import recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
@@ -26,6 +25,7 @@ from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError
 from tare.workloads.parts import has_records
+from tare.workloads.said import printed_last, reason_said, said_meanwhile
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "

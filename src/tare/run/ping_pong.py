@@ -14,11 +14,11 @@ from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Work
 from tare.model.text import bytes_label
 from tare.node_service.geometry import pods_per_node
 from tare.run import job
-from tare.run.said import reason_said
 from tare.run.symptoms import recognised
 from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, transport_loss
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
+from tare.workloads.said import reason_said
 
 SHARED_MEMORY_S: Final = 3e-6
 """Largest half round trip of one byte over shared memory: measured .1 to 1.5 us with it, from 4 us over any network."""

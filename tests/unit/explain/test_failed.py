@@ -12,6 +12,7 @@ import exports
 from factory_explained import Behaviour, plan_of, trials_of
 from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.explain.failed import FailedCell, failed_cells
+from tare.explain.unmeasured import reasons_of
 from tare.model import Failed, Invalid, Outcome, Plan, Trial
 from tare.summary.isolation import CAPABILITIES
 
@@ -130,3 +131,11 @@ def test_explain_prints_failed_cells_together_if_they_failed_alike(
     explain_results(Wanted(folder=exports.write(tmp_path / "older", plan, trials)))
     out = capsys.readouterr().out
     assert "rights and limits of its pods are not recorded in these results" in out
+
+
+def test_a_change_that_could_not_run_is_told_with_the_cell_that_failed(tmp_path: Path) -> None:
+    plan, trials = results_of(tmp_path, {"forbids": Failed(reason=FORBIDDEN)})
+    (gone,) = [cell.key for cell in plan.cells if cell.environment.name == "allows"]
+    reasons = reasons_of(replace(plan, unavailable={gone: "podman is not installed"}), trials)
+    (forbids,) = [cell.key for cell in plan.cells if cell.environment.name == "forbids"]
+    assert reasons == {gone: "podman is not installed", forbids: f"8 of 8 launches failed: {FORBIDDEN}"}

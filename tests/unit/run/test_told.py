@@ -13,9 +13,9 @@ from tare.host.process import Result
 from tare.model import Environment, Failed, Placement, RankPlace, Share, Workload
 from tare.run.outcome import judge
 from tare.run.ping_pong import PingPong, described, expected
-from tare.run.said import LONGEST, LOOKED_AT, reason_said
 from tare.run.symptoms import SYMPTOMS, recognised
 from tare.run.transport_log import by_rank, judged
+from tare.workloads.said import LONGEST, LOOKED_AT, reason_said
 
 RULE = "-" * 74
 GONE = f"""{RULE}
