@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -79,9 +80,10 @@ def bandwidth(value: float) -> Metric:
     )  # fmt: skip
 
 
-def write(folder: Path, of: Plan, launches: list[Trial]) -> Path:
+def write(folder: Path, of: Plan, launches: list[Trial], facts: Mapping[str, Any] | None = None) -> Path:
     """Write a results folder without waiting for the disk."""
-    with mock.patch("os.fdatasync"), Store.create_or_open(folder, of, {"machine": "a made-up machine"}) as store:
+    recorded = {"machine": "a made-up machine", **(facts or {})}
+    with mock.patch("os.fdatasync"), Store.create_or_open(folder, of, recorded) as store:
         for trial in launches:
             store.append(trial, samples(trial))
     return folder

@@ -67,11 +67,18 @@ CODES: Final = (
         "at least one comparison is inconclusive",
         "raise `rounds` and run the same command again",
     ),
+    (EXIT_INCONCLUSIVE, "`tare explain`", "a cost has no proven cause", "add `--run`; docs/explaining.md"),
     (
         EXIT_CELLS_FAILED,
         STUDY,
         "a cell is invalid, its launches fail more often than the baseline's, or the program does not run at all",
         "the report gives each reason",
+    ),
+    (
+        EXIT_CELLS_FAILED,
+        "`tare explain`",
+        "a cost has no proven cause because the measurement of a suspect failed",
+        "remove the reason, which stands beside the suspect, and run it again with `--run`",
     ),
     (
         EXIT_INFRASTRUCTURE,

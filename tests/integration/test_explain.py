@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.live import Watch, live, outcome, tare, trials
+from integration.live import Watch, cell_of, compiled, live, outcome, said, tare, trials
 from tare.cli.session import summary_of
 from tare.model import Completed
 from tare.store.writer import Store, read_only
@@ -32,14 +32,14 @@ def study(folder: Path, link: str, kernel: str, repetition: str) -> Path:
     return path
 
 
-def with_a_cost(measured: Path, folder: Path) -> None:
-    """Store one round's launches as six rounds, with times of which it is certain that `planted` costs something."""
+def with_a_cost(measured: Path, folder: Path, of: str = "planted") -> None:
+    """Store one round's launches as six rounds, with times of which it is certain that `of` costs something."""
     results = read_only(measured)
     repetition = replace(results.plan.study.repetition, rounds=ROUNDS, max_rounds=ROUNDS)
     plan = replace(results.plan, study=replace(results.plan.study, repetition=repetition))
     with Store.create_or_open(folder, plan, results.facts) as store:
         for number, trial in itertools.product(range(ROUNDS), results.trials):
-            seconds = (2.0 if trial.key.cell.endswith("planted") else 1.0) + number / 1000
+            seconds = (2.0 if trial.key.cell.endswith(of) else 1.0) + number / 1000
             times = {"value": seconds, "median_s": seconds, "turn_mean_s": None, "turn_spread_s": None, "noise": {}}
             assert isinstance(trial.outcome, Completed)
             outcome = replace(trial.outcome, metrics=tuple(replace(each, **times) for each in trial.outcome.metrics))
@@ -70,6 +70,42 @@ def test_explain_runs_what_its_suspects_ask_for_stores_it_and_answers(tmp_path: 
     assert "offload" in [suspect["name"] for suspect in cost["suspects"]], cost
     assert "segmentation offload is off" in tare("explain", folder, cwd=tmp_path).stdout
     assert watch.left(ran.lab) + watch.left(told.lab) == []
+
+
+@pytest.mark.requires("docker")
+def test_the_users_own_program_is_measured_again_as_quick_started_it(tmp_path: Path) -> None:
+    """It is named relative to its folder, needs a variable, and ends with 1 if it cannot write to that folder."""
+    home, elsewhere, folder = tmp_path / "home", tmp_path / "elsewhere", tmp_path / "results"
+    home.mkdir()
+    elsewhere.mkdir()
+    program = compiled("writes", home)
+    options = ("--rounds", "1", "--environments", "bare,docker+bridge", "--writable", "--env", "GIVEN=x")
+    ran = tare("quick", *options, "-o", tmp_path / "measured", "--", f"./{program.name}", cwd=home)
+    assert ran.status in (0, 3), ran.stderr
+    with_a_cost(tmp_path / "measured", folder, "docker+bridge")
+    for written in home.glob("written-by-*"):
+        written.unlink()
+    told = tare("explain", folder, "--run", "--rounds", str(ROUNDS), cwd=elsewhere)
+    assert told.status in (0, 3), told.stdout + told.stderr
+    (extra,) = (folder / "explain").iterdir()
+    assert {outcome(trial) for trial in trials(extra)} == {"Completed"}, said(trials(extra))
+    assert any("docker+bridge-without" in cell_of(trial) for trial in trials(extra))
+    assert (home / "written-by-0").read_text() == "x\n"
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.requires("docker")
+def test_what_a_container_forbids_is_told_with_the_rights_that_differ(tmp_path: Path) -> None:
+    program = compiled("forbidden", tmp_path)
+    options = ("--rounds", "1", "--environments", "bare,docker+host", "-o", "results")
+    ran = tare("quick", *options, "--", f"./{program.name}", cwd=tmp_path)
+    assert ran.status == 4, ran.stdout + ran.stderr
+    told = tare("explain", "results", cwd=tmp_path).stdout
+    assert "docker+host: failed" in told
+    assert "it ended with status 3: set_mempolicy: Operation not permitted" in told
+    assert "differs from bare\n" in told
+    assert "    system call filter: filter; bare: off\n" in told
+    assert "perhaps: the program may need a right that it does not get here" in told
 
 
 @pytest.mark.measures

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from tare.model import Trial
+from tare.node.allowed import OF_POD
 from tare.summary.loaded import files_of
 
 LaunchFacts = Mapping[tuple[str, str], frozenset[str]]
@@ -45,7 +46,8 @@ def _of_launches(launches: Sequence[Trial]) -> Iterator[tuple[str, str, str]]:
         for item in trial.facts.items():
             if item not in seen and not any(word in item[0] for word in _PASSED_OVER):
                 seen.add(item)
-                yield "transport" if item[0] == "transport" else "link", item[0], item[1]
+                kind = "isolation" if item[0].startswith(OF_POD) else "link"
+                yield "transport" if item[0] == "transport" else kind, item[0], item[1]
 
 
 def _of_ranks(trial: Trial) -> Iterator[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,9 @@ from rich.console import Console
 from tare import study
 from tare.cli import session
 from tare.cli.output import say, writing
+from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
+from tare.deploy.study_files import StudyFiles
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
@@ -121,22 +123,14 @@ def run_plan(
     `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
     `door` is where browsers can follow the run.
     """
-    plan = session.make_plan(stated, say)
-    session.check_available(plan)
-    programs = _programs(plan)
-    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
-    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
-    folders += sorted(map(shown_folder, others))
-    for place in folders:
-        located.check_can_be_shown(place, "the program's folder")
-    visible = tuple(dict.fromkeys((*shown, *folders)))
+    started = StartedIn(folder=str(Path.cwd()), shown=shown, writable=writable)
     if door is not None and not door.carried:
         say(f"tare: live page, answers between launches: {door.url}")
-    carried = dict if door is None else door.carry
-    plan, files = session.make_ready(plan, say, shown=visible, programs=programs, cwd=writable, carried=carried)
+    plan, files = _ready(stated, started, dict if door is None else door.carry)
     session.check_available(plan)
     folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
+        store.note_facts(**{FACT: started})
         _tell_resumed(store)
         _tell_others()
         summary = partial(session.summary_of, store, folder)
@@ -154,22 +148,42 @@ def measure(
     folder: Path,
     follow: Callable[[Watcher, Plan], AbstractContextManager[Watcher]] = lambda watcher, _plan: nullcontext(watcher),
     *,
+    of: Results,
     fresh: bool = False,
 ) -> None:
-    """Run a study that another command made, without a report; results of another study in its folder are put aside.
+    """Run a study that another command made of results, without a report; it is started where theirs was.
 
-    `follow` provides another watcher for the run; with `fresh`, results of the same study are put aside, too.
+    Results of another study in its folder are put aside. `follow` provides another watcher for the run; with `fresh`,
+    results of the same study are put aside, too.
     """
+    here, folder = Path.cwd(), folder.absolute()
+    started = StartedIn.recorded(of.facts) or StartedIn(folder=str(here))
+    with started.entered():
+        plan, files = _ready(stated, started, partial(restarted_in, here))
+        facts = session.facts(plan, files)
+        for name in changed_programs(of.facts, facts):
+            say(f"tare: {name} is not the file that these results were measured with: it was changed or built again")
+        stale = (folder / PLAN).exists() and (fresh or read_only(folder).plan.digest != plan.digest)
+        with (
+            Store.create_or_open(folder, plan, facts, fresh=stale) as store,
+            Progress(plan) as progress,
+            follow(progress, plan) as watcher,
+        ):
+            session.execute(plan, store, files, watcher, say)
+
+
+def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str, str]]) -> tuple[Plan, StudyFiles]:
+    """Return the plan of a study and its files, which show pods the folders of programs and those of `started`."""
     plan = session.make_plan(stated, say)
     session.check_available(plan)
-    plan, files = session.make_ready(plan, say, programs=_programs(plan))
-    stale = (folder / PLAN).exists() and (fresh or read_only(folder).plan.digest != plan.digest)
-    with (
-        Store.create_or_open(folder, plan, session.facts(plan, files), fresh=stale) as store,
-        Progress(plan) as progress,
-        follow(progress, plan) as watcher,
-    ):
-        session.execute(plan, store, files, watcher, say)
+    programs = _programs(plan)
+    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
+    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
+    folders += sorted(map(shown_folder, others))
+    for place in folders:
+        located.check_can_be_shown(place, "the program's folder")
+    visible = tuple(dict.fromkeys((*started.shown, *folders)))
+    return session.make_ready(plan, say, shown=visible, programs=programs, cwd=started.writable, carried=carried)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:

@@ -99,8 +99,10 @@ def _unusable(program: str) -> int | None:
     if not path.is_file():
         print(f"tare: there is no program {program}\n  check its path, or name a program in the image", file=sys.stderr)
         return NOT_FOUND
-    if not os.access(path, os.X_OK):
-        print(f"tare: {program} is not executable\n  chmod +x {program}", file=sys.stderr)
+    try:
+        located.check_executable(path, program)
+    except RefusedError as error:
+        print(f"tare: {error}", file=sys.stderr)
         return NOT_EXECUTABLE
     return None
 

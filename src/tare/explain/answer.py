@@ -9,8 +9,10 @@ from typing import Final
 from tare import __version__
 from tare.explain.cause import Clue, Suspect
 from tare.explain.explained import Explained
+from tare.explain.failed import FailedCell
 from tare.explain.remedy import Outcome, Remedy, effect_of, outcome_of
 from tare.explain.shares import Place, Share
+from tare.explain.unmeasured import Failures, why_not_measured
 from tare.model import Estimate
 from tare.study.written import environment_text
 
@@ -23,7 +25,8 @@ class SuspectAnswer:
     """A suspect of a cost: its clues (`weight` is their sum), and what its ablation shows.
 
     `change` says which factor was changed, null if none can be. `share` is the fraction of the cost that it explains,
-    `without` the overhead that is left with the change; both are null before an ablation. `remedy` is for people.
+    `without` the overhead that is left with the change; both are null before an ablation. `unmeasured` is why an
+    ablation could not measure it, "" if it could or was not tried. `remedy` is for people.
     """
 
     name: str
@@ -34,6 +37,7 @@ class SuspectAnswer:
     proven: bool
     share: Estimate | None
     without: Estimate | None
+    unmeasured: str
     remedy: str
 
 
@@ -80,7 +84,7 @@ class RemedyAnswer:
 
     `removed` are the causes that these changes remove, `left` those that no key of a study removes. `fragment` is an
     entry of a study's `environments:`, as YAML; "" if there is none. `effects` is empty before the remedied cell is
-    measured.
+    measured; `unmeasured` is why it could not be, "" if it could or was not tried.
     """
 
     group: str
@@ -90,24 +94,32 @@ class RemedyAnswer:
     changes: tuple[str, ...]
     fragment: str
     effects: tuple[EffectAnswer, ...]
+    unmeasured: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Why the cells of a results folder cost what they cost. `remedies` is null unless they were asked for."""
+    """Why the cells of a results folder cost what they cost, or failed.
+
+    `remedies` is null unless they were asked for.
+    """
 
     format: int
     tool: str
     costs: tuple[CostAnswer, ...]
+    failed: tuple[FailedCell, ...]
     remedies: tuple[RemedyAnswer, ...] | None
 
 
-def answer_of(costs: Iterable[Explained], remedies: Iterable[RemedyAnswer] | None) -> Answer:
-    """Return the answer about some costs."""
+def answer_of(
+    costs: Iterable[Explained], failed: Iterable[FailedCell], remedies: Iterable[RemedyAnswer] | None
+) -> Answer:
+    """Return the answer about some costs and failed cells."""
     return Answer(
         format=FORMAT,
         tool=f"tare {__version__}",
         costs=tuple(map(_cost, costs)),
+        failed=tuple(failed),
         remedies=None if remedies is None else tuple(remedies),
     )
 
@@ -139,14 +151,19 @@ def _suspect(cost: Explained, suspect: Suspect) -> SuspectAnswer:
         proven=cost.is_proven(suspect.name),
         share=found.share if found else None,
         without=found.without if found else None,
+        unmeasured=cost.unmeasured.get(suspect.name, ""),
         remedy=suspect.remedy,
     )
 
 
-def remedy_answer(remedy: Remedy, places: Sequence[Place], margin: float) -> RemedyAnswer:
+def remedy_answer(remedy: Remedy, places: Sequence[Place], failures: Sequence[Failures], margin: float) -> RemedyAnswer:
     """Return a remedy with its effects in results that have the remedied cell; `margin` as in `outcome_of`."""
-    cell = remedy.costs[0].evidence.here.cell
-    effects = ((cost, effect_of(cost, remedy, places)) for cost in remedy.costs)
+    evidence, change = remedy.costs[0].evidence, remedy.change
+    cell = evidence.here.cell
+    effects = [(cost, effect_of(cost, remedy, places)) for cost in remedy.costs]
+    unmeasured = ""
+    if change is not None and not any(effect for _, effect in effects):
+        unmeasured = why_not_measured(evidence, change, failures)
     return RemedyAnswer(
         group=cell.group,
         environment=cell.environment.name,
@@ -155,6 +172,7 @@ def remedy_answer(remedy: Remedy, places: Sequence[Place], margin: float) -> Rem
         changes=remedy.changes,
         fragment="" if remedy.environment is None else environment_text(remedy.environment),
         effects=tuple(_effect(cost, effect, margin) for cost, effect in effects if effect is not None),
+        unmeasured=unmeasured,
     )
 
 

@@ -16,6 +16,7 @@ from tare.explain.causes import CAUSES
 from tare.explain.division import Division, Together, divide
 from tare.explain.evidence import Evidence, Launches, launches_of
 from tare.explain.shares import Measured, Place, Share
+from tare.explain.unmeasured import Failures, reasons_of, why_not_measured
 from tare.model import (
     Cause,
     Cell,
@@ -43,14 +44,15 @@ MOST_SUSPECTS: Final = 4
 class Explained:
     """A cost with its suspects, the one with the strongest clues first, and what ablations say of them, by name.
 
-    `evidence` has the launches; `division` how the cost divides among the suspects that are measured, and `refuted` has
-    those that their measurement rules out.
+    `evidence` has the launches; `division` how the cost divides among the suspects that are measured, `refuted` has
+    those that it rules out. `unmeasured` says of suspects, by name, why their changes could not be measured.
     """
 
     evidence: Evidence
     suspects: tuple[Suspect, ...]
     refuted: tuple[Suspect, ...] = ()
     division: Division = field(default_factory=Division)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shares(self) -> Mapping[str, Share]:
@@ -97,7 +99,8 @@ def explain(
     of_row: defaultdict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for each in summary.comparisons:
         of_row[each.group, each.environment].append(each)
-    places = tuple(map(Place, (*ablations, Measured(plan=plan, comparisons=summary.comparisons))))
+    own = Measured(plan=plan, comparisons=summary.comparisons, failed=reasons_of(plan, trials))
+    places, failures = tuple(map(Place, (*ablations, own))), tuple(map(Failures, (*ablations, own)))
     found = []
     for row, compared in of_row.items():
         cell, base = cells.get(row), baselines.get(row[0])
@@ -108,7 +111,7 @@ def explain(
             if each.verdict is Verdict.COSTS and info.judged:
                 others = [pair for pair in pairs if pair[1] is not each]
                 evidence = Evidence(comparison=each, info=info, here=of(cell), base=of(base), others=others)
-                found.append(_explained(evidence, places, plan.study.repetition.confidence))
+                found.append(_explained(evidence, places, failures, plan.study.repetition.confidence))
     return tuple(found)
 
 
@@ -164,14 +167,24 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Together | N
     return Together(change=change, names=frozenset(name for name, _ in removed))
 
 
-def _explained(evidence: Evidence, places: Sequence[Place], confidence: float) -> Explained:
+def _explained(
+    evidence: Evidence, places: Sequence[Place], failures: Sequence[Failures], confidence: float
+) -> Explained:
     every = suspects_of(evidence)
     division = divide(evidence, every, all_removed(evidence, every), places, confidence)
+    unmeasured = {
+        suspect.name: reason
+        for suspect in every
+        if suspect.change is not None
+        and suspect.name not in {*division.alone, *division.refuted}
+        and (reason := why_not_measured(evidence, suspect.change, failures))
+    }
     return Explained(
         evidence=evidence,
         suspects=tuple(suspect for suspect in every if suspect.name not in division.refuted),
         refuted=tuple(suspect for suspect in every if suspect.name in division.refuted),
         division=division,
+        unmeasured=unmeasured,
     )
 
 
@@ -200,6 +213,7 @@ def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:
                 proven=proven,
                 share=share.share if share else None,
                 remedy=suspect.remedy,
+                unmeasured=largest.unmeasured.get(name, ""),
             )
         )
     return tuple(found)

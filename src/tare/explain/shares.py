@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tare import stats
 from tare.explain.cause import Change
@@ -22,12 +22,14 @@ What = tuple[str, Environment, Placement]
 class Measured:
     """Results in which the cells of changes are looked for: a plan and what was found.
 
-    `folder` is the name of their folder in `explain/`, "" for the results that are explained.
+    `folder` is the name of their folder in `explain/`, "" for the results that are explained. `failed` has the reasons
+    of cells that failed, by their keys.
     """
 
     plan: Plan
     comparisons: Sequence[Comparison]
     folder: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +119,18 @@ def what_of(cell: Cell) -> What:
     return cell.workload.name, replace(cell.environment, name="", placement=PlacementChange()), cell.placement
 
 
+def changed_cell(evidence: Evidence, change: Change) -> Cell:
+    """Return the cell that a change asks for."""
+    here, environment = evidence.here.cell, change.environment
+    if change.adds:
+        return replace(evidence.base.cell, environment=environment)
+    return replace(here, environment=environment, placement=environment.placement.of(here.placement))
+
+
 def effect_of(evidence: Evidence, change: Change, place: Place) -> Effect | None:
     """Return what a change does to a cost in some results; None if they do not have its cell in enough rounds."""
     here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
-    without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
-    if change.adds:
-        without = replace(base, environment=change.environment)
+    without = changed_cell(evidence, change)
     same = what_of(without) == what_of(base)  # only this factor differs from the baseline, so its copy is measured
     cell, baseline = place.logs(here, metric, base.role), place.logs(base, metric, base.role)
     changed = place.logs(base, metric, Role.SELF) if same else place.logs(without, metric, base.role)

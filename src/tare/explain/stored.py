@@ -10,6 +10,7 @@ from typing import Final
 from tare.errors import ResultsError
 from tare.explain.explained import causes_of, explain
 from tare.explain.shares import Measured
+from tare.explain.unmeasured import reasons_of
 from tare.model import Cause, Summary
 from tare.store.results import PLAN, SHARED, TRIALS, Results, read_only
 from tare.summary import Compared, compared
@@ -31,7 +32,8 @@ def ablations_of(folder: Path) -> tuple[Measured, ...]:
         with suppress(ResultsError):  # the report of the results themselves must not end with it
             results = read_only(path, skip_damaged=True)
             comparisons = compared_of(results).comparisons
-            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
+            failed = reasons_of(results.plan, results.trials)
+            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name, failed=failed))
     return tuple(measured)
 
 

@@ -206,7 +206,7 @@ class Cause:
 
     `name` is the name of the cause's plug-in, `words` says it in at most five words. `share` is the fraction of the
     cost that it explains, and `proven` is set if the share, measured by an ablation, excludes zero. `remedy` is a
-    command or a key of the study.
+    command or a key of the study. `unmeasured` says why the share could not be measured, "" if that was not tried.
     """
 
     group: str
@@ -217,6 +217,7 @@ class Cause:
     proven: bool
     share: Estimate | None
     remedy: str
+    unmeasured: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

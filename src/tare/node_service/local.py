@@ -18,6 +18,7 @@ from tare.counters.values import CounterValues, HostWatch
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
 from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
+from tare.node.allowed import read_allowed
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of
@@ -251,8 +252,11 @@ def watch_of(side: Side) -> HostWatch:
 
 
 def state_of(side: Side) -> Mapping[str, str]:
-    """Return the facts of a host's data interface; those that its network states itself are not among them."""
+    """Return the facts of a host's data interface and of its first container; its network states others itself."""
     pod, endpoint = side.pod, side.endpoint
     if not pod.pid and not pod.node.is_machine:
         return {}
-    return read_state(pod.pid, endpoint.interface, pod.node.pid)
+    pid = next((each.pid for each in side.containers if each.pid), pod.pid)
+    folders = (folder for group, _ in reversed(tuple(groups_of(side))) for folder in group.folders)
+    allowed = read_allowed(pid, folders, "" if pod.node.is_machine else os.getcwd()) if pid else {}
+    return read_state(pod.pid, endpoint.interface, pod.node.pid) | allowed

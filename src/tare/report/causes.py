@@ -23,6 +23,7 @@ class Why:
     proven: bool
     share: str
     remedy: str
+    unmeasured: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,14 @@ def _why(cause: Cause, labels: Sequence[str], costly: int) -> Why:
             units.percent(part, sign=False) for part in (cause.share.low, cause.share.value, cause.share.high)
         )
         share = f"{value} [{low}, {high}] of the cost"
-    return Why(words=cause.words, on=_labels(labels, costly), proven=cause.proven, share=share, remedy=cause.remedy)
+    return Why(
+        words=cause.words,
+        on=_labels(labels, costly),
+        proven=cause.proven,
+        share=share,
+        remedy=cause.remedy,
+        unmeasured=cause.unmeasured,
+    )
 
 
 def _labels(labels: Sequence[str], costly: int) -> str:

@@ -17,7 +17,7 @@ from tare.node import stragglers
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
 from tare.run.on_node import run_commands
-from tare.run.symptoms import last_words, recognised
+from tare.run.symptoms import recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
 from tare.wiring.transports import CHOSEN_BY_MPI
@@ -25,6 +25,7 @@ from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError
 from tare.workloads.parts import has_records
+from tare.workloads.said import printed_last, reason_said, said_meanwhile
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
@@ -96,35 +97,54 @@ def judge(
     `closed` are the interfaces that may not be read; `resent` is the number of TCP segments that were sent again.
     """
     limit = ready.cell.workload.time_limit_s
-    tail = result.stderr_tail
-    said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
     if result.timed_out:
         names, _, each = result.at_limit.partition("\n")
         still = f"; still running were {names}" if names else ""
-        cause = "".join(f": {words}" for words in (recognised(result.stderr, hung=True),) if words)
-        reason = f"{NOT_ENDED} of {limit:g} s{still}{cause}"
-        return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
+        known = said_meanwhile(result.stderr, result.stdout), recognised(result.stderr, hung=True)
+        reason = f"{NOT_ENDED} of {limit:g} s{still}{_in_turn(*known)}"
+        return Failed(reason=reason, stderr_tail=f"{_tail(result)}\n{each}".strip()), None
     if result.flooded:
-        return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None
+        return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=result.stderr_tail), None
     try:
         began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)
     except OutputError as error:
-        reason = f"it ended with status {result.status}{said}" if result.status else unread(ready.cell.workload, result)
-        return Failed(reason=reason or f"{error}{said}", status=result.status, stderr_tail=tail), None
+        reason = _why_ended(result) if result.status else unread(ready.cell.workload, result)
+        reason = reason or f"{error}{_said(result)}"
+        return Failed(reason=reason, status=result.status, stderr_tail=_tail(result)), None
     if not RUNTIMES[ready.cell.environment.runtime].is_fake:
         pods_s = ready.pods_s if ready.cell.workload.startup is not None else 0.0  # it is part of a start-up
         if why := why_not_within(parsed, result.elapsed_s + pods_s):
-            return Failed(reason=why, status=result.status, stderr_tail=tail), None
+            return Failed(reason=why, status=result.status, stderr_tail=_tail(result)), None
     if parsed.wrong:
-        return Failed(reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=tail), parsed
+        return Failed(
+            reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=_tail(result)
+        ), parsed
     if result.status != 0:
-        reason = f"it ended with status {result.status}{said}"
-        return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
+        return Failed(reason=_why_ended(result), status=result.status, stderr_tail=_tail(result)), parsed
     untreated_because = untreated(ready, parsed, traffic, closed, said_bytes=len(result.stdout), resent=resent)
     if untreated_because:
         return Invalid(reason=untreated_because), parsed
     return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
+
+
+def _why_ended(result: Result) -> str:
+    return f"it ended with status {result.status}{_said(result)}"
+
+
+def _said(result: Result) -> str:
+    """Return what a launch that failed said of the reason, and what is known of such a reason."""
+    return _in_turn(reason_said(result.stderr, result.stdout), recognised(result.stderr))
+
+
+def _in_turn(*words: str) -> str:
+    return "".join(f": {each}" for each in words if each)
+
+
+def _tail(result: Result) -> str:
+    """Return the ends of what a launch that failed wrote to standard error and to standard output."""
+    printed = printed_last(result.stdout)
+    return f"{result.stderr_tail}\nstandard output ends in:\n{printed}".strip() if printed else result.stderr_tail
 
 
 def unread(workload: Workload, result: Result) -> str:

@@ -14,10 +14,11 @@ from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Work
 from tare.model.text import bytes_label
 from tare.node_service.geometry import pods_per_node
 from tare.run import job
-from tare.run.symptoms import last_words, recognised
+from tare.run.symptoms import recognised
 from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, transport_loss
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
+from tare.workloads.said import reason_said
 
 SHARED_MEMORY_S: Final = 3e-6
 """Largest half round trip of one byte over shared memory: measured .1 to 1.5 us with it, from 4 us over any network."""
@@ -71,7 +72,7 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
     try:
         parsed = plugin_of(PING_PONG).parse(PING_PONG, result.stdout)
     except OutputError as error:
-        words = last_words(result.stderr) or str(error)
+        words = reason_said(result.stderr, result.stdout) or str(error)
         raise CommandFailed(f"the ping-pong failed: {words}", remedy=recognised(result.stderr)) from error
     sizes = [spec.message_bytes or 0 for spec in PING_PONG.kernels]
     times = {size: metric.median_s for size, metric in zip(sizes, parsed.metrics, strict=True)}

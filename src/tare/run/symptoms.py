@@ -1,4 +1,4 @@
-"""Explain a failed job from its output: its last words, and known ways in which containers break an MPI. Pure.
+"""Recognise known ways in which containers break an MPI in the output of a job that failed or hangs. Pure.
 
 Each failure was reproduced and its message recorded: Open MPI 4.1.4 and MPICH 4.0.2 over UCX (METHOD.md section 2).
 """
@@ -6,11 +6,8 @@ Each failure was reproduced and its message recorded: Open MPI 4.1.4 and MPICH 4
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from tare.model.text import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ SYMPTOMS: Final = (
     _symptom("equal process numbers", r"Segmentation fault.*mca_btl_(?:vader|sm)\.so", EQUAL_NUMBERS),
     _symptom(
         "no room",
-        r"(?:OPAL|PMIX) ERROR: OUT-OF-RESOURCE|No space left on device|Disk quota exceeded",
+        r"(?:OPAL|PMIX) ERROR: OUT-OF-RESOURCE",
         "a node has no room for the MPI's files; remedy: make room in its /tmp and /dev/shm",
     ),
     _symptom(
@@ -104,8 +101,21 @@ SYMPTOMS: Final = (
     ),
     _symptom(
         "full /dev/shm",
-        r"Bus error|No space left on device[^\n]*(?:/dev/shm|shared memory)|/dev/shm[^\n]*No space left on device",
+        r"No space left on device[^\n]*(?:/dev/shm|shared memory)|/dev/shm[^\n]*No space left on device",
         "/dev/shm is full, which Docker makes 64 MB small; remedy: --shm-size 1g, or the host's (--ipc host)",
+    ),
+    _symptom(
+        "full file system",
+        r"(?m:^(?![^\n]*(?:/dev/shm|shared memory))[^\n]*(?:No space left on device|Disk quota exceeded))",
+        "a file system is full, perhaps that of the program's files, or /tmp or /dev/shm of a node, in which MPIs have "
+        "theirs; remedy: make room there (df)",
+    ),
+    _symptom(
+        "bus error",
+        r"Bus error",
+        "a page of a mapped file could not be had (signal 7): perhaps the file is shorter than its mapping, huge pages "
+        "are used up, or /dev/shm is full; remedy: look at the file, at HugePages_Free in /proc/meminfo, and at "
+        "`df /dev/shm` there",
     ),
 )
 
@@ -114,64 +124,3 @@ def recognised(words: str, *, hung: bool = False) -> str:
     """Return the cause and remedy of the first symptom found in the output of a job that failed, or hung, or ""."""
     end = words[-LOOKED_AT:]
     return next((each.cause for each in SYMPTOMS if each.hangs == hung and each.pattern.search(end)), "")
-
-
-LONGEST: Final = 300
-RULE: Final = re.compile(r"-{50,}$|^-{50,}", re.MULTILINE)
-"""mpirun's rules have 55 or 74 dashes; what a rank writes meanwhile can stand on the same line."""
-REMARKS: Final = ("[", "INFO: ", "srun: cluster configuration lacks support for cpu binding")
-"""What lines begin with that explain no failure: Open MPI's trace of a crash, Apptainer's and srun's notices."""
-SAID_OF_ANY_FAILURE: Final = (
-    "peer process has unexpectedly disconnected",
-    "Primary job  terminated normally",
-    "processes exited with non-zero status",
-)
-"""Messages of mpirun that report only that some rank has ended."""
-OF_SRUN: Final = ("srun: ", "slurmstepd: ")
-ERROR_OF_SRUN: Final = "srun: error: "
-"""Its first error is the cause; then it ends the other tasks, and says of each that it was terminated."""
-EXIT_CODE_OF_TASK: Final = "Exited with exit code"
-
-
-def last_words(stderr: str) -> str:
-    """Return why a job failed: its own last line, else mpirun's most specific message; "" if nothing explains it.
-
-    srun's first error comes before that line, unless it only reports an exit code. Characters that would control a
-    terminal are escaped.
-    """
-    outside, inside = _apart(stderr)
-    own = [line.strip() for part in outside for line in part.splitlines() if line.strip()]
-    own = [line for line in own if not line.startswith(REMARKS)]
-    if own:
-        return printable(_most_telling(own)[:LONGEST])
-    messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in inside]
-    telling = [message for message in messages if message and not _is_general(message)]
-    return printable(telling[-1].split(". ", 1)[0].rstrip(".")[:LONGEST]) if telling else ""
-
-
-def _apart(stderr: str) -> tuple[list[str], list[str]]:
-    """Return a program's output, and mpirun's messages.
-
-    mpirun encloses each message in two rules, so they alternate. Where a rule is missing, as at the beginning of a
-    tail, a message is known by what it says.
-    """
-    outside: list[str] = []
-    inside: list[str] = []
-    within = False
-    for part in RULE.split(stderr):
-        within = within or _is_general(" ".join(part.split()))
-        (inside if within else outside).append(part)
-        within = not within
-    return outside, inside
-
-
-def _most_telling(lines: Sequence[str]) -> str:
-    programs = [line for line in lines if not line.startswith(OF_SRUN)]
-    first = next((line for line in lines if line.startswith(ERROR_OF_SRUN)), lines[-1])
-    if programs and (EXIT_CODE_OF_TASK in first or not first.startswith(ERROR_OF_SRUN)):
-        return programs[-1]
-    return first
-
-
-def _is_general(message: str) -> bool:
-    return any(" ".join(phrase.split()) in message for phrase in SAID_OF_ANY_FAILURE)

@@ -76,7 +76,7 @@ def binding_collapse(ranks: Sequence[RankPlace]) -> str | None:
             few = f"{len(cores)} core{'s' * (len(cores) > 1)} ({', '.join(map(str, sorted(cores)))})"
             shared = f"{len(of_node)} ranks of one node share {few}"
             if len({rank.host for rank in of_node}) == 1:
-                return f"{shared}; remedy: as many cores as ranks, or fewer ranks a node"
+                return f"{shared}; remedy: a core for each rank (binding: disjoint; mpirun --bind-to core)"
             return (
                 f"{shared}, because the MPI of each container binds from there; "
                 "remedy: separate cores for each container (binding: disjoint)"

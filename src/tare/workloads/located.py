@@ -27,6 +27,8 @@ OWN_FOLDERS: Final = frozenset(
 )  # fmt: skip
 """Folders that every node or container has itself: if this machine's were shown inside, they would hide those."""
 
+EXECUTABLE: Final = 0o111
+"""The bits of a file's mode that let somebody execute it."""
 SHORTEST: Final = 3
 """Number of path parts from which a prefix may be shown whole: `/opt/osu`, but not a home folder with a `bin`."""
 LAUNCHERS: Final = frozenset(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"))
@@ -119,10 +121,22 @@ def check_no_launcher(name: str) -> None:
         )
 
 
-def check_executable(file: Path) -> None:
-    """Raise `RefusedError` for a file of this machine that cannot be executed."""
-    if not os.access(file, os.X_OK):
-        raise RefusedError(f"{file} is not executable", remedy=f"chmod +x {file}")
+def check_executable(file: Path, name: str = "") -> None:
+    """Raise `RefusedError` for a file of this machine that cannot be executed, with what forbids it.
+
+    `name` is what the user calls it.
+    """
+    called = name or str(file)
+    if os.access(file, os.X_OK):
+        return
+    if not file.stat().st_mode & EXECUTABLE:
+        raise RefusedError(f"{called} is not executable", remedy=f"chmod +x {called}")
+    if os.statvfs(file).f_flag & os.ST_NOEXEC:
+        raise RefusedError(
+            f"{called} is on a file system that is mounted noexec",
+            remedy="copy it to a folder of another file system: `findmnt -O noexec` lists those that do not allow it",
+        )
+    raise RefusedError(f"{called} may not be executed by this user", remedy=f"ask its owner for chmod o+x {called}")
 
 
 def no_such_program(name: str) -> RefusedError:

@@ -11,11 +11,14 @@ import sys
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 
 from tare.cli import app
+from tare.errors import RefusedError
+from tare.workloads import located
 from waiting import wait_until
 
 SRC = Path(app.__file__).parents[2]
@@ -312,3 +315,23 @@ def test_a_program_that_cannot_be_run_is_told_before_anything_starts(made: str, 
     elif made == "folder":
         app.mkdir()
     assert words in complaint(tare("quick", "--", "./app", cwd=tmp_path))
+
+
+def test_a_program_that_may_not_be_executed_is_told_with_what_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = tmp_path / "app"
+    app.write_text("#!/bin/sh\n")
+    app.chmod(0o755)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    flags = SimpleNamespace(f_flag=os.ST_NOEXEC)
+    monkeypatch.setattr(os, "statvfs", lambda _: flags)
+    with pytest.raises(RefusedError, match=r"^\./app is on a file system that is mounted noexec\n") as noexec:
+        located.check_executable(app, "./app")
+    assert "chmod" not in str(noexec.value)
+    flags.f_flag = 0
+    with pytest.raises(RefusedError, match=r"may not be executed by this user"):
+        located.check_executable(app)
+    app.chmod(0o644)
+    with pytest.raises(RefusedError, match=r"app is not executable\n  chmod \+x "):
+        located.check_executable(app)

@@ -29,8 +29,9 @@ from tare.model import Failed
 from tare.model.text import without_dashes
 from tare.report.terminal import render_text
 from tare.run.progress import Progress
-from tare.run.symptoms import last_words, recognised
+from tare.run.symptoms import recognised
 from tare.store.writer import Store
+from tare.workloads.said import reason_said
 from unit.runs import known_study
 from unit.summaries import change, make_plan, make_trials
 
@@ -152,9 +153,9 @@ SHOWN = r"\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
 
 
 def test_names_with_markup_or_surrogates_and_the_last_words_of_a_program_are_text(tmp_path: Path) -> None:
-    assert last_words(f"first\n{STEERING}boom\n") == f"{SHOWN}boom"
+    assert reason_said(f"first\n{STEERING}boom\n") == f"{SHOWN}boom"
     rule = "-" * 74
-    assert last_words(f"{rule}\nno {STEERING} there.\n{rule}\n") == f"no {SHOWN} there"
+    assert reason_said(f"{rule}\nno {STEERING} there.\n{rule}\n") == f"no {SHOWN} there"
     plan = make_plan("[bold]o[/bold]")
     assert "[bold]o[/bold]" in "".join(render_text(session.summarise(plan, make_trials(plan), {})).split())
     assert recognised("Segmentation fault " * 200_000) == ""

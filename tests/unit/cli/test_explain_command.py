@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,18 @@ import pytest
 
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
-from tare.cli import commands
+from tare.cli import commands, session
 from tare.cli.afterwards import claims_command, explain_command
 from tare.cli.afterwards.claims_command import show_claims
 from tare.cli.afterwards.explain_command import Wanted, explain_results
-from tare.errors import RefusedError, ResultsError, UsageError
+from tare.cli.started_in import FACT, StartedIn, changed_programs
+from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
 from tare.explain import explain
 from tare.explain.ablation import studies_of
-from tare.model import Study
+from tare.model import Failed, Plan, Study
 from tare.plan.cells import expand
+from tare.report import render_html
+from tare.store.results import read_only
 from unit.export.test_json_document import TOOL, strict
 
 EXPLAINED = TOOL["explain_schema"]()
@@ -76,7 +81,7 @@ def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: py
 def test_a_remedy_that_the_ablation_has_measured_is_not_measured_again(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(study: Study, folder: Path) -> None:
+    def measure(study: Study, folder: Path, **_: object) -> None:
         raise AssertionError(f"{study.name} is measured in {folder}")
 
     monkeypatch.setattr(commands, "measure", measure)
@@ -127,6 +132,118 @@ def test_outside_of_a_job_the_suspects_of_slurms_results_are_not_measured(
     with pytest.raises(RefusedError, match="this is not a job of it") as caught:
         explain_results(Wanted(folder=folder, run=True))
     assert f"salloc --nodes=2 --exclusive tare explain {folder} --run" in str(caught.value)
+
+
+OWN = """
+environments:
+  plain: {runtime: bare, network: bridge}
+  slow: {runtime: docker, network: bridge}
+workloads: {app: {command: [./app]}}
+"""
+
+
+class Stopped(Exception):
+    """Raised in the place of the launches."""
+
+
+def started_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record: StartedIn | None
+) -> tuple[Path, dict[str, object]]:
+    """Return the folder in which launches of results that have a record would start, and how pods are made ready."""
+    there, here, seen = tmp_path / "there", tmp_path / "here", {}
+    for folder in (there, here):
+        folder.mkdir()
+    (there / "app").write_text("#!/bin/sh\n")
+    (there / "app").chmod(0o755)
+    plan = plan_of(there, OWN)
+    folder = exports.write(tmp_path / "results", plan, [], {FACT: record} if record else {})
+
+    def make_ready(plan: Plan, *_: object, **given: object) -> None:
+        seen.update(given, here=Path.cwd())
+        raise Stopped
+
+    monkeypatch.setattr(session, "make_plan", lambda stated, _: expand(stated, lambda *_: None))
+    monkeypatch.setattr(session, "make_ready", make_ready)
+    monkeypatch.chdir(here)
+    with pytest.raises((Stopped, RefusedError)):
+        commands.measure(plan.study, Path("out"), of=read_only(folder))
+    assert Path.cwd() == here
+    return there, seen
+
+
+def test_more_is_measured_where_the_study_was_started_with_what_its_pods_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "there"
+    record = StartedIn(folder=str(there), shown=(str(there), "/data"), writable=str(there))
+    there, seen = started_of(monkeypatch, tmp_path, record)
+    assert seen["here"] == there
+    assert seen["shown"] == (str(there), "/data")
+    assert seen["cwd"] == str(there)
+    assert seen["programs"] == {"./app": there / "app"}
+    carried = seen["carried"]
+    assert callable(carried)
+    with contextlib.chdir(there):
+        assert carried() == {}
+        assert Path.cwd() == tmp_path / "here", "the command that starts itself again finds its arguments"
+
+
+def test_results_without_a_record_are_measured_in_the_folder_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, seen = started_of(monkeypatch, tmp_path, None)
+    assert seen == {}, "the program is not in that folder, and the caller is told"
+
+
+def test_a_program_that_was_built_again_and_a_folder_that_is_gone_are_told(tmp_path: Path) -> None:
+    before = {"identity": {"program ./app": "sha256:1", "kernel": "6"}}
+    assert changed_programs(before, {"identity": {"program ./app": "sha256:2", "kernel": "7"}}) == ("./app",)
+    assert changed_programs({}, {"identity": {"program ./app": "sha256:2"}}) == ()
+    with (
+        pytest.raises(RefusedError, match=r"was started in .*gone, which cannot be entered: No such file"),
+        StartedIn(folder=str(tmp_path / "gone")).entered(),
+    ):
+        pass
+    assert StartedIn.recorded({FACT: {"folder": 3}}) is None
+    assert StartedIn.recorded({FACT: {"folder": "/a", "shown": "x"}}) == StartedIn(folder="/a")
+
+
+LAUNCH_FAILED = f"it ended with status 127: no such file {STEERING}"
+
+
+@pytest.fixture
+def unmeasured(tmp_path: Path) -> Path:
+    """Return results of a study, with an ablation whose changed cell failed in each launch."""
+    plan = plan_of(tmp_path, STUDY.format(cluster="lab", network="bridge", slow=FILTER))
+    trials = list(trials_of(plan, {"slow": SLOW}))
+    folder = exports.write(tmp_path / "results", plan, trials)
+    (ablation,) = studies_of(plan.study, explain(plan, trials, summary_of(plan, trials)))
+    again = expand(ablation.study, lambda *_: None)
+    failed = Failed(reason=LAUNCH_FAILED, status=127)
+    measured = [
+        replace(trial, outcome=failed) if "without" in trial.key.cell else trial
+        for trial in trials_of(again, {"slow": SLOW}, seed=2)
+    ]
+    (folder / "explain").mkdir()
+    exports.write(folder / "explain" / ablation.folder, again, measured)
+    return folder
+
+
+def test_a_measurement_that_failed_is_told_beside_its_suspect(
+    unmeasured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain_results(Wanted(folder=unmeasured)) == EXIT_CELLS_FAILED
+    told = "could not be measured: slow-without-packet-filter: 8 of 8 launches failed: it ended with status 127"
+    out = capsys.readouterr().out
+    assert f"({told}" in out
+    assert "\x1b" not in out
+    suspect = printed(Wanted(folder=unmeasured, as_json=True), capsys)["costs"][0]["suspects"][0]
+    assert suspect["unmeasured"].startswith(told.removeprefix("could not be measured: "))
+    assert not suspect["proven"]
+    results = read_only(unmeasured)
+    page = render_html(session.summary_of(results, unmeasured), results.trials, results)
+    assert "<small>could not be measured</small>" in page
+    assert "8 of 8 launches failed: it ended with status 127" in page
 
 
 COLLECTIVE = "OMPI_MCA_coll_tuned_allreduce_algorithm"

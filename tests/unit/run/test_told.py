@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from tare.host.process import Result
 from tare.model import Environment, Failed, Placement, RankPlace, Share, Workload
 from tare.run.outcome import judge
 from tare.run.ping_pong import PingPong, described, expected
-from tare.run.symptoms import LONGEST, SYMPTOMS, last_words, recognised
+from tare.run.symptoms import SYMPTOMS, recognised
 from tare.run.transport_log import by_rank, judged
+from tare.workloads.said import LONGEST, LOOKED_AT, reason_said
 
 RULE = "-" * 74
 GONE = f"""{RULE}
@@ -88,7 +92,48 @@ mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Se
     ],
 )
 def test_the_program_s_own_last_line_comes_first_then_mpirun_s_most_telling_message(said: str, expected: str) -> None:
-    assert last_words(said) == expected
+    assert reason_said(said) == expected
+
+
+RECORDED = yaml.safe_load((Path(__file__).parents[2] / "data" / "said.yaml").read_text())
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_of_recorded_outputs_the_first_cause_is_told(name: str) -> None:
+    case = RECORDED[name]
+    found = reason_said(case.get("stderr", ""), case.get("stdout", ""))
+    assert found == case.get("reason", "")
+    assert not found.endswith(":")
+
+
+def test_records_of_tare_are_no_words_of_a_program_and_a_line_that_is_cut_is_none() -> None:
+    cut = f"cannot {'x' * LOOKED_AT}\n"
+    assert reason_said("", f'@tare {{"type": "error"}}\n{cut}done\n') == "its standard output ends in: done"
+
+
+def test_a_launch_that_fails_tells_what_it_printed_and_one_that_hangs_the_first_error() -> None:
+    launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("app",))), pods_s=0.0)
+    printed = "step 1\nset_mempolicy: Operation not permitted\n"
+    ended = Result(argv=(), status=3, stdout=printed, stderr=ABORT, elapsed_s=1.0)
+    outcome, _ = judge(launch, ended, ())  # type: ignore[arg-type]
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "it ended with status 3: set_mempolicy: Operation not permitted"
+    assert outcome.stderr_tail.endswith(f"standard output ends in:\n{printed.rstrip()}")
+    late = Result(argv=(), status=-15, stdout="step 1\n", stderr="no route to host n1\n", elapsed_s=9.0, timed_out=True)
+    outcome, _ = judge(launch, late, ())  # type: ignore[arg-type]
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "it did not end within its time limit of 60 s: no route to host n1"
+    assert outcome.stderr_tail.endswith("standard output ends in:\nstep 1")
+    silent = replace(late, stderr="")
+    outcome, _ = judge(launch, silent, ())  # type: ignore[arg-type]
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "it did not end within its time limit of 60 s"
+
+
+@pytest.mark.parametrize("words", ["Bus error", "write output.dat: No space left on device"])
+def test_a_cause_that_rests_on_one_word_is_only_perhaps_one(words: str) -> None:
+    assert "perhaps" in recognised(words)
+    assert "Docker" not in recognised(words)
 
 
 VADER_CRASH = """[vm:00001] *** Process received signal ***
@@ -125,7 +170,9 @@ SEEN = {
     "single copy across user namespaces": "*** The Open MPI vader BTL is aborting the MPI job (via exit(3)).",
     "user namespaces": UCX_USERS,
     "private /dev/shm": "MPIDU_Init_shm_init(179)......: unable to allocate shared memory",
-    "full /dev/shm": "[n0:00012] Signal: Bus error (7)\n[n0:00012] Failing at address: 0x7f00",
+    "full /dev/shm": "write /dev/shm/segment: No space left on device",
+    "full file system": "write output.dat: Disk quota exceeded",
+    "bus error": "[n0:00012] Signal: Bus error (7)\n[n0:00012] Failing at address: 0x7f00",
 }
 OTHERS = (
     "",

@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Final
 
 from tare.cli import commands
+from tare.cli.afterwards.failed_lines import lines_of_failed
 from tare.cli.output import say
 from tare.cluster import CLUSTERS
-from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
+from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
 from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
 from tare.explain.cause import Suspect
 from tare.explain.evidence import Evidence
+from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.explain.stored import FOLDER as EXPLAIN
 from tare.explain.stored import ablations_of, compared_of
+from tare.explain.unmeasured import Failures
 from tare.host.user_namespace import is_real_root
 from tare.model import Estimate, Study
 from tare.model.text import printable
@@ -58,20 +61,25 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The costs of a results folder, and the results in which changed cells are looked for."""
+    """The costs and failed cells of a results folder, and the results in which changed cells are looked for."""
 
     results: Results
     costs: tuple[Explained, ...]
     places: tuple[Place, ...]
+    failures: tuple[Failures, ...]
+    failed: tuple[FailedCell, ...]
 
 
 def explain_results(wanted: Wanted) -> int:
-    """Print why cells cost what they cost; return 3 if a cost is left without a proven cause, else 0."""
+    """Print why cells cost what they cost, and return the exit code.
+
+    It is 4 if a cost has no proven cause because a measurement failed, 3 if one has none for another reason, else 0.
+    """
     results = read_only(wanted.folder)
     study = results.plan.study
     found = _found(results, wanted)
     if wanted.run and found.costs:
-        _measure(studies_of(study, found.costs, rounds=wanted.rounds), study, wanted)
+        _measure(studies_of(study, found.costs, rounds=wanted.rounds), results, wanted)
         found = _found(results, wanted)
         commands.renew_page(wanted.folder)
     remedies: tuple[RemedyAnswer, ...] | None = None
@@ -79,21 +87,29 @@ def explain_results(wanted: Wanted) -> int:
         proven = remedies_of(found.costs)
         missing = remedy_studies_of(study, proven, found.places, rounds=wanted.rounds)
         if missing:
-            _measure(missing, study, wanted)
+            _measure(missing, results, wanted)
             found = _found(results, wanted)
-        remedies = tuple(remedy_answer(remedy, found.places, study.margin) for remedy in proven)
+        remedies = tuple(remedy_answer(remedy, found.places, found.failures, study.margin) for remedy in proven)
     if wanted.trace and found.costs:
-        _trace(study, found.costs, wanted)
+        _trace(results, found.costs, wanted)
     if wanted.as_json:
-        print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
+        print(
+            json.dumps(
+                encode(answer_of(found.costs, found.failed, remedies)), indent=1, ensure_ascii=True, allow_nan=False
+            )
+        )
     else:
         lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
-    return EXIT_DONE if all(cost.named for cost in found.costs) else EXIT_INCONCLUSIVE
+    without_cause = [cost for cost in found.costs if cost.named is None]
+    if any(cost.unmeasured for cost in without_cause) or any(remedy.unmeasured for remedy in remedies or ()):
+        return EXIT_CELLS_FAILED
+    return EXIT_INCONCLUSIVE if without_cause else EXIT_DONE
 
 
-def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> None:
+def _measure(ablations: Iterable[Ablation], results: Results, wanted: Wanted) -> None:
     """Run studies of changed cells; on a cluster that gives nodes to jobs, only within a job."""
+    study = results.plan.study
     cluster = CLUSTERS[study.cluster]
     if cluster.runs_jobs and not cluster.in_job:
         command = _command(study, wanted, "--run" if wanted.run else "--remedy")
@@ -105,7 +121,7 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
     for ablation in ablations:
         folder = wanted.folder / EXPLAIN / ablation.folder
         say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
-        commands.measure(_as_stored(ablation.study, folder), folder)
+        commands.measure(_as_stored(ablation.study, folder), folder, of=results)
 
 
 def _as_stored(study: Study, folder: Path) -> Study:
@@ -119,10 +135,11 @@ def _as_stored(study: Study, folder: Path) -> Study:
     return replace(study, environments=environments) if set(study.environments) <= set(environments) else study
 
 
-def _trace(study: Study, costs: Sequence[Explained], wanted: Wanted) -> None:
+def _trace(results: Results, costs: Sequence[Explained], wanted: Wanted) -> None:
     """Trace launches of the costly cells and of their baselines, those that have not been traced yet."""
+    study = results.plan.study
     check_can_trace(study.cluster)
-    folder = wanted.folder / TRACE
+    folder = (wanted.folder / TRACE).absolute()  # the launches are started in another folder
     known = {(trace.group, trace.environment) for trace in read_traces(folder)}
     groups: defaultdict[str, dict[str, Explained]] = defaultdict(dict)
     for cost in costs:
@@ -135,7 +152,8 @@ def _trace(study: Study, costs: Sequence[Explained], wanted: Wanted) -> None:
         environments = tuple(stated(study, name) for name in names)
         made = study_of_group(study, environments, next(iter(rows.values())), TRACED)
         once = replace(made, self_comparison=False, repetition=replace(made.repetition, turns=1, reruns=0))
-        commands.measure(once, folder / folder_of(group), partial(tracing, folder=folder), fresh=True)
+        follow = partial(tracing, folder=folder)
+        commands.measure(once, folder / folder_of(group), follow, of=results, fresh=True)
 
 
 def _command(study: Study, wanted: Wanted, option: str) -> str:
@@ -164,10 +182,14 @@ def _explained(results: Results, wanted: Wanted) -> Found:
         )
     ablations = ablations_of(wanted.folder)
     every = explain(results.plan, results.trials, table, ablations)
+    own = Measured(plan=results.plan, comparisons=table.comparisons)
+    cells = failed_cells(results.plan, results.trials)
     return Found(
         results=results,
         costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
-        places=tuple(map(Place, (*ablations, Measured(plan=results.plan, comparisons=table.comparisons)))),
+        places=tuple(map(Place, (*ablations, own))),
+        failures=tuple(map(Failures, (*ablations, own))),
+        failed=tuple(cell for cell in cells if wanted.cell in f"{cell.group} / {cell.environment}"),
     )
 
 
@@ -178,8 +200,9 @@ def _name(cost: Explained) -> str:
 def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
     costs, traces = found.costs, read_traces(wanted.folder / TRACE)
+    yield from lines_of_failed(found.failed)
     if not costs:
-        yield "No cell costs anything that could be explained."
+        yield f"No cell{' that ran' if found.failed else ''} costs anything that could be explained."
         return
     rows: defaultdict[str, list[Explained]] = defaultdict(list)
     for cost in costs:
@@ -246,7 +269,7 @@ def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterat
         for effect in remedy.effects:
             yield from _effect(effect, wanted)
         if remedy.changes and not remedy.effects:
-            yield "  not measured: the remedied cell could not run, or in too few rounds"
+            yield f"  could not be measured: {remedy.unmeasured}"
         if remedy.fragment:
             yield "  in a study, below `environments:`"
             yield from (f"    {line}" for line in remedy.fragment.splitlines())
@@ -262,6 +285,8 @@ def _effect(effect: EffectAnswer, wanted: Wanted) -> Iterator[str]:
 
 def _proof(cost: Explained, suspect: Suspect) -> str:
     found = cost.shares.get(suspect.name)
+    if suspect.name in cost.unmeasured:
+        return f" (could not be measured: {cost.unmeasured[suspect.name]})"
     if found is None:
         return " (not measured)" if suspect.change is not None else " (cannot be removed by tare)"
     if found.share is None:
