@@ -96,8 +96,8 @@ def share_of(evidence: Evidence, change: Change, places: Sequence[Place]) -> Sha
         explained = left if change.adds else [cell[number] - changed[number] for number in common]
         return Share(
             share=stats.share_of_cost(explained, cost),
-            without=stats.paired_t(left, 0.95),
-            before=stats.paired_t(cost, 0.95),
+            without=stats.estimated(stats.paired_t(left, 0.95)),
+            before=stats.estimated(stats.paired_t(cost, 0.95)),
             folder=place.folder,
         )
     return None

@@ -315,7 +315,9 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
         words = "no cost: within this many %" if marks else verdict.value
         symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
         entries.append(Text.assemble((symbol, f"{look.style} not dim"), f" {words}", style="dim"))
-    entries += [Text(encode(words), style="dim") for words in ("≤ at most (95 %)", "+ is slower, also for rates")]
+    entries += [
+        Text(encode(words), style="dim") for words in ("≤ at most (one-sided 95 %)", "+ is slower, also for rates")
+    ]
     yield from _fill_lines(entries, width)
     loop = "; loop: back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
     raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
