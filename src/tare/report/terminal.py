@@ -117,9 +117,12 @@ class _Printed:
 
 
 def _bounds(text: CellText) -> str:
-    """Return the bounds of a cell's first line; if the line would be too long, without the space in them."""
-    whole = f"{text.mark} {text.lead} {text.lead_bounds}"
-    return text.lead_bounds if len(whole) <= _CELL_WIDTH else text.lead_bounds.replace(", ", ",")
+    """Return the bounds of a cell's first line; if the line would be too long, without the space in them.
+
+    It stays where a number has a comma itself, as `[2,552, 6,754]`.
+    """
+    whole, bounds = f"{text.mark} {text.lead} {text.lead_bounds}", text.lead_bounds
+    return bounds if len(whole) <= _CELL_WIDTH or bounds.count(",") > 1 else bounds.replace(", ", ",")
 
 
 def _head(column: Column) -> tuple[str, str]:

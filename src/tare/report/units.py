@@ -231,7 +231,10 @@ def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
 def ratio_interval(estimate: Estimate) -> str:
     """Return a ratio and its interval, as `1.59 [1.55, 1.63]`."""
     places = max(2, decimals_for((estimate.high - estimate.low) / 2, estimate.high))
-    return f"{estimate.value:.{places}f} [{estimate.low:.{places}f}, {estimate.high:.{places}f}]"
+    value, low, high = (
+        f"{part:.{_above(part, places, 0.0)}f}" for part in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} [{low}, {high}]"
 
 
 def p_value(p: float) -> str:
