@@ -256,11 +256,14 @@ def check_cell(row: str, text: str, where: str) -> None:
     assert not ("≤" in text and typical), told
 
 
-def check_tables(printed: Printed) -> None:
+def check_finite(printed: Printed) -> None:
     for text in (printed.terminal, printed.page, printed.markdown, junit.text(printed.source)):
         assert "∞" not in text
         assert "n/a" not in text
     assert not re.search(r" (?:NaN|[+-]Inf)$", openmetrics.text(printed.source), re.MULTILINE)
+
+
+def check_tables(printed: Printed) -> None:
     page = Page(printed.page)
     for table in (*tables_of(printed.terminal), *page.named("first")):
         for number in range(1, len(table.heads)):
@@ -417,6 +420,7 @@ def check_reasons(printed: Printed) -> None:
 def check(world: World) -> None:
     printed = Printed(world)
     check_data(printed)
+    check_finite(printed)
     check_tables(printed)
     check_headline(printed)
     check_covariates(printed)
