@@ -9,7 +9,8 @@ compared on one metric: `null` costs nothing, `costs` 10 %, `margin` exactly the
 
 A verdict is wrong if it says of a cost that it is there (or a gain) where there is none, or that there is none within a
 margin that it exceeds. Exit code 1 if the 95 % interval of a rate of wrong verdicts lies above 5 %, a coverage is
-below 93 %, or the power below 90 %. Seeds are fixed: study i of a scenario has the seed (scenario, i).
+below 93 %, the power below 90 %, or a tenth of intervals wider than without the machine's states. Seeds are fixed:
+study i of a scenario has the seed (scenario, i).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import Pool
 
 import numpy as np
@@ -55,6 +56,8 @@ COST = 0.10
 BASE_S = 10e-6
 LIMIT_S = 60.0
 MOST_WRONG, LEAST_COVERED, LEAST_POWER = 0.05, 0.93, 0.90
+MOST_WIDER = 0.10
+"""Share of intervals that may be wider with the machine's states than without; the median is not if half are."""
 CLEAR = {Verdict.COSTS, Verdict.GAINS}
 BARE, SELF, NULL, COSTS, EDGE = "bare", "bare (A/A)", "null", "costs", "margin"
 TRUTHS = {BARE: 0.0, SELF: 0.0, NULL: 0.0, COSTS: math.log1p(COST), EDGE: math.log1p(MARGIN)}
@@ -84,6 +87,7 @@ class Scenario:
     `launches` makes the launches of a cell in a block. `judge` tells of a summary which claims are wrong, by kind: one
     rate is made of each kind. `looks` are the rounds at which somebody looks and, unless something is clear, asks for
     more. `edge`: the environment `margin` is there. `covers` is the environment whose interval must hold its truth.
+    `adjusts`: the machine's state is known, and the median interval must be no wider than without it.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Scenario:
     covers: str = COSTS
     covered_truth: float = math.log1p(COST)
     power: bool = True
+    adjusts: bool = False
 
 
 # --- what is wrong ------------------------------------------------------------------------------------------------
@@ -215,6 +220,22 @@ def speeds(rng: np.random.Generator, _name: str, log: float) -> list[Launch]:
     return [Launch(log=log + slower, noise={"core_counting_s": seconds})]
 
 
+def steady_distances(rng: np.random.Generator, _name: str, log: float) -> list[Launch]:
+    """Distances differ hardly within a block, as in turns, and cost nothing: no coefficient can be known."""
+    return [Launch(log=log, noise={"core_hand_over_s": 40e-9 * math.exp(rng.normal(0.0, 0.06))})]
+
+
+def four_states(rng: np.random.Generator, name: str, log: float) -> list[Launch]:
+    """Distances cost 30 %, and all other states vary without any effect; three launches of a hundred are outliers."""
+    (launch,) = distances(rng, name, log + rng.normal(0.0, 0.5) * (rng.random() < 0.03))
+    other = {
+        "core_counting_s": 1e-6 * math.exp(rng.normal(0.0, 0.03)),
+        "cores": 2.0,
+        "throttled_s": rng.uniform(0, 0.1),
+    }
+    return [Launch(log=launch.log, noise={**launch.noise, **other})]
+
+
 SCENARIOS = (
     Scenario(name="fixed", what="10 rounds", judge=usual),
     Scenario(name="six", what="6 rounds", judge=usual, looks=(6,), power=False),
@@ -261,10 +282,25 @@ SCENARIOS = (
         name="baseline-differs", what="the baseline is 10 % off its own copy and all others", judge=of_column,
         shifts=dict.fromkeys((SELF, NULL, COSTS, EDGE), math.log(1.1)), power=False, covers="",
     ),
-    Scenario(name="distances", what="half of the launches on far vCPUs (+30 %)", judge=usual, launches=distances),
+    Scenario(
+        name="distances", what="half of the launches on far vCPUs (+30 %)", judge=usual, launches=distances,
+        adjusts=True,
+    ),
     Scenario(
         name="speeds", what="vCPUs of another speed in each launch (sd 10 %)", judge=usual, launches=speeds,
-        power=False,
+        power=False, adjusts=True,
+    ),
+    Scenario(
+        name="steady-distances", what="distances that hardly differ and cost nothing", judge=usual,
+        launches=steady_distances, adjusts=True,
+    ),
+    Scenario(
+        name="four-states", what="far vCPUs (+30 %), other states without effect, 3 % outliers", judge=usual,
+        launches=four_states, power=False, adjusts=True,
+    ),
+    Scenario(
+        name="four-states-six", what="the same with 6 rounds", judge=usual, launches=four_states, looks=(6,),
+        power=False, adjusts=True,
     ),
 )  # fmt: skip
 
@@ -328,6 +364,7 @@ class Result:
     wrong: Mapping[str, bool]
     covered: bool | None
     found: bool
+    wider: bool | None = None
 
 
 def run_study(scenario: Scenario, seed: tuple[int, int]) -> Result:
@@ -346,7 +383,16 @@ def run_study(scenario: Scenario, seed: tuple[int, int]) -> Result:
     if scenario.covers:
         overhead = of(summary, scenario.covers).overhead
         covered = overhead is not None and overhead.low <= math.expm1(scenario.covered_truth) <= overhead.high
-    return Result(wrong=wrong, covered=covered, found=of(summary, COSTS).verdict is Verdict.COSTS)
+    wider = None
+    if scenario.adjusts:
+        blind = summarise(make_plan(max(scenario.looks)), [replace(trial, noise={}) for trial in trials], {})
+        wider = _width(summary) > _width(blind) * (1 + 1e-9)
+    return Result(wrong=wrong, covered=covered, found=of(summary, COSTS).verdict is Verdict.COSTS, wider=wider)
+
+
+def _width(summary: Summary) -> float:
+    overhead = of(summary, COSTS).overhead
+    return math.inf if overhead is None else math.log((1 + overhead.high) / (1 + overhead.low))
 
 
 # --- many studies -------------------------------------------------------------------------------------------------
@@ -390,6 +436,9 @@ def rates(scenario: Scenario, results: Sequence[Result]) -> list[Rate]:
     if known:
         what = f"the 95 % interval of {scenario.covers} holds {100 * math.expm1(scenario.covered_truth):.1f} %"
         found.append(Rate(what=what, hits=sum(known), n=len(known), least=LEAST_COVERED))
+    if scenario.adjusts:
+        hits = sum(bool(result.wider) for result in results)
+        found.append(Rate(what="the interval of costs is wider than without states", hits=hits, n=n, most=MOST_WIDER))
     if scenario.power:
         hits = sum(result.found for result in results)
         found.append(Rate(what="a cost of 10 % is called one", hits=hits, n=n, least=LEAST_POWER))

@@ -171,18 +171,20 @@ def _tests(first: Reading, second: Reading, index: int) -> Iterator[tuple[_Key, 
         other = second.costs.get(place)
         if other is None:
             continue
-        if cost := _test(one.logs, other.logs, one.text):
+        if cost := _test(one.logs, other.logs, one.text, first.confidence):
             yield (index, place, "cost"), cost
         if one.overheads is None or other.overheads is None or first.baseline != second.baseline:
             continue
-        if overhead := _test(one.overheads, other.overheads, overhead_text):
+        if overhead := _test(one.overheads, other.overheads, overhead_text, first.confidence):
             yield (index, place, "overhead"), overhead
 
 
-def _test(one: stats.FloatArray, other: stats.FloatArray, text: Callable[[float], str]) -> _Test | None:
+def _test(
+    one: stats.FloatArray, other: stats.FloatArray, text: Callable[[float], str], confidence: float
+) -> _Test | None:
     logs = stats.two_sample(one, other)
     p_value = stats.paired_p(logs)
-    if p_value is None:
+    if p_value is None or stats.estimated(stats.paired_t(logs, confidence)) is None:
         return None
     return _Test(
         logs=logs, p_value=p_value, n=(one.size, other.size), texts=(text(float(one.mean())), text(float(other.mean())))

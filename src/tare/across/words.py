@@ -69,6 +69,8 @@ def notes(pair: Pair, across: Across) -> list[str]:
     for change in pair.changes:
         n = change.cost.n if change.cost else usual
         texts = [*_missing(change, labels), *([f"n = {n[0]} and {n[1]} rounds"] if n != usual else [])]
+        if change.cost is None and not texts and min(usual) > 1:
+            texts = ["not estimated: the interval of its ratio is wider than a hundredfold"]
         for text in texts:
             together.setdefault((f"{change.place.environment} in {change.place.group}", text), []).append(change.label)
     found = [f"{cell} ({', '.join(metrics)}): {text}" for (cell, text), metrics in together.items()]

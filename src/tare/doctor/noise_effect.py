@@ -126,6 +126,7 @@ def core_noise(core: int, work_ns: Ns, wake_ns: Ns) -> CoreNoise:
     quantum = undisturbed_ns(work_ns)
     parts = np.array_split(work_ns, PARTS)
     shares = [1.0 - part.size * quantum / part.sum() for part in parts if part.size]
+    lost = mean_interval(shares, CONFIDENCE) or Estimate(value=0.0, low=0.0, high=1.0, n=len(shares))
     detours = detours_ns(work_ns)
     total = float(work_ns.sum())
     middle, p99 = np.quantile(detours, (0.5, 0.99)) if detours.size else (0.0, 0.0)
@@ -134,7 +135,7 @@ def core_noise(core: int, work_ns: Ns, wake_ns: Ns) -> CoreNoise:
         core=core,
         quanta=work_ns.size,
         quantum_s=quantum * 1e-9,
-        lost=mean_interval(shares, CONFIDENCE) or Estimate(value=0.0, low=0.0, high=1.0, n=len(shares)),
+        lost=lost.map(lambda share: min(1.0, max(0.0, share))),
         lost_in_detours=float(detours.sum()) / total,
         detours=detours.size,
         detours_per_s=detours.size / (total * 1e-9),
@@ -188,7 +189,8 @@ def synchronised_cost(works_ns: Sequence[Ns]) -> tuple[int, Estimate | None]:
     count = min(each.size for each in relative)
     slowest = np.max([each[:count] for each in relative], axis=0)
     means = [float(part.mean()) - 1.0 for part in np.array_split(slowest, PARTS) if part.size]
-    return count, mean_interval(means, CONFIDENCE)
+    cost = mean_interval(means, CONFIDENCE)
+    return count, cost and cost.map(lambda share: max(0.0, share))
 
 
 def measure_hand_overs(cores: Sequence[int], folder: Path) -> tuple[list[float], str]:

@@ -78,8 +78,8 @@ class Effect:
         cost = list(self.cost.values())
         return Share(
             share=stats.share_of_cost(list(self.explained.values()), cost),
-            without=stats.paired_t(list(self.left.values()), 0.95),
-            before=stats.paired_t(cost, 0.95),
+            without=stats.estimated(stats.paired_t(list(self.left.values()), 0.95)),
+            before=stats.estimated(stats.paired_t(cost, 0.95)),
             folder=self.folder,
         )
 

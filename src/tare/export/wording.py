@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tare.frames.comparisons import CellComparison
 from tare.model import Estimate, Summary, Verdict
 from tare.report import units
-from tare.report.cells import failures_text, percent_up, reason_text
+from tare.report.cells import failures_text, reason_text
 from tare.report.view import Column
 
 
@@ -22,10 +22,9 @@ def lines(each: CellComparison, summary: Summary) -> Iterator[str]:
     if item.overhead is not None:
         parts = [f"typical launch: {overhead_text(item.overhead)}"]
         parts += [f"added {column.added(item.added_s)} ({rounds_text(item.added_s)})"] if item.added_s else []
-        parts += [f"at most {percent_up(item.at_most)}"] if item.at_most is not None else []
         yield ", ".join(parts)
     if item.mean is not None:
-        yield f"mean: {overhead_text(item.mean.overhead)}, at most {percent_up(item.mean.at_most)}"
+        yield f"mean: {overhead_text(item.mean.overhead)}"
     if item.absolute_s is not None:
         yield f"value: {absolute_text(column, item.absolute_s)}"
     if item.environment != summary.baseline and each.base is not None and each.base.absolute_s is not None:

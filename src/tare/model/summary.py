@@ -44,8 +44,9 @@ class Estimate:
 class MeanCost:
     """The cost of the mean launch, which programs pay; the verdict is about the typical launch instead.
 
-    `overhead` and `at_most` (one-sided, 95 %) are fractions of the baseline's mean; `significant` if the adjusted
-    interval excludes zero. `limit` and exit code 1 refer to this cost.
+    `overhead` and `at_most` (one-sided, 95 %, 0 for a gain) are fractions of the baseline's mean; `significant` if the
+    adjusted interval excludes zero and A/A of the mean does not differ; for A/A itself, if it does. `limit` and exit
+    code 1 refer to this cost.
     """
 
     overhead: Estimate
@@ -86,6 +87,8 @@ class Repeats:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEffect:
     """The effect of a machine state on one metric, over all environments together; costs are adjusted for it.
+
+    There is none if the effect is not estimated (`tare.stats.covariates`).
 
     `state` is the covariate; `effect` is the fraction by which the cost grows per `per` of it ("doubling", "all of the
     launch").
@@ -151,8 +154,8 @@ class Comparison:
     `added_s` the added time in seconds, the arithmetic mean over rounds; `median_ratio` the ratio of medians (1 =
     equal) with its BCa interval; `simultaneous` is `overhead` with the adjusted interval (Holm, looks), which decides
     the verdict. `within` is the margin of the ladder for which NO_COST was shown, `at_most` the one-sided 95 % upper
-    bound of the overhead. `misses` is the largest share of launches with a cost that these rounds may all have missed
-    (95 %). An estimate that is not computable is `None`, with the cause in `reason`; so for `INVALID` and
+    bound of the overhead, 0 for a gain. `misses` is the largest share of launches with a cost that these rounds may all
+    have missed (95 %). An estimate that is not computable is `None`, with the cause in `reason`; so for `INVALID` and
     `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their means.
     """
 

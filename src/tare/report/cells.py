@@ -16,6 +16,7 @@ from tare.report.verdicts import mark
 from tare.report.view import Column
 
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
+NOT_ESTIMATED = "not estimated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,9 @@ def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -
     if failed:
         second, lead = lead, units.Interval(number=failed, unit="", bounds="")
     elif comparison.overhead is None:
-        return CellText(verdict=verdict, within=within, lead="no estimate", note=comparison.reason)
-    at_most = f"at most {percent_up(comparison.at_most)}" if comparison.at_most is not None else ""
-    leads_with_bound = verdict is Verdict.INCONCLUSIVE and bool(at_most)
+        return CellText(verdict=verdict, within=within, lead=NOT_ESTIMATED, note=comparison.reason)
+    at_most = _at_most(comparison)
+    leads_with_bound = bool(at_most)
     return CellText(
         verdict=verdict,
         within=within,
@@ -90,16 +91,16 @@ def brief_text(column: Column, comparison: Comparison | None, summary: Summary) 
         below = overhead.main if comparison.overhead is not None else ""
         return CellText(verdict=verdict, within=within, lead=failed, second=below)
     if comparison.overhead is None:
-        return CellText(verdict=verdict, within=within, lead="no estimate")
-    if verdict is Verdict.INCONCLUSIVE and comparison.at_most is not None:
-        bound = f"at most {percent_up(comparison.at_most)}"
+        return CellText(verdict=verdict, within=within, lead=NOT_ESTIMATED, second="wider than ×100")
+    if bound := _at_most(comparison, compact=True):
         return CellText(verdict=verdict, within=within, lead=bound, second=f"{overhead.main} {overhead.bounds}")
-    if verdict is Verdict.NO_COST and comparison.at_most is not None:
+    leads_with_time = column.leads_with_time and comparison.added_s is not None
+    if verdict is Verdict.NO_COST and comparison.at_most is not None and leads_with_time:
         below = f"≤{percent_up(comparison.at_most, sign=False)}"
-    elif column.leads_with_time and comparison.added_s is not None:
+    elif leads_with_time:
         below = overhead.main if other else f"{overhead.main} {overhead.bounds}"
     else:
-        below = "" if other else second.main
+        below = "" if other else second.main or f"time {NOT_ESTIMATED}"
     number = lead.number if column.leads_with_time and lead.unit == column.unit else lead.main
     return CellText(
         verdict=verdict,
@@ -108,6 +109,14 @@ def brief_text(column: Column, comparison: Comparison | None, summary: Summary) 
         lead_bounds=lead.bounds,
         second=", ".join(filter(None, (below, other))),
     )
+
+
+def _at_most(comparison: Comparison, *, compact: bool = False) -> str:
+    """Return the upper end of an undecided cell's interval, as "at most +12 %"; "" if it is decided or below zero."""
+    overhead = comparison.overhead
+    if comparison.verdict is not Verdict.INCONCLUSIVE or overhead is None or overhead.high < 0:
+        return ""
+    return f"at most {units.overhead_interval(overhead, compact=compact).upper}"
 
 
 def percent_up(fraction: float, *, sign: bool = True) -> str:
@@ -156,7 +165,11 @@ def _failures(comparison: Comparison) -> str:
 def _baseline_cell(column: Column, comparison: Comparison, *, compact: bool = False) -> CellText:
     verdict = comparison.verdict
     if comparison.absolute_s is None:
-        return CellText(verdict=verdict, lead="no value", note=comparison.reason)
+        alone = comparison.median_s
+        if alone is None:
+            return CellText(verdict=verdict, lead="no value", note=comparison.reason)
+        value = column.absolute(Estimate(value=alone, low=alone, high=alone, n=1), compact=compact).main
+        return CellText(verdict=verdict, lead=value, second=f"± {NOT_ESTIMATED}", note=comparison.reason)
     absolute = column.absolute(comparison.absolute_s, compact=compact)
     costs = (("mean", comparison.mean_absolute_s), ("loop", comparison.loop_s))
     readings = [(word, column.absolute(cost, compact=compact)) for word, cost in costs if cost is not None]
@@ -198,8 +211,7 @@ def _join(*intervals: units.Interval) -> str:
 def _mean_text(comparison: Comparison) -> str:
     if comparison.mean is None:
         return ""
-    overhead = units.overhead_interval(comparison.mean.overhead).main
-    return f"mean {overhead}, ≤ {percent_up(comparison.mean.at_most)}"
+    return f"mean {units.overhead_interval(comparison.mean.overhead)}"
 
 
 def _loop_text(column: Column, comparison: Comparison) -> str:

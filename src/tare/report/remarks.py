@@ -42,7 +42,7 @@ def notes(group: TableGroup) -> tuple[Note, ...]:
         for column in group.columns:
             comparison = column.cells.get(name)
             if comparison and (comparison.verdict in _NOTE_ORDER or comparison.over_limit):
-                is_open = comparison.verdict is Verdict.INCONCLUSIVE
+                is_open = comparison.verdict is Verdict.INCONCLUSIVE and not _is_clear_alone(comparison)
                 text = _inconclusive_text(group, name) if is_open else reason_text(comparison)
                 key = comparison.verdict, name, text or "no reason recorded"
                 labels_of.setdefault(key, []).append(column.info.label)
@@ -56,6 +56,11 @@ def notes(group: TableGroup) -> tuple[Note, ...]:
     )
 
 
+def _is_clear_alone(cell: Comparison) -> bool:
+    """Tell whether a cell's interval excludes zero, so that its own reason has to say why nothing is decided."""
+    return cell.overhead is not None and not cell.overhead.low <= 0 <= cell.overhead.high
+
+
 def _rank(verdict: Verdict) -> int:
     return _NOTE_ORDER.index(verdict) if verdict in _NOTE_ORDER else len(_NOTE_ORDER)
 
@@ -63,7 +68,7 @@ def _rank(verdict: Verdict) -> int:
 def _inconclusive_text(group: TableGroup, name: str) -> str:
     """Return one text for all inconclusive cells of an environment; the page of each metric has the cell's reason."""
     cells = [column.cells[name] for column in group.columns if name in column.cells]
-    undecided = [cell for cell in cells if cell.verdict is Verdict.INCONCLUSIVE]
+    undecided = [cell for cell in cells if cell.verdict is Verdict.INCONCLUSIVE and not _is_clear_alone(cell)]
     needed = [cell.more_rounds for cell in undecided if cell.more_rounds is not None]
     if not needed:
         reasons = dict.fromkeys(cell.reason for cell in undecided)

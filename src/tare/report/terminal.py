@@ -117,9 +117,12 @@ class _Printed:
 
 
 def _bounds(text: CellText) -> str:
-    """Return the bounds of a cell's first line; if the line would be too long, without the space in them."""
-    whole = f"{text.mark} {text.lead} {text.lead_bounds}"
-    return text.lead_bounds if len(whole) <= _CELL_WIDTH else text.lead_bounds.replace(", ", ",")
+    """Return the bounds of a cell's first line; if the line would be too long, without the space in them.
+
+    It stays where a number has a comma itself, as `[2,552, 6,754]`.
+    """
+    whole, bounds = f"{text.mark} {text.lead} {text.lead_bounds}", text.lead_bounds
+    return bounds if len(whole) <= _CELL_WIDTH or bounds.count(",") > 1 else bounds.replace(", ", ",")
 
 
 def _head(column: Column) -> tuple[str, str]:
@@ -315,7 +318,9 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
         words = "no cost: within this many %" if marks else verdict.value
         symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
         entries.append(Text.assemble((symbol, f"{look.style} not dim"), f" {words}", style="dim"))
-    entries += [Text(encode(words), style="dim") for words in ("≤ at most (95 %)", "+ is slower, also for rates")]
+    entries += [
+        Text(encode(words), style="dim") for words in ("≤ at most (one-sided 95 %)", "+ is slower, also for rates")
+    ]
     yield from _fill_lines(entries, width)
     loop = "; loop: back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
     raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""

@@ -23,6 +23,8 @@ TIMES_FROM: Final = 9.0
 REMEMBERED: Final = 1 << 16
 """Texts of intervals that are remembered: the page and the terminal show most of them several times."""
 
+MOST_PLACES: Final = 15
+
 _APART: Final = re.compile(
     r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)"
 )
@@ -127,7 +129,7 @@ def percent(fraction: float, *, sign: bool = True) -> str:
         return f"×{significant(1 + fraction)}"
     value = fraction * 100
     places = 0 if abs(value) >= 10 or abs(value - round(value)) < 0.05 else 1
-    return f"{number(value, places, sign=sign)} %"
+    return f"{number(value, _above(value, places, -100.0), sign=sign)} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,19 +145,34 @@ class Interval:
         """Return the number with its unit."""
         return self.number + (f" {self.unit}" if self.unit else "")
 
+    @property
+    def upper(self) -> str:
+        """Return the upper bound as the number is written, as `+63 %` or `×27`."""
+        high = self.bounds.strip("[]").rpartition(" ")[2]
+        if self.number.startswith("×"):
+            return f"×{high}"
+        return ("" if high.startswith(MINUS) or not high.strip("0.,") else "+") + f"{high} {self.unit}".rstrip()
+
     def __str__(self) -> str:
         return f"{self.main} {self.bounds}"
 
 
-def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = False) -> Interval:
+def _interval(
+    estimate: Estimate, unit: Unit, *, sign: bool = False, least: float = -math.inf, compact: bool = False
+) -> Interval:
     value, low, high = estimate.value / unit.size, estimate.low / unit.size, estimate.high / unit.size
     largest = max((abs(bound) for bound in (value, low, high) if math.isfinite(bound)), default=1.0)
     places = decimals_for((high - low) / 2, largest, compact=compact)
-    return Interval(
-        number=number(value, places, sign=sign),
-        unit=unit.suffix,
-        bounds=f"[{number(low, places)}, {number(high, places)}]",
-    )
+    texts = [number(part, _above(part, places, least)) for part in (value, low, high)]
+    plus = "+" if sign and texts[0].strip("0.,") and value > 0 else ""
+    return Interval(number=plus + texts[0], unit=unit.suffix, bounds=f"[{texts[1]}, {texts[2]}]")
+
+
+def _above(value: float, places: int, least: float) -> int:
+    """Return the decimals with which a value above `least`, as a cost is above zero, is not rounded to it."""
+    while value > least >= round(value, places) and places < MOST_PLACES:
+        places += 1
+    return places
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -167,11 +184,12 @@ def time_interval(
     The unit is that of `reference_s`, a time shown next to it, if the number is readable in it.
     """
     largest = max(abs(estimate.low), abs(estimate.high), abs(estimate.value))
+    least = -math.inf if sign else 0.0
     if reference_s is not None:
         unit = time_unit(reference_s)
         if 0.02 <= largest / unit.size < 1000:
-            return _interval(estimate, unit, sign=sign, compact=compact)
-    return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
+            return _interval(estimate, unit, sign=sign, least=least, compact=compact)
+    return _interval(estimate, time_unit(largest), sign=sign, least=least, compact=compact)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -185,11 +203,11 @@ def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, 
     )
     scaled = rate_unit(inverse.value, unit)
     if compact:  # two digits: units of rates are long
-        value, low, high = (rate / scaled.size for rate in (inverse.value, inverse.low, inverse.high))
-        places = max(0, 1 - _exponent(value)) if math.isfinite(value) else 0
-        bounds = f"[{number(low, places)}, {number(high, places)}]"
-        return Interval(number=number(value, places), unit=scaled.suffix, bounds=bounds)
-    return _interval(inverse, scaled, sign=False)
+        rates = [rate / scaled.size for rate in (inverse.value, inverse.low, inverse.high)]
+        places = max(0, 1 - _exponent(rates[0])) if math.isfinite(rates[0]) else 0
+        value, low, high = (number(rate, _above(rate, places, 0.0)) for rate in rates)
+        return Interval(number=value, unit=scaled.suffix, bounds=f"[{low}, {high}]")
+    return _interval(inverse, scaled, least=0.0)
 
 
 def _divide(amount: float, cost: float) -> float:
@@ -200,23 +218,23 @@ def _divide(amount: float, cost: float) -> float:
 def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
     """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` if it is tenfold or more."""
     if estimate.value >= TIMES_FROM:
-        ratio = estimate.map(lambda part: 1 + part)
-        places = decimals_for((ratio.high - ratio.low) / 2, ratio.high)
-        return Interval(
-            number=f"×{number(ratio.value, places)}",
-            unit="",
-            bounds=f"[{number(ratio.low, places)}, {number(ratio.high, places)}]",
-        )
+        ratio = _interval(estimate.map(lambda part: 1 + part), Unit(1.0, ""), least=0.0)
+        return Interval(number=f"×{ratio.number}", unit="", bounds=ratio.bounds)
     if compact and max(abs(estimate.low), abs(estimate.high)) >= 0.0995:
-        value, low, high = (x * 100 for x in (estimate.value, estimate.low, estimate.high))
-        return Interval(number=number(value, 0, sign=True), unit="%", bounds=f"[{number(low, 0)}, {number(high, 0)}]")
-    return _interval(estimate, Unit(0.01, "%"), sign=True)
+        parts = [100 * part for part in (estimate.value, estimate.low, estimate.high)]
+        value, low, high = (number(part, _above(part, 0, -100.0)) for part in parts)
+        plus = "+" if round(parts[0]) > 0 else ""
+        return Interval(number=plus + value, unit="%", bounds=f"[{low}, {high}]")
+    return _interval(estimate, Unit(0.01, "%"), sign=True, least=-100.0)
 
 
 def ratio_interval(estimate: Estimate) -> str:
     """Return a ratio and its interval, as `1.59 [1.55, 1.63]`."""
     places = max(2, decimals_for((estimate.high - estimate.low) / 2, estimate.high))
-    return f"{estimate.value:.{places}f} [{estimate.low:.{places}f}, {estimate.high:.{places}f}]"
+    value, low, high = (
+        f"{part:.{_above(part, places, 0.0)}f}" for part in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} [{low}, {high}]"
 
 
 def p_value(p: float) -> str:

@@ -40,6 +40,8 @@ from tare.stats.hypotheses import paired_p as paired_p
 from tare.stats.hypotheses import signed_rank_p as signed_rank_p
 from tare.stats.intervals import at_most as at_most
 from tare.stats.intervals import bca_ratio_of_medians as bca_ratio_of_medians
+from tare.stats.intervals import estimated as estimated
+from tare.stats.intervals import mean_cost as mean_cost
 from tare.stats.intervals import mean_interval as mean_interval
 from tare.stats.intervals import median_by_ranks as median_by_ranks
 from tare.stats.intervals import paired_difference as paired_difference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import scipy
@@ -12,6 +13,9 @@ from numpy.typing import ArrayLike
 from tare.model import Estimate
 from tare.stats.arrays import ROUNDING, FloatArray, Moments, log_moments, moments_of, positive, t_quantile, vector
 from tare.stats.resampling import leave_one_out_medians, median, quantiles, resampled_medians
+
+WIDEST: Final = math.log(100.0)
+"""A cost or a ratio is estimated if its interval reaches at most a hundredfold from its value, in either direction."""
 
 
 def mean_interval(values: ArrayLike | Moments, confidence: float, scale: float = 0.0) -> Estimate | None:
@@ -24,21 +28,42 @@ def mean_interval(values: ArrayLike | Moments, confidence: float, scale: float =
     return _interval(moments, confidence)
 
 
+def mean_cost(costs: ArrayLike, confidence: float) -> Estimate | None:
+    """Return the arithmetic mean of one cost per round, in their unit, with an interval that is positive and finite.
+
+    It is the t interval of ln(mean) by the delta method, exp(ln mean +- t s / (mean sqrt n)): for a small spread
+    that of the mean. None for fewer than two rounds, or if the interval is wider than `WIDEST`.
+    Raises ValueError if a cost is not positive.
+    """
+    mean, error, n = moments_of(positive(costs), 0.0)
+    if n < 2 or (half := t_quantile(n, confidence) * error / mean) > WIDEST:
+        return None
+    return Estimate(value=mean, low=mean * math.exp(-half), high=mean * math.exp(half), n=n)
+
+
 def paired_t(d: ArrayLike | Moments, confidence: float) -> Estimate | None:
     """Return the overhead exp(mean d) - 1 with its paired t interval (METHOD.md section 1, rule 3).
 
     A fraction of the baseline's cost: 0.59 is 59 % more. None for fewer than two rounds.
     """
     logs = log_interval(d, confidence)
-    if logs is None:
+    return None if logs is None else logs.map(_expm1)
+
+
+def estimated(overhead: Estimate | None) -> Estimate | None:
+    """Return an overhead if its interval is at most as wide as `WIDEST`, otherwise None: it says nothing then."""
+    if overhead is None or not 1.0 + overhead.high <= math.exp(WIDEST) * (1.0 + overhead.value) < math.inf:
         return None
-    return Estimate(value=_expm1(logs.value), low=_expm1(logs.low), high=_expm1(logs.high), n=logs.n)
+    return overhead
 
 
 def at_most(d: ArrayLike | Moments, confidence: float = 0.95) -> float | None:
-    """Return the one-sided upper bound of the overhead (a fraction): "at most +x %"; None for fewer than two rounds."""
-    logs = log_interval(d, 2.0 * confidence - 1.0)
-    return None if logs is None else _expm1(logs.high)
+    """Return the one-sided upper bound of the cost (a fraction): "at most +x %", 0 if there is a gain.
+
+    None for fewer than two rounds, or if the interval is wider than `WIDEST`.
+    """
+    bound = estimated(paired_t(d, 2.0 * confidence - 1.0))
+    return None if bound is None else max(0.0, bound.high)
 
 
 def paired_difference(environment_s: ArrayLike, baseline_s: ArrayLike, confidence: float) -> Estimate | None:

@@ -26,6 +26,9 @@ from tare.summary.rows import Row
 NOT_NORMAL: Final = 0.01
 """p of the normality test below which the rank-based test is reported in addition (rule of metrics 6)."""
 
+NOT_ESTIMATED: Final = "not estimated: its interval is wider than a hundredfold"
+MEAN_DIFFERS: Final = "no verdict on the mean, because the baseline's mean differs from itself (A/A)"
+
 Column = tuple[str, str]
 
 
@@ -50,18 +53,23 @@ class _Test:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A/A in a column: its plain interval, and whether A/A differs from zero (then nothing is decided)."""
+    """A/A in a column: its plain interval, and whether A/A differs from zero (then nothing is decided).
+
+    `mean_differs` is of the mean: then nothing is decided on means.
+    """
 
     floor: Estimate | None = None
     differs: bool = False
+    mean_differs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """All comparisons, and the columns in which the baseline differs from itself."""
+    """All comparisons, and the columns in which the baseline, or the baseline's mean, differs from itself."""
 
     comparisons: tuple[Comparison, ...]
     self_differs: tuple[Column, ...] = ()
+    self_mean_differs: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +120,8 @@ def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: L
             continue
         comparisons.append(_judged(plain, row, row.pairs, row.means, judge, index))
     differs = tuple(column for column, state in judge.columns.items() if state.differs)
-    return Table(comparisons=tuple(comparisons), self_differs=differs)
+    means = tuple(column for column, state in judge.columns.items() if state.mean_differs and not state.differs)
+    return Table(comparisons=tuple(comparisons), self_differs=differs, self_mean_differs=means)
 
 
 # --- tests over the whole table ----------------------------------------------------------------------------------
@@ -123,30 +132,36 @@ def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
     judged = {index: row for index, row in enumerate(table) if row.info.judged and row.pairs is not None}
     self_rows = {index: row for index, row in judged.items() if row.cell.role is Role.SELF}
     others = {index: row for index, row in judged.items() if row.cell.role is Role.ENVIRONMENT}
-    tests = _holm(self_rows, judge.level(stats.SELF_ALPHA))
-    error = 1.0 - judge.level(stats.SELF_ALPHA)
-    columns = {}
-    for index, row in self_rows.items():
-        if row.pairs is None:
-            continue
-        test = tests.get(index)
-        differs = test is not None and row.pairs.logs.n >= stats.MIN_ROUNDS and test.p_holm <= error
-        columns[row.column] = _Column(floor=stats.paired_t(row.pairs.logs, judge.confidence), differs=differs)
+    level = judge.level(stats.SELF_ALPHA)
+    tests = _holm({index: row.pairs for index, row in self_rows.items()}, level)
+    means = _holm({index: row.means for index, row in self_rows.items() if not _is_same(row)}, level)
+    columns = {
+        row.column: _Column(
+            floor=stats.paired_t(row.pairs.logs, judge.confidence),
+            differs=_differs(tests.get(index), row.pairs, level),
+            mean_differs=_differs(means.get(index), row.means, level),
+        )
+        for index, row in self_rows.items()
+        if row.pairs is not None
+    }
+    judge = replace(judge, columns=columns)
     return replace(
         judge,
-        tests=tests | _holm(others, judge.level(1.0 - judge.confidence)),
+        tests=tests | _holm({index: row.pairs for index, row in others.items()}, judge.level(1.0 - judge.confidence)),
         over_limit=_over_limit(others, judge),
-        columns=columns,
         failures=_failures(table, judge),
     )
 
 
-def _holm(rows: Mapping[int, Row], confidence: float) -> dict[int, _Test]:
-    """Return the p values of some rows by index, adjusted by Holm's method, with the confidence of each."""
+def _differs(test: _Test | None, pairs: RoundPairs | None, level: float) -> bool:
+    """Tell whether a test of A/A rejects at this level."""
+    return test is not None and pairs is not None and pairs.logs.n >= stats.MIN_ROUNDS and test.p_holm <= 1.0 - level
+
+
+def _holm(rows: Mapping[int, RoundPairs | None], confidence: float) -> dict[int, _Test]:
+    """Return the p values of some rows' pairs by index, adjusted by Holm's method, with the confidence of each."""
     p_values = {
-        index: p
-        for index, row in rows.items()
-        if row.pairs is not None and (p := stats.paired_p(row.pairs.logs)) is not None
+        index: p for index, pairs in rows.items() if pairs is not None and (p := stats.paired_p(pairs.logs)) is not None
     }
     ordered = list(p_values.values())
     return {
@@ -168,8 +183,13 @@ def _over_limit(rows: Mapping[int, Row], judge: _Judge) -> frozenset[int]:
     return frozenset(
         index
         for (index, row), beyond in zip(rows.items(), over, strict=True)
-        if beyond and not row.cell.placement.oversubscribe and not columns.get(row.column, _Column()).differs
+        if beyond and not row.cell.placement.oversubscribe and not (column := _of(columns, row)).differs
+        if not column.mean_differs
     )
+
+
+def _of(columns: Mapping[Column, _Column], row: Row) -> _Column:
+    return columns.get(row.column, _Column())
 
 
 def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
@@ -204,9 +224,9 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
     loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
 
     def mean(costs: Sequence[float]) -> Estimate | None:
-        if row.blocked is not None or len(costs) < len(rounds):
+        if row.blocked is not None or len(costs) < len(rounds) or min(costs, default=0.0) <= 0.0:
             return None
-        return stats.mean_interval(stats.round_means(rounds, costs)[1], judge.confidence)
+        return stats.mean_cost(stats.round_means(rounds, costs)[1], judge.confidence)
 
     medians_s, p99s = [metric.median_s for metric in metrics], [metric.p99_s for metric in metrics]
     p99 = stats.median_by_ranks(p99s, judge.confidence)
@@ -244,21 +264,24 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
     mean = _mean(row, means, judge)
     judgement = _judgement(row, pairs, mean, judge, index)
     over = index in judge.over_limit
+    overhead = stats.estimated(stats.paired_t(logs, confidence))
     return replace(
         plain,
         verdict=judgement.verdict,
         reason=_join(
             judgement.reason,
             f"above the limit of {_percent(study.limit or 0.0)}" if over else "",
+            NOT_ESTIMATED if overhead is None and logs.n > 1 else "",
+            MEAN_DIFFERS if _of(judge.columns, row).mean_differs else "",
             _normality_note(pairs),
             row.note,
             row.series.reason,
         ),
         within=judgement.within,
-        at_most=stats.at_most(logs, confidence),
-        overhead=stats.paired_t(logs, confidence),
-        simultaneous=stats.paired_t(logs, test.confidence if test else judge.level(1.0 - confidence)),
-        added_s=stats.paired_difference(pairs.environment_s, pairs.baseline_s, confidence),
+        at_most=stats.at_most(logs, confidence) if overhead is not None else None,
+        overhead=overhead,
+        simultaneous=stats.estimated(stats.paired_t(logs, test.confidence if test else judge.level(1.0 - confidence))),
+        added_s=_added(pairs, confidence),
         median_ratio=stats.bca_ratio_of_medians(pairs.environment_s, pairs.baseline_s, confidence, study.seed),
         mean=mean,
         repeats=_repeats(row, confidence),
@@ -270,20 +293,35 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
     )
 
 
+def _added(pairs: RoundPairs, confidence: float) -> Estimate | None:
+    """Return the added time; None if its interval includes that more is saved than the baseline takes."""
+    added = stats.paired_difference(pairs.environment_s, pairs.baseline_s, confidence)
+    return added if added is not None and added.low > -float(pairs.baseline_s.mean()) else None
+
+
 def _mean(row: Row, means: RoundPairs, judge: _Judge) -> MeanCost | None:
-    """Return the cost of the mean launch; None if it equals that of the typical launch."""
-    series = (row.series, row.base)
-    same = all(reading.metric.typical_s == reading.metric.value for one in series for reading in one.counted.values())
-    overhead, bound = stats.paired_t(means.logs, judge.confidence), stats.at_most(means.logs)
-    if overhead is None or bound is None or (same and not row.adjustment.states):
+    """Return the cost of the mean launch; None if it equals that of the typical launch.
+
+    It is `significant` only where the baseline's mean does not differ from itself; that of A/A is if it does.
+    """
+    overhead, bound = stats.estimated(stats.paired_t(means.logs, judge.confidence)), stats.at_most(means.logs)
+    if overhead is None or bound is None or _is_same(row):
         return None
     decided = stats.paired_t(means.logs, judge.level(1.0 - judge.confidence))
+    is_self, differs = row.cell.role is Role.SELF, _of(judge.columns, row).mean_differs
+    excludes = decided is not None and not decided.low <= 0 <= decided.high
     return MeanCost(
         overhead=overhead,
-        added_s=stats.paired_difference(means.environment_s, means.baseline_s, judge.confidence),
+        added_s=_added(means, judge.confidence),
         at_most=bound,
-        significant=decided is not None and not decided.low <= 0 <= decided.high,
+        significant=differs if is_self else excludes and not differs,
     )
+
+
+def _is_same(row: Row) -> bool:
+    """Tell whether the mean launch of a row and its baseline is the typical one."""
+    launches = (reading for one in (row.series, row.base) for reading in one.counted.values())
+    return not row.adjustment.states and all(each.metric.typical_s == each.metric.value for each in launches)
 
 
 def _repeats(row: Row, confidence: float) -> Repeats | None:
@@ -295,12 +333,12 @@ def _repeats(row: Row, confidence: float) -> Repeats | None:
         repeated=series.repeated,
         launches=series.made,
         p_value=stats.as_often_p(series.repeated, series.made, base.repeated, base.made),
-        overhead=stats.paired_t(row.every, confidence),
+        overhead=stats.estimated(stats.paired_t(row.every, confidence)),
     )
 
 
 def _judgement(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge, index: int) -> stats.Judgement:
-    column = judge.columns.get(row.column, _Column())
+    column = _of(judge.columns, row)
     failures = judge.failures.get(index)
     if not row.info.judged:
         return stats.Judgement(verdict=Verdict.NOT_JUDGED)
@@ -321,7 +359,7 @@ def _judgement(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge
 def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge, index: int) -> stats.Judgement:
     """Return the verdict on the typical launch, which must also hold over all launches and with failed ones."""
     test = judge.tests.get(index)
-    column = judge.columns.get(row.column, _Column())
+    column = _of(judge.columns, row)
 
     def verdict(views: stats.Views) -> stats.Judgement:
         return stats.verdict(

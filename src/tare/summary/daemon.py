@@ -88,7 +88,7 @@ def _between(cell: Comparison, base: Comparison, confidence: float) -> Estimate 
     """Return the cost of an environment against its control, paired over the rounds that both have."""
     logs, base_logs = (mean_logs(each.rounds, each.values_s) for each in (cell, base))
     common = sorted(logs.keys() & base_logs.keys())
-    return stats.paired_t([logs[number] - base_logs[number] for number in common], confidence)
+    return stats.estimated(stats.paired_t([logs[number] - base_logs[number] for number in common], confidence))
 
 
 def _signed(estimate: Estimate) -> str:

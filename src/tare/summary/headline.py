@@ -33,9 +33,9 @@ def _location(cluster: str) -> str:
 def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], pending: str = "") -> str:
     """Return the sentence: a clause for each environment, the most expensive first, equal ones together.
 
-    All intervals are the simultaneous ones, which hold for the table as a whole: the coverage of the largest of many
-    plain intervals is far below its nominal one. The first figure is given with the baseline's absolute value and n.
-    `pending` is the reason why there are no verdicts yet.
+    Which environments are named, and as what, is decided over the table as a whole. Each figure is that of one cell of
+    the table, with the same interval and n, and with the baseline's absolute value. `pending` is the reason why there
+    are no verdicts yet.
     """
     judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     where = _location(plan.study.cluster)
@@ -84,11 +84,10 @@ class _Findings:
         return max((_size(item) for item in self.of(Verdict.COSTS)), default=0.0)
 
     @property
-    def bound(self) -> float | None:
-        """Return the upper bound of its cost on metrics without a proven cost; None if it is not known."""
-        bounds = [item.at_most for item in self.of(Verdict.NO_COST, Verdict.INCONCLUSIVE)]
-        known = [bound for bound in bounds if bound is not None]
-        return max(known) if known and len(known) == len(bounds) else None
+    def bound(self) -> float:
+        """Return the upper end of its intervals on metrics without a proven cost; infinite if not known."""
+        known = [item.overhead for item in self.of(Verdict.NO_COST, Verdict.INCONCLUSIVE)]
+        return max((one.high if one is not None else math.inf for one in known), default=math.inf)
 
 
 def _findings(judged: Sequence[Comparison]) -> list[_Findings]:
@@ -111,12 +110,12 @@ class _Writer:
         """Return the clauses: costs, gains, failures, no cost, undecided, not compared."""
         costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
         parts = [self._lead_clause(costly[0])] if costly else []
-        parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in costly[1:COSTLIEST]]
+        parts += [f"{one.name} {self._largest(one.of(Verdict.COSTS))}" for one in costly[1:COSTLIEST]]
         if len(costly) > COSTLIEST:
             parts.append(f"also costly: {_list([one.name for one in costly[COSTLIEST:]])}")
         for one in findings:
             if gains := one.of(Verdict.GAINS):
-                parts.append(f"{one.name} {self._effect(gains[0]) if not costly else self._range(gains)}")
+                parts.append(f"{one.name} {self._largest(gains) if costly else self._effect(gains[0])}")
             if fails := one.of(Verdict.FAILS):
                 parts.append(f"{one.name} fails: {fails[0].reason}")
         rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.GAINS, Verdict.FAILS)]
@@ -137,24 +136,20 @@ class _Writer:
 
     def _lead_clause(self, one: _Findings) -> str:
         costs = one.of(Verdict.COSTS)
-        tail = f" and {self._range(costs[1:])}" if len(costs) > 1 else ""
+        tail = f" and {self._largest(costs[1:])}" if len(costs) > 1 else ""
         return f"{one.name} {self._effect(costs[0])}{tail}"
 
-    def _range(self, items: Sequence[Comparison]) -> str:
-        """Return the range of some costs (or gains), with their metrics and the baseline's values.
+    def _largest(self, items: Sequence[Comparison]) -> str:
+        """Return the first of some costs (or gains) with its metric and the baseline's value, and the others' names.
 
-        As "+16 % to +31 % [+14, +33] on latency 8 B (8.2 µs) and barrier (9.6 µs), n = 10": the bounds are the
-        outermost of all the intervals. No ratio stands without its base, and none without n and interval.
+        As "+31 % [+29, +33] on barrier (9.6 µs), n = 10, also on bw (3.1 GB/s)". No ratio stands without its base, n
+        and interval.
         """
-        named = _list([self._with_base(item) for item in items])
-        estimates = sorted(
-            (bounds for item in items if (bounds := item.simultaneous or item.overhead) is not None),
-            key=lambda estimate: estimate.value,
-        )
-        if not estimates:
-            return f"{items[0].verdict.value} on {named}"
-        counts = dict.fromkeys((min(one.n for one in estimates), max(one.n for one in estimates)))
-        return f"{_range_of(estimates)} on {named}, n = {' to '.join(map(str, counts))}"
+        first, *others = items
+        also = f", also on {_list([self._with_base(item) for item in others])}" if others else ""
+        if first.overhead is None:
+            return f"{first.verdict.value} on {self._label(first)}{also}"
+        return f"{signed(first.overhead)} on {self._with_base(first)}, n = {first.overhead.n}{also}"
 
     def _with_base(self, item: Comparison) -> str:
         """Return a metric's label with the baseline's absolute value behind it."""
@@ -179,22 +174,21 @@ class _Writer:
         parts = []
         for one in hinted[:LISTED]:
             items = [item for item in one.of(Verdict.INCONCLUSIVE) if _excludes_zero(item)]
-            parts.append(f"undecided for {one.name}: {self._range(items)}")
+            parts.append(f"undecided for {one.name}: {self._largest(items)}")
         rest = [one for one in open_ if one not in hinted]
         if not rest:
             return parts
-        bounds = [one.bound for one in rest]
-        known = [bound for bound in bounds if bound is not None]
+        bound = max(one.bound for one in rest)
         names = _list([one.name for one in rest])
-        most = f", at most {_overhead(max(known))}" if known and len(known) == len(bounds) else ""
+        most = f", at most {_overhead(bound)}" if 0 <= bound < math.inf else ""
         undecided = sum(len(one.of(Verdict.INCONCLUSIVE)) for one in rest)
         of = sum(len(one.items) for one in rest)
         return [*parts, f"no cost found for {names}{most} ({undecided} of {of} undecided)"]
 
     def _effect(self, item: Comparison) -> str:
-        """Return the effect of an environment on one metric, with the interval that holds for the whole table."""
+        """Return the effect of an environment on one metric, with the figures of its cell."""
         info = self._infos[item.group, item.metric]
-        base, overhead = self._base.get((item.group, item.metric)), item.simultaneous or item.overhead
+        base, overhead = self._base.get((item.group, item.metric)), item.overhead
         costs = overhead.value >= 0 if overhead is not None else item.verdict is Verdict.COSTS
         if base is None or overhead is None:
             return f"{'costs' if costs else 'gains'} on {self._label(item)}"
@@ -204,12 +198,13 @@ class _Writer:
                 _rate(info.done_per_sample / cost.value, info.rate_unit) for cost in (base, item.absolute_s)
             )
             work = "per byte" if info.rate_unit == "B/s" else "for the same work"
-            bounds = f"{_signed(overhead)} time {work}, n = {overhead.n}"
+            bounds = f"{signed(overhead)} time {work}, n = {overhead.n}"
             return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
+        if item.added_s is None or (item.added_s.value < 0) is costs:
+            return self._largest([item])
         verb, to = ("adds", "to") if costs else ("takes", "off")
-        added = overhead.map(lambda part: base.value * part)
-        share = f"{_signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
-        return f"{verb} {_time_interval(added)} ({share}, n = {added.n}) {to} {self._label(item)}"
+        share = f"{signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
+        return f"{verb} {_time_interval(item.added_s, base.value)} ({share}, n = {overhead.n}) {to} {self._label(item)}"
 
     def _label(self, item: Comparison) -> str:
         label = self._infos[item.group, item.metric].label
@@ -230,8 +225,8 @@ def _excludes_zero(item: Comparison) -> bool:
 
 
 def _smallest_difference(item: Comparison) -> float:
-    """Return the smallest difference in the interval, as a logarithm; 0 if the interval contains zero."""
-    bounds = item.simultaneous or item.overhead
+    """Return the smallest difference in the adjusted interval, as a logarithm; 0 if it contains zero."""
+    bounds = item.simultaneous
     if bounds is None or bounds.low <= 0 <= bounds.high:
         return 0.0
     return math.log1p(bounds.low) if bounds.low > 0 else -math.log1p(bounds.high)
@@ -256,36 +251,31 @@ def _time(seconds: float) -> str:
     return f"{three_digits(seconds / size)} {unit}"
 
 
-def _time_interval(added: Estimate) -> str:
-    """Return an added (or saved) time with its interval in one unit, with the digits that its width supports."""
+def _time_interval(added: Estimate, base_s: float) -> str:
+    """Return an added (or saved) time with its interval in one unit, with the digits of the table."""
     sign = -1.0 if added.value < 0 else 1.0
     bounds = sorted((sign * added.low, sign * added.high))
-    size, unit = _unit(abs(added.value))
-    half = (added.high - added.low) / 2.0 / size
-    digits = min(4, max(0, -math.floor(math.log10(half)))) if 0 < half < math.inf else 2
+    largest = max(abs(added.low), abs(added.high))
+    size, unit = _unit(base_s if 0.02 <= largest / _unit(base_s)[0] < 1000 else largest)
+    half, before = (added.high - added.low) / 2.0 / size, math.floor(math.log10(largest / size)) if largest else 0
+    wanted = -math.floor(math.log10(half / 2 * (1 + 1e-9))) if half > 0 else 2 - before
+    digits = min(max(0, wanted), max(0, 3 - max(0, before)))
     low, high = (f"{bound / size:.{digits}f}" for bound in bounds)
     return f"{abs(added.value) / size:.{digits}f} {unit} [{low}, {high}]"
 
 
-def _signed(overhead: Estimate) -> str:
+def signed(overhead: Estimate) -> str:
+    """Return an overhead with its interval, in per cent or as a multiple."""
     if overhead.value >= TIMES_FROM:
-        return f"×{1 + overhead.value:,.0f} [{1 + overhead.low:,.0f}, {1 + overhead.high:,.0f}]"
-    low, value, high = (100.0 * part for part in (overhead.low, overhead.value, overhead.high))
-    return f"{three_digits(value, '+')} % [{three_digits(low, '+')}, {three_digits(high, '+')}]"
+        value, low, high = (three_digits(1 + part) for part in (overhead.value, overhead.low, overhead.high))
+        return f"×{value} [{low}, {high}]"
+    low, value, high = (_per_cent(part) for part in (overhead.low, overhead.value, overhead.high))
+    return f"{value} % [{low}, {high}]"
 
 
-def _range_of(estimates: Sequence[Estimate]) -> str:
-    """Return the range of estimates in ascending order, with the outermost bounds of their intervals."""
-    first, last = estimates[0], estimates[-1]
-    if len(estimates) == 1:
-        return _signed(first)
-    low, high = min(one.low for one in estimates), max(one.high for one in estimates)
-    ends = " to ".join(dict.fromkeys(_overhead(one.value) for one in (first, last)))
-    return f"{ends} [{_bound(low)}, {_bound(high)}]"
-
-
-def _bound(value: float) -> str:
-    return f"×{1 + value:,.0f}" if value >= TIMES_FROM else three_digits(100.0 * value, "+")
+def _per_cent(fraction: float) -> str:
+    text = three_digits(round(100.0 * fraction, 3), "+")
+    return text if text != "-100" else f"{100.0 * fraction:.9g}"  # a ratio of costs is above zero
 
 
 def _percent(fraction: float) -> str:

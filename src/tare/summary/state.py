@@ -156,7 +156,8 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series], read: State
         states = tuple(known)
         columns = np.stack(tuple(known.values()), axis=1)
         fit = stats.fit_states(logs, columns, cells, blocks)
-        if fit is not None:
+        weakest = len(states) - 1 if fit is None else fit.weakest([state.unit for state in states])
+        if fit is not None and weakest is None:
             return Adjustment(
                 states=states,
                 coefficients=tuple(float(value) for value in fit.coefficients),
@@ -166,7 +167,7 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series], read: State
                     for state, e in zip(states, fit.estimates, strict=True)
                 ),
             )
-        known.popitem()
+        del known[states[weakest or 0]]
     return NOTHING
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
-from tare.model.text import processes_text, three_digits
+from tare.model.text import processes_text
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
+from tare.summary.headline import signed
 from tare.summary.select import Selection
 
 OFTEN: Final = 0.5
@@ -48,21 +49,22 @@ def _damaged(plan: Plan, selection: Selection) -> Iterator[str]:
 
 
 def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:
-    if not table.self_differs:
-        return
     labels = {(info.group, info.key): info.label for info in infos}
-    texts = []
-    for item in table.comparisons:
-        column = (item.group, item.metric)
-        if item.verdict is Verdict.NOISE_FLOOR and column in table.self_differs and item.overhead is not None:
-            low, value, high = (
-                three_digits(100 * part, "+") for part in (item.overhead.low, item.overhead.value, item.overhead.high)
+    for columns, what, verdict in (
+        (table.self_differs, "baseline", "verdict"),
+        (table.self_mean_differs, "baseline's mean", "verdict on means"),
+    ):
+        texts = []
+        for item in table.comparisons:
+            column = (item.group, item.metric)
+            found = item.overhead if columns is table.self_differs or item.mean is None else item.mean.overhead
+            if item.verdict is Verdict.NOISE_FLOOR and column in columns:
+                texts.append(labels[column] + (f" ({signed(found)})" if found is not None else ""))
+        if texts:
+            yield (
+                f"The {what} differs from itself on {', '.join(texts)}, so no {verdict} is given there. "
+                "Something in this study is not random: check order, placement and drift"
             )
-            texts.append(f"{labels[column]} ({value} % [{low}, {high}])")
-    yield (
-        f"The baseline differs from itself on {', '.join(texts)}, so no verdict is given there. "
-        "Something in this study is not random: check order, placement and drift"
-    )
 
 
 def _left_behind(plan: Plan, selection: Selection) -> Iterator[str]:

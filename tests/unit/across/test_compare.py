@@ -15,6 +15,7 @@ from tare.across.compare import Across, Change, across
 from tare.across.differences import check_kinds, differences, refuse_undeclared
 from tare.across.kinds import KINDS, Moves, could_move, measured
 from tare.across.reading import Place, read
+from tare.across.words import notes
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.model import KernelSpec, Workload
 
@@ -102,6 +103,14 @@ def test_few_rounds_get_no_verdict_and_one_has_no_ratio(tmp_path: Path) -> None:
     assert cost.n == (5, 10)
     result = compared(folders.write(tmp_path / "c", rounds=1), folders.write(tmp_path / "d"))
     assert change_of(result, "bare").cost is None
+
+
+def test_a_ratio_whose_interval_has_no_end_is_not_estimated(tmp_path: Path) -> None:
+    result = compared(
+        folders.write(tmp_path / "a", rounds=2, spread=3.0), folders.write(tmp_path / "b", rounds=2, spread=3.0, seed=2)
+    )
+    assert change_of(result, "bare").cost is None
+    assert any("not estimated: the interval of its ratio" in text for text in notes(result.pairs[0], result))
 
 
 def test_several_results_are_compared_with_the_first_and_adjusted_together(tmp_path: Path) -> None:

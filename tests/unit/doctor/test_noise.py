@@ -252,6 +252,14 @@ def test_a_slower_pace_is_lost_and_is_no_detour_and_undisturbed_work_loses_nothi
     assert detours_ns(quanta()).size < 5
 
 
+def test_no_share_that_is_lost_is_below_zero_however_much_parts_differ() -> None:
+    work = quanta()
+    work[:2000] *= 5
+    lost, (_, cost) = core_noise(0, work, np.zeros(0)).lost, synchronised_cost([work, quanta()])
+    assert 0 == lost.low < lost.value < lost.high <= 1
+    assert 0 == cost.low < cost.value < cost.high
+
+
 def test_ranks_that_wait_for_each_other_pay_for_the_detours_of_all() -> None:
     """Each of four cores has a detour of half a step in every fourth step, at another step than the others."""
     steps, size = 400, round(GRAIN_S / 10e-6)

@@ -195,7 +195,7 @@ def test_any_interval_has_different_bounds_and_is_ascii_on_request(middle: float
 def test_numbers_have_no_sign_of_zero_no_infinities_an_ascii_form_and_stay_with_their_unit() -> None:
     assert units.number(-0.001, 1, sign=True) == "0.0"
     assert units.number(-0.06, 1) == "\u22120.1"
-    assert units.number(math.inf, 2) == "∞"
+    assert units.number(math.inf, 2) == units.significant(math.inf) == "∞"
     assert units.number(math.nan, 2) == "n/a"
     assert units.to_ascii("±2 % · 4 µs → ×3 ≤ 日") == "+-2 % - 4 us -> x3 <= ?"
     assert units.keep_together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (

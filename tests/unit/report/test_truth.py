@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
 from tare.model import Comparison, Estimate, Finding, Modes, Placement, StateEffect, Summary, Trial, Verdict
-from tare.report import remarks, render_html, render_text, view
+from tare.report import remarks, render_html, render_text, units, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
 from tare.report.verdicts import mark
@@ -128,7 +128,7 @@ def test_every_cell_has_the_typical_launch_first_and_the_mean_and_a_barrier_s_lo
         assert cell.mean is not None
         assert "mean +" in brief_text(column, cell, summary).second
         assert cell_text(column, cell, summary).others.replace("\u00a0", " ") == (
-            f"mean +{100 * cell.mean.overhead.value:.1f} %, ≤ {percent_up(cell.mean.at_most)}"
+            f"mean {units.overhead_interval(cell.mean.overhead)}"
         )
     without = replace(latency.cells["docker+overlay"], mean=None)
     assert brief_text(latency, without, summary).second == "+59 % [58, 60]"

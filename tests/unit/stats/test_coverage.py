@@ -8,10 +8,14 @@ repetitions.
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from tare import stats
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
@@ -19,6 +23,7 @@ with pytest.MonkeyPatch.context() as patch:
     intervals = importlib.import_module("coverage_intervals")
     looks = importlib.import_module("coverage_looks")
     reports = importlib.import_module("coverage_reports")
+    truth = importlib.import_module("truth")
 
 COVERAGE = 0.93
 FALSE_ALARMS = 0.05
@@ -91,6 +96,32 @@ def test_whole_reports_rarely_call_equal_things_different_and_find_costs() -> No
     assert at_most(rates.wrong_no_cost, FALSE_ALARMS), rates.wrong_no_cost
     assert at_least(rates.covered, COVERAGE), rates.covered
     assert rates.power.value > 0.95, rates.power
+
+
+@pytest.mark.parametrize("spread", [0.04, 0.2, 0.5])
+@pytest.mark.parametrize("n", [6, 10, 20])
+def test_the_interval_of_a_cost_is_above_zero_and_holds_the_truth_as_often_as_that_of_the_mean(
+    spread: float, n: int
+) -> None:
+    rng = np.random.default_rng(n)
+    mean = math.exp(spread**2 / 2)
+    held, of_mean = 0, 0
+    for _ in range(1000):
+        costs = rng.lognormal(0.0, spread, n)
+        estimate, plain = stats.mean_cost(costs, 0.95), stats.mean_interval(costs, 0.95)
+        assert 0 < estimate.low <= estimate.value == pytest.approx(plain.value)
+        held += estimate.low <= mean <= estimate.high
+        of_mean += plain.low <= mean <= plain.high
+    assert held >= max(of_mean - 10, 920), (held, of_mean)
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in truth.SCENARIOS if one.adjusts], ids=lambda scenario: scenario.name
+)
+def test_the_states_of_the_machine_make_no_false_verdicts_and_the_median_interval_no_wider(scenario: Any) -> None:
+    rates = truth.simulate(scenario, 80)
+    assert any("wider" in rate.what for rate in rates)
+    assert not [str(rate) for rate in rates if not rate.holds]
 
 
 def test_pooled_blocks_pooled_iterations_and_stopping_on_p_would_be_wrong() -> None:

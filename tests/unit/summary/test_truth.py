@@ -39,6 +39,34 @@ def test_a_baseline_that_differs_from_itself_gives_no_verdicts_in_its_column() -
     assert of(summary, "overlay", "other0").verdict is Verdict.NO_COST
 
 
+def slower(trial: Trial, factor: float) -> Trial:
+    """Return a trial whose cost is multiplied."""
+    return scaled([trial], trial.key.cell.rpartition("/")[2], lambda _: factor)[0]
+
+
+def test_a_baseline_whose_mean_differs_from_itself_is_said_first_and_decides_nothing_on_means() -> None:
+    plan = make_plan("host", "overlay", limit=0.1)
+
+    def with_mean(trial: Trial) -> Trial:
+        value = trial.outcome.metrics[0].value
+        tail = {BARE: 1.5, "overlay": 1.4}.get(trial.key.cell.rpartition("/")[2], 0.95)
+        return replace(trial, outcome=Completed(metrics=(latency(value * tail, median_s=value, samples=1000),)))
+
+    summary = summarise(plan, [with_mean(trial) for trial in make_trials(plan)], {})
+    assert summary.warnings[0].startswith("The baseline's mean differs from itself on 8-byte latency (-36")
+    assert "so no verdict on means is given there" in summary.warnings[0]
+    assert of(summary, SELF).mean.significant
+    for name in ("host", "overlay"):
+        found = of(summary, name)
+        assert not found.mean.significant
+        assert not found.over_limit
+        assert "no verdict on the mean, because the baseline's mean differs from itself (A/A)" in found.reason
+    assert of(summary, "host").verdict is Verdict.NO_COST, "the typical launch is that of the baseline"
+    assert of(summary, "overlay").verdict is Verdict.COSTS
+    same = summarise(plan, make_trials(plan), {})
+    assert not any("differs from itself" in text for text in same.warnings)
+
+
 def with_limit(limit_s: float) -> Workload:
     return replace(MICRO, time_limit_s=limit_s)
 
@@ -152,16 +180,30 @@ def test_the_effect_of_the_distance_of_vcpus_is_removed_and_reported() -> None:
 
 
 def test_costs_of_blocks_in_different_states_stay_as_they_were_measured() -> None:
-    """In turns, launches of a block are nearly in one state: the coefficient is uncertain, and blocks are far apart."""
+    """A coefficient is of launches in one block, and blocks are far apart: it says nothing about these."""
+    plan = make_plan("host", "overlay", "slow", "fast", "other")
+    dice = random.Random(5)
+    trials = []
+    for trial in make_trials(plan):
+        factor = dice.uniform(0.98, 1.02)
+        distance = (200e-9 if trial.key.round % 2 else 40e-9) * factor
+        trials.append(replace(slower(trial, factor), noise={"core_hand_over_s": distance}))
+    found, blind = (of(summarise(plan, its, {}), "host") for its in (trials, make_trials(plan)))
+    assert found.adjusted_for == ("vCPU distance",)
+    assert found.values_s == pytest.approx(blind.values_s, rel=0.05)
+
+
+def test_a_state_whose_effect_is_not_estimated_adjusts_nothing_and_is_not_shown() -> None:
+    """In turns, launches of a block are nearly in one state, so that a coefficient may be anything."""
     plan = make_plan("host", "overlay", "slow", "fast", "other")
     dice = random.Random(5)
     trials = []
     for trial in make_trials(plan):
         distance = (200e-9 if trial.key.round % 2 else 40e-9) * dice.uniform(0.999, 1.001)
         trials.append(replace(trial, noise={"core_hand_over_s": distance}))
-    found, blind = (of(summarise(plan, its, {}), "host") for its in (trials, make_trials(plan)))
-    assert found.adjusted_for == ("vCPU distance",)
-    assert found.values_s == pytest.approx(blind.values_s, rel=0.05)
+    summary, blind = (summarise(plan, its, {}) for its in (trials, make_trials(plan)))
+    assert summary.state_effects == ()
+    assert summary.comparisons == blind.comparisons
 
 
 def test_the_effect_of_slower_vcpus_is_removed_by_the_state_during_the_metric_not_the_launch() -> None:
@@ -185,9 +227,8 @@ def test_a_state_that_an_environment_brings_is_not_taken_out_and_moving_vcpus_ar
     plan = make_plan("slow", "host", "other", "fast")
     trials = []
     for trial in make_trials(plan):
-        is_slow = trial.key.cell.endswith("/slow")
-        distance = (200e-9 if is_slow else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
-        trials.append(replace(trial, noise={"core_hand_over_s": distance}))
+        times = (5.0 if trial.key.cell.endswith("/slow") else 1.0) * (1 + 0.2 * far(trial, len(trials) % 7))
+        trials.append(replace(slower(trial, times**0.3), noise={"core_hand_over_s": 40e-9 * times}))
     slow = of(summarise(plan, trials, {}), "slow")
     assert slow.verdict is Verdict.COSTS
     assert slow.adjusted_for == ()
