@@ -96,7 +96,7 @@ LOADED: Final = Quantity(
     read=lambda _, work: _files(work.read_bytes, work.received_bytes),
     raw=lambda _, work: work.read_bytes,
     share=0.5,
-    least=1 << 14,
+    least=1 << 12,
     more=1 << 20,
 )
 THREADS: Final = Quantity(
