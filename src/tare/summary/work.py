@@ -24,7 +24,7 @@ from tare.summary.select import Selection
 LEAST_LAUNCHES: Final = 2
 """Launches of the baseline from which is known what it does."""
 TRUSTED: Final = 5
-"""From this many on, also a baseline that varies says what it does; fewer must agree."""
+"""From this many on, also a baseline that varies says what it does, and half of a cell's; fewer must agree."""
 RARELY: Final = 0.001
 """p (Fisher's exact test) below which less than half of a cell's launches tell."""
 LARGE_BYTES: Final = 1 << 20
@@ -54,8 +54,9 @@ class Quantity:
 
     `text` has the cell's number and the baseline's. A launch differs if its number is below `share` of the lowest usual
     one and by at least `least` less, or above the highest divided by `share` and by at least `more` more (None: more is
-    not judged). Few launches of the baseline must agree within the fraction `agree`. What `polled` tells is part of the
-    number and no work; `raw` is a second reading in which at least half of the difference must be found, too.
+    not judged); of a megabyte and more `large_share` is the share. Few launches of the baseline must agree within the
+    fraction `agree`. What `polled` tells is part of the number and no work; `raw` is a second reading in which at least
+    half of the difference must be found, too.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Quantity:
     share: float
     least: float
     more: float | None
+    large_share: float = 0.0
     agree: float = 0.02
     shown: Callable[[float], str] = _bytes_text
     polled: Callable[[Trial], float] = lambda _: 0.0
@@ -88,6 +90,7 @@ WRITTEN: Final = Quantity(
     read=lambda _, work: _files(work.written_bytes, work.sent_bytes),
     raw=lambda _, work: work.written_bytes,
     share=0.5,
+    large_share=0.8,
     least=512,
     more=1 << 16,
 )
@@ -170,7 +173,8 @@ def _difference(cell: Cell, base: Cell, here: Sequence[Trial], there: Sequence[T
         return ""
     for flags, words in _differences(cell, base, own, usual):
         count, of = sum(flags), len(flags)
-        if 2 * count >= of or stats.more_often_p(count, of, 0, len(usual)) < RARELY:
+        most = 2 * count >= of if of >= TRUSTED else count == of
+        if most or stats.more_often_p(count, of, 0, len(usual)) < RARELY:
             return words if count == of else f"{words} ({count} of {of} launches)"
     return ""
 
@@ -262,7 +266,7 @@ def _by_number(quantity: Quantity, here: Launches, there: Launches) -> Iterator[
 
 def _is_other(quantity: Quantity, usual: tuple[float, float], value: float, polled: float = 0.0) -> bool:
     low, high = usual
-    share = max(quantity.share, 0.8) if low >= LARGE_BYTES and quantity.more is not None else quantity.share
+    share = max(quantity.share, quantity.large_share) if low >= LARGE_BYTES else quantity.share
     if low - value >= quantity.least + polled and value < share * low:
         return True
     return quantity.more is not None and value - high >= quantity.more and value * share > high
