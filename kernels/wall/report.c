@@ -8,9 +8,19 @@
 #include "common/usage.h"
 #include "wall/wall.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const work_names[WORK_COLUMNS] = {
+    [WORK_READ] = "rank_read_bytes",
+    [WORK_WRITTEN] = "rank_written_bytes",
+    [WORK_RECEIVED] = "rank_received_bytes",
+    [WORK_SENT] = "rank_sent_bytes",
+    [WORK_USER] = "rank_user_s",
+    [WORK_THREADS] = "rank_threads",
+};
 
 /* The application writes too, on every rank: so every record goes out in parts. */
 static void write_record(struct json line, int *part)
@@ -31,6 +41,52 @@ static struct json wall_line(const double *rank_wall_s, int ranks)
     return line;
 }
 
+/* Put the names of the libraries of LD_PRELOAD that are loaded, without this one. The linker passes
+ * over those that it does not find. */
+static void put_preloads(struct json *line)
+{
+    const char *given = getenv("LD_PRELOAD");
+    char *text = strdup(given == NULL ? "" : given), *rest = NULL;
+    if (text == NULL)
+        FATAL("out of memory for the preloaded libraries");
+    json_key(line, "preloads");
+    json_open(line, '[');
+    for (char *path = strtok_r(text, ": ", &rest); path; path = strtok_r(NULL, ": ", &rest)) {
+        const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+        void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+        if (library == NULL)
+            continue;
+        dlclose(library);
+        if (strncmp(name, "libtare_", strlen("libtare_")) != 0)
+            json_string(line, name);
+    }
+    json_close(line, ']');
+    free(text);
+}
+
+/* Collective. A column that some rank does not know is null. */
+static struct json work_line(const struct work *work, int rank, int ranks)
+{
+    struct json line = output_begin("work");
+    double *column = calloc((size_t)ranks, sizeof column[0]);
+    if (column == NULL)
+        FATAL("out of memory for what the ranks did");
+    for (int i = 0; i < WORK_COLUMNS; i++) {
+        bool known = true;
+        CHECK_MPI(
+            PMPI_Gather(&work->values[i], 1, MPI_DOUBLE, column, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
+        for (int other = 0; other < ranks && rank == 0; other++)
+            known = known && column[other] >= 0.0;
+        if (known)
+            json_put_numbers(&line, work_names[i], column, (size_t)ranks);
+        else
+            json_put_null(&line, work_names[i]);
+    }
+    free(column);
+    put_preloads(&line);
+    return line;
+}
+
 void tare_wall_report(const struct wall_times *times)
 {
     const MPI_Comm world = MPI_COMM_WORLD;
@@ -45,6 +101,7 @@ void tare_wall_report(const struct wall_times *times)
         FATAL("out of memory for the wall times");
     CHECK_MPI(PMPI_Gather(&wall_s, 1, MPI_DOUBLE, rank_wall_s, 1, MPI_DOUBLE, 0, world));
     struct usage usage = usage_gather(world);
+    struct json work = work_line(&times->work, rank, locality.ranks);
     if (rank == 0) {
         fflush(stdout);        /* the application's own text first, */
         output_write("\n", 1); /* which need not have ended its line */
@@ -53,8 +110,11 @@ void tare_wall_report(const struct wall_times *times)
         parts_write(locality.lines, strlen(locality.lines), &part);
         write_record(wall_line(rank_wall_s, locality.ranks), &part);
         write_record(usage_line(&usage), &part);
+        write_record(work, &part);
         const double elapsed_s = clock_difference_s(clock_now_ns(), times->ready_ns);
         write_record(output_end_line(elapsed_s, 0), &part);
+    } else {
+        json_free(&work);
     }
     free(rank_wall_s);
     usage_free(&usage);

@@ -10,7 +10,10 @@
 #include "wall/next.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +24,42 @@ enum { MPI_SUCCESS = 0 };
 typedef int init_function(int *argc, char ***argv);
 typedef int init_thread_function(int *argc, char ***argv, int required, int *provided);
 typedef int finalize_function(void);
+typedef void *thread_function(void *argument);
+typedef int create_function(pthread_t *thread, const pthread_attr_t *attributes,
+                            thread_function *start, void *argument);
 
 static const char report_library[] = "libtare_wall_report.so";
 
 /* A wrapper has no place of its own, so this is the one variable that outlives a call. */
 static struct {
     struct wall_times times;
+    struct work since; /* what was done when the counting last began */
+    atomic_uint threads;
     bool reported;
 } wall;
+
+static struct work work_now(void)
+{
+    return work_so_far(atomic_load(&wall.threads));
+}
+
+/* The libraries of the program are loaded and initialised by then: this one is initialised last. */
+__attribute__((constructor)) static void loaded(void)
+{
+    wall.since = work_now();
+}
+
+/* Threads of OpenMP, of C++ and of BLAS are created by this call, too. */
+EXPORTED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                            thread_function *start, void *argument)
+{
+    create_function *next;
+    *(void **)&next = next_definition("pthread_create");
+    if (next == NULL)
+        return EAGAIN;
+    atomic_fetch_add(&wall.threads, 1U);
+    return next(thread, attributes, start, argument);
+}
 
 /* Return the next definition; ISO C has no cast from object to function pointer. */
 static void *next_or_end(const char *name)
@@ -41,10 +72,22 @@ static void *next_or_end(const char *name)
     return function;
 }
 
+/* What MPI_Init reads, writes and starts is the MPI's, which images have in other versions. The
+ * inner of two wrappers finds that nothing was done since the outer one, so nothing counts twice.
+ */
+static uint64_t initializing(void)
+{
+    const struct work now = work_now();
+    work_add(&wall.times.work, &wall.since, &now);
+    wall.since = now;
+    return clock_now_ns();
+}
+
 static void initialized(uint64_t start_ns)
 {
     wall.times.ready_ns = clock_now_ns();
     wall.times.init_s = clock_difference_s(wall.times.ready_ns, start_ns);
+    wall.since = work_now();
 }
 
 /* Return the function that reports, NULL if its library cannot be loaded; it lies beside this one.
@@ -75,6 +118,9 @@ static void finalizing(void)
     if (wall.times.ready_ns == 0 || wall.reported)
         return;
     wall.reported = true;
+    fflush(NULL); /* what it has written so far, to files that it closes later, too */
+    const struct work now = work_now();
+    work_add(&wall.times.work, &wall.since, &now);
     wall_report_function *report = load_report();
     if (report != NULL)
         report(&wall.times);
@@ -82,7 +128,7 @@ static void finalizing(void)
 
 static int init(const char *name, int *argc, char ***argv)
 {
-    const uint64_t start_ns = clock_now_ns();
+    const uint64_t start_ns = initializing();
     init_function *next;
     *(void **)&next = next_or_end(name);
     const int code = next(argc, argv);
@@ -93,7 +139,7 @@ static int init(const char *name, int *argc, char ***argv)
 
 static int init_thread(const char *name, int *argc, char ***argv, int required, int *provided)
 {
-    const uint64_t start_ns = clock_now_ns();
+    const uint64_t start_ns = initializing();
     init_thread_function *next;
     *(void **)&next = next_or_end(name);
     const int code = next(argc, argv, required, provided);

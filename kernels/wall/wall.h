@@ -7,6 +7,8 @@
 #ifndef TARE_WALL_H
 #define TARE_WALL_H
 
+#include "wall/work.h"
+
 #include <stdint.h>
 
 /* What a library shows; all else is hidden. */
@@ -16,6 +18,7 @@ struct wall_times {
     uint64_t ready_ns; /* end of MPI_Init; 0 before */
     uint64_t end_ns;   /* start of MPI_Finalize */
     double init_s;
+    struct work work; /* from the start of the process, without MPI_Init */
 };
 
 /* Gather all ranks' times and write the report; collective over MPI_COMM_WORLD. */

@@ -66,7 +66,7 @@ def test_places_and_time_are_recorded_and_the_two_commands_are_no_ranks(pair, bu
     client = ("sh", "-c", 'echo "[$LD_PRELOAD]"; python3 -c "$0" "$@"', *TALK[-3:])
     run = pair(*SERVES, "+client", *client, ranks=3, env={"LD_PRELOAD": str(build("openmpi") / "libtare_wall.so")})
     assert run.code == 0, run.stderr
-    assert run.types == ["start", "rank", "rank", "rank", "wall", "usage", "end"]
+    assert run.types == ["start", "rank", "rank", "rank", "wall", "usage", "work", "end"]
     assert "[]\ntold: hello from the server\n" in run.stdout
 
 

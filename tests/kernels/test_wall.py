@@ -23,7 +23,7 @@ fortran = pytest.mark.skipif(
 def measured(run: Run) -> list[float]:
     """Return the wall time of each rank in ticks, of an application that does nothing between its two calls."""
     assert run.code == 0, run.stderr
-    assert run.types == ["start", "rank", "rank", "wall", "usage", "end"]
+    assert run.types == ["start", "rank", "rank", "wall", "usage", "work", "end"]
     (wall,) = run.of_type("wall")
     assert wall["wall_s"] == max(wall["rank_wall_s"])
     return [round(wall_s / TICK_S, 3) for wall_s in wall["rank_wall_s"]]
@@ -103,3 +103,23 @@ def test_without_the_library_that_reports_the_program_runs_and_says_why_it_has_n
     assert run.code == 0
     assert "tare-wall: the wall time cannot be reported" in run.stderr
     assert run.lines == []
+
+
+@every_mpi
+def test_what_the_program_did_is_reported_without_mpi_init_and_without_the_library_itself(launch_app, mpi, tmp_path):
+    (tmp_path / "input").write_bytes(b"x" * 30_000)
+    run = launch_app(mpi, "wall_work.c", str(tmp_path), preload=(WALL, "wall_tool.c"))
+    assert run.code == 0, run.stderr
+    (work,) = run.of_type("work")
+    # Beyond what it reads and writes itself, the library reads /proc a few times, and MPI wakes a thread.
+    assert [round(value, -3) for value in work["rank_read_bytes"]] == [30_000, 30_000]
+    assert [round(value, -3) for value in work["rank_written_bytes"]] == [70_000, 0]
+    assert work["rank_threads"] == [3, 3]
+    assert all(value >= 0 for value in work["rank_user_s"])
+    assert [name.startswith("wall_tool") for name in work["preloads"]] == [True]
+
+
+def test_a_library_that_the_linker_does_not_find_is_not_reported_as_preloaded(launch_app):
+    run = launch_app("openmpi", "wall_c.c", preload=(WALL, "/opt/nowhere/libnone.so"))
+    (work,) = run.of_type("work")
+    assert work["preloads"] == []

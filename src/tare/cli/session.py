@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tare.errors import RefusedError
 from tare.explain.stored import causes_in
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
+from tare.host.binds import writable
 from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Plan, Summary
@@ -49,18 +50,29 @@ def make_ready(
     """Build or find the files of a plan's pods, become root of a user namespace where needed, and check what will run.
 
     Returns the plan without the cells whose parts turn out not to fit together. `shown` are folders that pods see,
-    `cwd` the one in which ranks work and may write. `programs` are the user's own, by the name in their workloads.
+    `cwd` the one in which ranks work and may write; the others are read-only for all environments if some have images,
+    which show them so. `programs` are the user's own, by the name in their workloads.
     `carried` returns variables for the command that an ordinary user's is replaced by.
     """
     files = study_files.make_files(plan, say, shown, measured=measured)
-    if cwd:
-        files = replace(files, made={key: replace(each, cwd=cwd) for key, each in files.made.items()})
+    closed = _closed(plan, shown, cwd)
+    files = replace(files, made={key: replace(each, cwd=cwd, read_only=closed) for key, each in files.made.items()})
     if CLUSTERS[plan.study.cluster].needs_root:
         become_root(carried)  # the files are built by now: as root of a user namespace they could not be
     for name, file in (programs or {}).items():
         images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
         study_files.check_program(str(file), images)
+    if closed:
+        say(f"tare: programs may not write to {', '.join(closed)}, in any environment; tare quick has --writable")
     return preflight.fitting(plan, files), files
+
+
+def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:
+    """Return which of the folders that images show read-only are so for all environments: none without images."""
+    environments = [cell.environment for cell in available(plan)]
+    opened = [Path(path) for each in environments for path in writable(each.binds)]
+    others = [place for place in shown if place != cwd and not any(map(Path(place).is_relative_to, opened))]
+    return tuple(others) if any(each.image for each in environments) else ()
 
 
 def check_available(plan: Plan) -> None:

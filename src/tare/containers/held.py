@@ -34,11 +34,12 @@ def held(
     """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
 
     All namespaces are the node's, with two exceptions. Network and mounts are new if the pod has its own network;
-    mounts are new if the pod has its own root directory or the runtime asks for `own_mounts`. If nothing differs from
+    mounts are new if the pod has its own root directory or folders that are read-only, or the runtime asks for
+    `own_mounts`. If nothing differs from
     the node, the process is the node's own. On a machine, an ordinary user's are in a new user namespace, in which the
     user is itself, or root with `as_root`.
     """
-    if request.wiring is Wiring.NODE and root is None and not own_mounts:
+    if request.wiring is Wiring.NODE and root is None and not (own_mounts or request.read_only):
         yield request.node.pid
         return
     if root is not None:
@@ -140,7 +141,9 @@ def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
 
 def _spec(request: PodRequest, root: Path | None, own_mounts: bool, as_root: bool) -> dict[str, Any]:
     own_net = request.wiring is Wiring.OWN  # with new mounts, because /sys shows the network devices
-    new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
+    new = (["net"] if own_net else []) + (
+        ["mnt"] if own_net or root is not None or own_mounts or request.read_only else []
+    )
     if request.node.is_machine and os.geteuid() != 0:
         new = ["user", *new]
     return {
@@ -150,6 +153,8 @@ def _spec(request: PodRequest, root: Path | None, own_mounts: bool, as_root: boo
         "join_kinds": list(NODE_KINDS),
         "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],
         "cpus": list(request.node.cores),
+        "read_only": list(request.read_only),
+        "writable": request.cwd,
         "root": str(root) if root is not None else "",
         "overlay": request.foreign or (root is not None and bool(request.binds)),
         "shown": [[bind.source, bind.target, bind.read_only] for bind in map(bind_of, request.binds)],

@@ -17,10 +17,11 @@ class PodRequest:
 
     `packed` is the image in the form that the runtime starts from (`Runtime.starts_from`), if it is another one.
     `shown` are folders of the host that are visible inside at the same path (a user's program); `cwd` is one that is
-    also writable, in which ranks work. `network_options` are Docker's options for its network. `session` is the session
-    folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that containers
-    are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and (): the node's). `devices` are
-    the device nodes that containers are given, `gpus` the words for GPUs that they are given
+    also writable, in which ranks work. `read_only` are those of `shown` that a pod without a container may not write to
+    either: a program does the same everywhere. `network_options` are Docker's options for its network. `session` is the
+    session folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that
+    containers are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and (): the node's).
+    `devices` are the device nodes that containers are given, `gpus` the words for GPUs that they are given
     (`tare.containers.gpu_options`), `binds` what else they see of the host (`tare.host.binds`), `variables` their
     environment as `NAME=value`. A `foreign` root file system is a user's own folder, in which no mount point may be
     created. `state` is a folder of the pod alone for its runtime's files, on a node that is a machine: elsewhere they
@@ -38,6 +39,7 @@ class PodRequest:
     packed: Path | None = None
     network_options: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     session: str = ""
     host: str = ""

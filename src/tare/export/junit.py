@@ -23,7 +23,7 @@ from tare.report import units
 from tare.report.cells import reason_text
 from tare.report.view import disturbed_text
 
-ERRORS: Final = (Verdict.INVALID, Verdict.FAILS)
+ERRORS: Final = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS)
 SKIPS: Final = (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE, Verdict.NOT_JUDGED)
 _NO_CHARACTERS: Final = re.compile("[\ufffe\uffff]")
 

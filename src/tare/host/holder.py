@@ -23,6 +23,7 @@ An object's keys, all but `mark` optional:
     root        a folder that becomes the root directory (with /proc, /sys, /dev of its own and `keep` inside)
     overlay     true: what is mounted on in `root` is made in an overlay, and not in the folder itself
     shown       [[source, target, read only], ...] bound below `root`
+    read_only   folders that become read-only, but for `writable`, which may be one in them
     cgroupfs    [[type, options, target], ...] file systems mounted again below /sys/fs/cgroup
 """
 
@@ -47,6 +48,7 @@ CLONE = {
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
+SETTINGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 PR_SET_NAME = 15
 ARGUMENTS, MARK_AT = 48, 3  # the field arg_start of /proc/PID/stat; the word of the command line
 
@@ -131,13 +133,17 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
         mount(path, "/proc/sys/kernel/random/boot_id", None, MS_BIND)
 
 
-def read_only(paths: tuple[str, ...], but: str = "") -> None:
-    """Make the machine's settings read-only: in some runtimes a container is user 0 and sees its node's."""
+def read_only(paths: "list[str] | tuple[str, ...]", but: str = "", flags: "int | None" = SETTINGS) -> None:
+    """Make folders read-only; their mounts get `flags`, or keep their own if None.
+
+    The machine's settings are, because in some runtimes a container is user 0 and sees its node's.
+    """
     spared = held([but])
     for path in paths:
         if os.path.isdir(path):
+            kept = locked_flags(path) if flags is None else flags
             mount(path, path, None, MS_BIND | MS_REC)
-            mount(None, path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            mount(None, path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
     for path, descriptor in spared:
         mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND)
         os.close(descriptor)
@@ -244,6 +250,7 @@ def prepare(spec: dict[str, Any]) -> None:
     if "mnt" in new:
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         fresh_file_systems(spec)
+        read_only(spec.get("read_only", []), spec.get("writable", ""), None)
         if spec.get("root"):
             change_root(spec)
         else:

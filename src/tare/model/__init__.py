@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tare.model.trial import Trial as Trial
     from tare.model.trial import TrialKey as TrialKey
     from tare.model.trial import Unavailable as Unavailable
+    from tare.model.trial import Work as Work
 
 PARTS: Final = ("choices", "study", "trial", "summary")
 """The modules of the types above. Each may import those before it."""

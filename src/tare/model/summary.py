@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     FAILS = "fails more"
     INCONCLUSIVE = "inconclusive"
     INVALID = "invalid"
+    NOT_COMPARABLE = "not comparable"
     UNAVAILABLE = "unavailable"
     NOISE_FLOOR = "noise floor"
     NOT_JUDGED = "not judged"
@@ -155,8 +156,9 @@ class Comparison:
     equal) with its BCa interval; `simultaneous` is `overhead` with the adjusted interval (Holm, looks), which decides
     the verdict. `within` is the margin of the ladder for which NO_COST was shown, `at_most` the one-sided 95 % upper
     bound of the overhead, 0 for a gain. `misses` is the largest share of launches with a cost that these rounds may all
-    have missed (95 %). An estimate that is not computable is `None`, with the cause in `reason`; so for `INVALID` and
-    `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their means.
+    have missed (95 %). An estimate that is not computable is `None`, with the cause in `reason`; so for `INVALID`,
+    `NOT_COMPARABLE` and `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their
+    means.
     """
 
     metric: str

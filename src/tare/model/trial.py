@@ -86,6 +86,30 @@ class RankPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a launch's program did, without MPI_Init: sums over ranks, None where the kernel does not say.
+
+    `read_bytes` and `written_bytes` are those of read and write calls on whatever file, sockets among them;
+    `received_bytes` and `sent_bytes` those of TCP connections that are open at the end. `user_s` is the least user time
+    of a rank, `threads` the number of threads that ranks created, `preloads` the preloaded libraries that were found,
+    besides tare's. `output` is the digest of standard output, whatever the order of its lines, without host names;
+    `words` the same without numbers and paths, too.
+    """
+
+    read_bytes: float | None = None
+    written_bytes: float | None = None
+    received_bytes: float | None = None
+    sent_bytes: float | None = None
+    user_s: float | None = None
+    threads: float | None = None
+    preloads: str = ""
+    output_bytes: int = 0
+    output_lines: int = 0
+    output: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceTraffic:
     """Bytes and packets of one interface during a trial; `role` is its purpose as stated by the network."""
 
@@ -108,6 +132,8 @@ class Completed:
 
 NOT_ENDED: Final = "it did not end within its time limit"
 """How the reason begins of a trial that was ended at its time limit."""
+ENDED_EARLY: Final = "it ended well, but without MPI_Init and MPI_Finalize"
+"""How the reason begins of a trial whose program succeeded and did not run as an MPI program (`tare.run.outcome`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +192,8 @@ class Trial:
     a host (of its network namespaces and cgroups), or `machine NAME` (docs/report.md has all names and units).
     `unproven` states which counters could not be read, so that the treatment is not proven ("": all were read);
     `partly_proven` states that only a part of the proof was possible. `left` are the processes that the launch left
-    behind, how many by name, which tare ended; None: not recorded, as in results of earlier releases.
+    behind, how many by name, which tare ended, `work` what its program did; None: not recorded, as in results of
+    earlier releases.
     """
 
     key: TrialKey
@@ -187,3 +214,4 @@ class Trial:
     unproven: str = ""
     partly_proven: str = ""
     left: Mapping[str, int] | None = None
+    work: Work | None = None

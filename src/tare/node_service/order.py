@@ -20,11 +20,12 @@ IMAGE_PREFIX: Final = Path("/opt/tare")
 class Files:
     """The files for pods: tare's programs on the host, the image (None if no environment needs one), visible folders.
 
-    `shown` lists folders visible in pods. `cwd` is the working folder of the ranks, which they may write to; "" if it
-    does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
-    image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
-    it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
-    `sshd` is an empty folder for the sshd in each pod ("": there is none).
+    `shown` lists folders visible in pods, `read_only` those of them that a lab's pods without a container may not write
+    to either, as some environment of the study has containers. `cwd` is the working folder of the ranks, which they may
+    write to; "" if it does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their
+    own. For a user's own image, `variables` is its environment, `foreign` means that nothing may be written to it, and
+    `shows_kernels` that it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that
+    nodes must see. `sshd` is an empty folder for the sshd in each pod ("": there is none).
     `packed` pairs runtimes with the image in another form that they start from.
     """
 
@@ -34,6 +35,7 @@ class Files:
     packed: tuple[tuple[str, Path], ...] = ()
     image_tag: str = ""
     shown: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
     cwd: str = ""
     host_mpi: HostMpi | None = None
     variables: tuple[str, ...] = ()

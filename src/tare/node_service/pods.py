@@ -101,6 +101,7 @@ class Maker:
         environment, placement, files = order.environment, order.placement, order.files
         limits, cores = _pod_has(environment, placement, node, number)
         host = host_name(node, number, pods_per_node(environment, placement))
+        makes_containers = RUNTIMES[environment.runtime].makes_containers
         return PodRequest(
             name=f"tare-{order.study}-{host}",
             study=order.study,
@@ -111,6 +112,7 @@ class Maker:
             packed=dict(files.packed).get(environment.runtime) if environment.image else None,
             network_options=network.container_options(node, order.study, number),
             shown=files.shown,
+            read_only=() if makes_containers or node.is_machine else files.read_only,
             cwd=files.cwd,
             host=host,
             cores=cores,

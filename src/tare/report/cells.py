@@ -15,7 +15,7 @@ from tare.report import units
 from tare.report.verdicts import mark
 from tare.report.view import Column
 
-BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
+BLOCKED = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.UNAVAILABLE)
 NOT_ESTIMATED = "not estimated"
 
 

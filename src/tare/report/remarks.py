@@ -17,7 +17,9 @@ NOT_PROVEN: Final = "treatment not proven"
 PARTLY_PROVEN: Final = "treatment partly proven"
 REPEATS_DIFFER: Final = 0.05
 """Below this p, an environment's rate of repeats is reported as different from the baseline's."""
-_NOTE_ORDER: Final = (Verdict.FAILS, Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
+_NOTE_ORDER: Final = (
+    Verdict.FAILS, Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

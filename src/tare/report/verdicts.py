@@ -39,6 +39,9 @@ VERDICT_STYLES: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
             "?", "?", "inconclusive", "yellow", "not decided; it costs at most this much"
         ),
         Verdict.INVALID: VerdictStyle("✗", "x", "invalid", "bold magenta", "it did not run as the cell claims"),
+        Verdict.NOT_COMPARABLE: VerdictStyle(
+            "≠", "#", "not-comparable", "bold magenta", "its program did other work than the baseline's"
+        ),
         Verdict.UNAVAILABLE: VerdictStyle("–", "-", "unavailable", "dim", "cannot run here"),
         Verdict.BASELINE: VerdictStyle("●", "*", "baseline", "bold", "the reference of all comparisons"),
         Verdict.NOISE_FLOOR: VerdictStyle("≈", "~", "noise-floor", "cyan", "the baseline compared with itself"),
@@ -60,7 +63,7 @@ EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         EXIT_OVER_LIMIT: "an overhead exceeds the study's limit",
         EXIT_USAGE: "usage error or invalid file",
         EXIT_INCONCLUSIVE: "some comparisons are inconclusive",
-        EXIT_CELLS_FAILED: "some cells are invalid or failed",
+        EXIT_CELLS_FAILED: "some cells are invalid, failed or not comparable",
         EXIT_INFRASTRUCTURE: "the infrastructure failed",
     }
 )

@@ -32,6 +32,7 @@ from tare.workloads.parts import of_launch
 
 ROOT: Final = Path("/")
 RESERVED_PORTS: Final = 4
+PRELOAD: Final = "LD_PRELOAD"
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 BECOMES: Final = "prterun"
 """The process name of Open MPI 5's mpirun."""
@@ -55,7 +56,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
                 else bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
             ),
             environment={
-                **(plugin.environment(cell.workload, side.prefix) if preload else {}),
+                **(preloading(plugin.environment(cell.workload, side.prefix), environment.env) if preload else {}),
                 **bind_variables(cell, side.pod, ranks=host.ranks),
             },
             interface=side.endpoint.interface,
@@ -80,6 +81,16 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
         each = launch.hosts[0].ranks // (len(up.sides[0].containers) or 1)
         return replace(launch, master=up.inside.entry, wrapper=(up.inside.rank, str(each)))
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
+
+
+def preloading(told: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
+    """Return a workload's variables with the libraries that the environment's own variables preload after tare's.
+
+    What a launch tells its ranks replaces the environment's variables, which have an allocator or a profiler there.
+    """
+    wanted = dict(text.partition("=")[::2] for text in own).get(PRELOAD, "")
+    both = ":".join(filter(None, (told.get(PRELOAD, ""), wanted)))
+    return {**told, PRELOAD: both} if PRELOAD in told else dict(told)
 
 
 def launch_of(job: Job, environment: Environment) -> Launch:

@@ -132,6 +132,7 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         unproven=launched.gaps[0],
         partly_proven=launched.gaps[1],
         left=launched.left,
+        work=parsed.work if parsed else None,
     )
 
 

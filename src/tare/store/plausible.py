@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey
+from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey, Work
 from tare.model.text import printable
 
 LEAST_S: Final = 1e-15
@@ -52,6 +52,19 @@ BOUNDS: Final[Mapping[type, Bounds]] = {
     RankPlace: {"rank": _INDEX},
     InterfaceTraffic: dict.fromkeys(("rx_bytes", "tx_bytes", "rx_packets", "tx_packets"), _COUNT),
     TrialKey: dict.fromkeys(("round", "block", "attempt", "repeat"), _INDEX),
+    Work: dict.fromkeys(
+        (
+            "read_bytes",
+            "written_bytes",
+            "received_bytes",
+            "sent_bytes",
+            "user_s",
+            "threads",
+            "output_bytes",
+            "output_lines",
+        ),
+        _COUNT,
+    ),
     Trial: {
         "position": _INDEX,
         "started_unix_s": (0, LATEST_S),

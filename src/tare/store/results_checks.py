@@ -73,6 +73,8 @@ def check_trial(trial: model.Trial) -> model.Trial:
     """
     _check(trial.key)
     _check(trial)
+    if trial.work is not None:
+        _check(trial.work)
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
         raise ValueError(f"{trial.samples_file!r:.80} is not a file of samples")
     if isinstance(trial.outcome, model.Completed):
@@ -123,7 +125,7 @@ def sound_trial(trial: model.Trial) -> model.Trial:
         trial,
         outcome=trial.outcome if isinstance(trial.outcome, model.Failed) else model.Invalid(reason=why),
         elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
-        startup_s={}, ranks=(), traffic=(), counters={}, node_counters={}, noise={},
+        startup_s={}, ranks=(), traffic=(), counters={}, node_counters={}, noise={}, work=None,
     )  # fmt: skip
 
 

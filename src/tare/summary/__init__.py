@@ -50,6 +50,7 @@ from tare.summary.proof_gaps import proof_gaps_of
 from tare.summary.rows import Row, rows, self_name
 from tare.summary.select import Selection, metric_infos, select
 from tare.summary.warnings import warnings_of
+from tare.summary.work import is_compared
 
 __all__ = ["Compared", "compared", "exit_code", "precise_enough", "summarise"]
 
@@ -224,13 +225,13 @@ def exit_code(codes: Iterable[int]) -> int:
 def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     """Return the exit codes that the table requires.
 
-    4 if a planned cell is invalid (the baseline and A/A too) or its launches fail more than the baseline's; 1 if an
+    4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more; 1 if an
     overhead is beyond the limit; 3 if a comparison is inconclusive, or if environments were planned and none is
     decided. An unavailable cell among decided ones adds no code: its reason is in the plan and in the report.
     """
     compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     codes = set()
-    if any(item.verdict in {Verdict.INVALID, Verdict.FAILS} for item in comparisons):
+    if any(item.verdict in {Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS} for item in comparisons):
         codes.add(EXIT_CELLS_FAILED)
     if any(item.over_limit for item in comparisons):
         codes.add(EXIT_OVER_LIMIT)
@@ -288,11 +289,17 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "limit": study.limit,
         **({"link rate, bit/s": study.lab.link_rate_bps} if study.lab.link_rate_bps else {}),
         **({"MPI of workloads": mpis} if (mpis := _workload_mpis(study)) else {}),
+        **({"work of launches": "not recorded"} if _lacks_work(plan, trials) else {}),
         **({"networks": networks} if (networks := _networks(plan, trials)) else {}),
         **({"loaded libraries": libraries} if (libraries := differing(plan, trials)) else {}),
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }
+
+
+def _lacks_work(plan: Plan, trials: Sequence[Trial]) -> bool:
+    """Tell whether nobody knows what the programs of a study did: earlier releases did not record it."""
+    return bool(trials) and any(map(is_compared, plan.cells)) and all(trial.work is None for trial in trials)
 
 
 def _turns(trials: Sequence[Trial]) -> int:

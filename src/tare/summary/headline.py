@@ -15,7 +15,7 @@ from tare.stats import MIN_ROUNDS
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
-BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
+BLOCKED = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.UNAVAILABLE)
 LISTED = 4
 COSTLIEST = 6
 """Most environments with a cost that get a clause each; the others are listed by name."""

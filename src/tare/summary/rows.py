@@ -12,8 +12,11 @@ from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
 from tare.summary.series import Series, series_of
 from tare.summary.state import NOTHING, Adjustment, Cost, StatesOfTrials, Values, adjustment_of, difference
+from tare.summary.work import other_work
 
 SELF_SUFFIX: Final = " (A/A)"
+Reasons = tuple[Mapping[str, str], Mapping[str, str]]
+"""Why cells are unavailable, and why they did other work than the baseline, by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
         for cell in of_group[info.group]
     }
     states: StatesOfTrials = {}
+    others = other_work(plan, selection)
     adjustments = {
         (info.group, info.key): adjustment_of(
             info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]], states
@@ -98,7 +102,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
                 base=by_key[base.key, info.key] if base else Series(),
             )
             own, other = _costs_of(row.series, adjustments[row.column]), of_base.get(row.column, _Costs())
-            result.append(_paired(row, base, plan.unavailable, own, other, comparisons))
+            result.append(_paired(row, base, (plan.unavailable, others), own, other, comparisons))
     return tuple(result)
 
 
@@ -112,12 +116,12 @@ class _Costs:
     states: Values = field(default_factory=dict)
 
 
-def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _Costs, other: _Costs, tests: int) -> Row:
+def _paired(row: Row, base: Cell | None, why_not: Reasons, own: _Costs, other: _Costs, tests: int) -> Row:
     """Return the row with its pairs, or with the reason why it has none; `tests` is the number of comparisons."""
-    blocked = _blocked(row.cell, row.series, unavailable)
+    blocked = _blocked(row.cell, row.series, *why_not)
     if row.cell.role is Role.BASELINE or blocked is not None:
         return replace(row, blocked=blocked, adjustment=own.adjustment, costs_s=own.costs_s)
-    if without_base := _without_baseline(row, base, unavailable):
+    if without_base := _without_baseline(row, base, why_not[0]):
         return replace(row, blocked=without_base, costs_s=NOTHING.costs_s(row.series))
     note = _state_note(own.states, other.states, tests)
     used, costs, base_costs = own.adjustment, own.costs_s, other.costs_s
@@ -203,9 +207,13 @@ def _without_baseline(row: Row, base: Cell | None, unavailable: Mapping[str, str
     return None
 
 
-def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:
+def _blocked(
+    cell: Cell, series: Series, unavailable: Mapping[str, str], others: Mapping[str, str] = {}
+) -> tuple[Verdict, str] | None:
     if cell.key in unavailable:
         return Verdict.UNAVAILABLE, unavailable[cell.key]
     if series.unavailable:
         return Verdict.UNAVAILABLE, series.unavailable
+    if cell.key in others:
+        return Verdict.NOT_COMPARABLE, others[cell.key]
     return (Verdict.INVALID, series.reason) if series.invalid else None

@@ -10,6 +10,7 @@ from tare.model import MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, Parsed, Payload, about, records, same_for_all, wall_s
 from tare.workloads.plugin import WorkloadPlugin
+from tare.workloads.work import own_output, work_of
 
 KEY = "wall"
 EXPECTED_S: Final = 10.0
@@ -54,4 +55,5 @@ def _parsed(stdout: str) -> Parsed:
         **about(all_records),
         payload=Payload(),
         measured_s=seconds,
+        work=work_of(all_records, own_output(stdout)),
     )

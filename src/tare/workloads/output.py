@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.model import Figure, Metric, RankPlace
+from tare.model import Figure, Metric, RankPlace, Work
 from tare.store.plausible import LEAST_TIMED_S
 from tare.workloads.parts import OTHERS, PREFIX, ForeignRecordError, PartMissingError, with_whole_records
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PROTOCOL: Final = 1
-ONCE: Final = frozenset({"start", "wall", "startup", "miniapp", "usage", "treatment", "end"})
+ONCE: Final = frozenset({"start", "wall", "startup", "miniapp", "usage", "work", "treatment", "end"})
 """The records that a launch writes once, because it is one program that its ranks run together."""
 BY_TURN: Final = "part_by_turn"
 """The column of samples with what a part of a program took in each of its turns."""
@@ -66,7 +66,7 @@ class Parsed:
     `usage` is what each rank used of its cores, in order of rank; empty if the program does not print it.
     `spans_s` gives by metric when its measurement began and ended (CLOCK_MONOTONIC), if the program prints that.
     `refuted` is None if the places of ranks and their traffic prove the treatment; otherwise the launch proves it
-    itself, and this is why it does not ("": it does).
+    itself, and this is why it does not ("": it does). `work` is what the program did, if tare's library was in it.
     """
 
     metrics: tuple[Metric, ...]
@@ -82,6 +82,7 @@ class Parsed:
     spans_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usage: tuple[Mapping[str, float], ...] = ()
     refuted: str | None = None
+    work: Work | None = None
 
 
 def records(stdout: str) -> list[dict[str, Any]]:

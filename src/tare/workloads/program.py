@@ -5,7 +5,6 @@ The library reports where its ranks ran, as for `command`; the figures are those
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +15,10 @@ from tare.workloads.gate import gate
 from tare.workloads.output import Began, Parsed, Payload, about, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
+from tare.workloads.work import own_output, work_of
 
 OURS: Final = "tare-"
 """Prefix in the names of tare's own programs, which are under the prefix folder and not on PATH."""
-RECORD: Final = re.compile("@tare(?:-part)? ")
-"""What tare's records, and their parts, begin with."""
 
 
 class Program(WorkloadPlugin):
@@ -70,22 +68,11 @@ def adapter_of(workload: Workload) -> ProgramAdapter:
     return PROGRAMS[workload.program]
 
 
-def own_output(stdout: str) -> str:
-    """Return a program's own output: stdout without tare's records. A line that was cut off has no line end."""
-    kept: list[str] = []
-    for line in stdout.splitlines(keepends=True):
-        before = RECORD.split(line, maxsplit=1)[0]
-        if before == line:
-            kept.append(line)
-        elif before:
-            kept.append(f"{before}\n")
-    return "".join(kept)
-
-
 def _parsed(workload: Workload, stdout: str) -> Parsed:
     adapter, all_records = adapter_of(workload), records(stdout)
     measured_s = wall_s(all_records, adapter.name)
-    reading = adapter.read(own_output(stdout), workload.arguments)
+    text = own_output(stdout)
+    reading = adapter.read(text, workload.arguments)
     return Parsed(
         metrics=reading.metrics,
         **about(all_records),
@@ -93,4 +80,5 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         measured_s=measured_s,
         wrong=reading.wrong,
         figures=reading.figures,
+        work=work_of(all_records, text),
     )

@@ -13,7 +13,7 @@ from tare.model import Environment, NodeCommand, Placement, Sides, Study, Worklo
 from tare.workloads import WORKLOADS, answers
 from tare.workloads.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.workloads.output import OutputError, Parsed
-from tare.workloads.program import own_output
+from tare.workloads.work import own_output
 from unit.adapters import ExampleAdapter
 from unit.runs import known_study
 
