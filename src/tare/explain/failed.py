@@ -110,7 +110,7 @@ PERHAPS: Final = (
         "the program may need more processes and threads (--pids-limit, ulimit -u)",
     ),
     (
-        r"bus error|signal 7|no space left|shared memory|/dev/shm|allocat",
+        r"bus error|signal 7|no space left|shared memory|/dev/shm|alloc",
         ("/dev/shm",),
         "the program may need more shared memory (--shm-size, --ipc host)",
     ),

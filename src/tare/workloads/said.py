@@ -70,11 +70,11 @@ ABORTED: Final = ("MPI_ABORT was invoked", "application called MPI_Abort")
 """The program ended itself: why, it says elsewhere if at all."""
 WARNS: Final = re.compile(r"WARNING|By default, for Open MPI|No OpenFabrics|A system call failed during", re.IGNORECASE)
 TELLING: Final = re.compile(
-    r"""\b(?:error|fatal|fail(?:s|ed|ure)?|abort(?:s|ed|ing)?|cannot|can\ not|can't|could\ not|couldn't|unable|denied
-    |no\ (?:such|space|child|route)|not\ (?:found|permitted|allowed|supported|implemented|enough|executable)|refused
-    |unreachable|timed\ out|unavailable|exception|undefined\ symbol|out\ of\ (?:memory|range|bounds)|invalid|illegal
-    |too\ (?:many|long)|exceeded|exhausted|assert\w*|overflow|corrupted|segmentation\ fault|bus\ error|received\ signal
-    |core\ dumped|killed|terminated|smashing|missing)\b|\w(?:Error|Exception)\b|errno""",
+    r"""\b(?:error|fatal|fails?|failed|failure|abort(?:s|ed|ing)?|cannot|can\ not|can't|could\ not|couldn't|unable
+    |denied|no\ (?:such|space|child|route)|not\ (?:found|permitted|allowed|supported|implemented|enough|executable)
+    |refused|unreachable|timed\ out|unavailable|exception|undefined\ symbol|out\ of\ (?:memory|range|bounds)|invalid
+    |illegal|too\ (?:many|long)|exceeded|exhausted|assert\w*|overflow|corrupted|segmentation\ fault|bus\ error
+    |received\ signal|core\ dumped|killed|terminated|smashing|missing)\b|\w(?:Error|Exception)\b|errno""",
     re.VERBOSE | re.IGNORECASE,
 )
 """What a line has that says why something failed."""
