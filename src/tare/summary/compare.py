@@ -260,8 +260,8 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
         mean=mean,
         repeats=_repeats(row, confidence),
         adjusted_for=tuple(state.name for state in row.adjustment.states),
-        p_value=test.p_value if test else None,
-        p_holm=test.p_holm if test else None,
+        p_value=test.p_value if test and overhead is not None else None,
+        p_holm=test.p_holm if test and overhead is not None else None,
         more_rounds=judgement.more_rounds,
         over_limit=over,
     )
