@@ -63,6 +63,8 @@ from tare.stats.launches import typical_turns as typical_turns
 from tare.stats.looks import FAILURES_ALPHA as FAILURES_ALPHA
 from tare.stats.looks import SELF_ALPHA as SELF_ALPHA
 from tare.stats.looks import STATE_ALPHA as STATE_ALPHA
+from tare.stats.looks import Look as Look
+from tare.stats.looks import look_at as look_at
 from tare.stats.looks import looks_of as looks_of
 from tare.stats.looks import share_of_look as share_of_look
 from tare.stats.modes import separation as separation

@@ -8,6 +8,7 @@ rule looks is in `tare.stats.stopping`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Repetition
@@ -38,3 +39,29 @@ def looks_of(repetition: Repetition, earlier: Iterable[int] = ()) -> tuple[int, 
 def share_of_look(number: int) -> float:
     """Return the share of the error that look `number` (from 0) spends; the shares of all looks add up to 1."""
     return FIRST_SHARE if number == 0 else (1.0 - FIRST_SHARE) * 0.5**number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The current look: the share of the error that it may spend, or, between looks, why there are no verdicts."""
+
+    share: float
+    pending: str = ""
+    looks: tuple[int, ...] = ()
+    next_look: int | None = None
+
+
+def look_at(repetition: Repetition, earlier: Iterable[int], rounds_done: int) -> Look:
+    """Return the look after `rounds_done` rounds; `earlier` are the rounds at which runs of the study ended.
+
+    Each look spends its own share of the error. Between looks there are figures and no verdicts.
+    """
+    looks = looks_of(repetition, earlier)
+    later = next((look for look in looks if look > rounds_done), None)
+    if rounds_done in looks:
+        return Look(share=share_of_look(looks.index(rounds_done)), looks=looks, next_look=later)
+    due = looks[-1] if later is None else later
+    pending = f"{rounds_done} of {due} rounds are done: verdicts are given at {due}"
+    if rounds_done > looks[-1]:
+        pending = f"{rounds_done} rounds are done: verdicts were given at {due}"
+    return Look(share=share_of_look(len(looks)), pending=pending, looks=looks, next_look=later)

@@ -37,7 +37,7 @@ from tare.model import (
     Verdict,
 )
 from tare.summary.allocations import allocation_caveats
-from tare.summary.compare import Look, Table, compare, look_at
+from tare.summary.compare import Table, compare
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
@@ -69,7 +69,7 @@ class _Paired(NamedTuple):
     selection: Selection
     infos: tuple[MetricInfo, ...]
     rows: tuple[Row, ...]
-    look: Look
+    look: stats.Look
     table: Table
 
 
@@ -83,7 +83,7 @@ def _paired(plan: Plan, trials: Sequence[Trial], looks: Sequence[int]) -> _Paire
     selection = select(plan, trials)
     infos = metric_infos(plan, selection)
     paired = rows(plan, selection, infos)
-    look = look_at(plan.study, looks, selection.rounds_done)
+    look = stats.look_at(plan.study.repetition, looks, selection.rounds_done)
     return _Paired(selection, infos, paired, look, compare(plan, paired, selection.reruns, look))
 
 

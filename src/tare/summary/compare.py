@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
@@ -30,16 +30,6 @@ NOT_ESTIMATED: Final = "not estimated: its interval is wider than a hundredfold"
 MEAN_DIFFERS: Final = "no verdict on the mean, because the baseline's mean differs from itself (A/A)"
 
 Column = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The current look: the share of the error that it may spend, or, between looks, why there are no verdicts."""
-
-    share: float
-    pending: str = ""
-    looks: tuple[int, ...] = ()
-    next_look: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +67,7 @@ class _Judge:
     """The context for judging a row: the study, the look, and the results of the whole table by index of the row."""
 
     study: Study
-    look: Look
+    look: stats.Look
     tests: Mapping[int, _Test] = field(default_factory=dict)
     over_limit: frozenset[int] = frozenset()
     columns: Mapping[Column, _Column] = field(default_factory=dict)
@@ -93,23 +83,7 @@ class _Judge:
         return 1.0 - alpha * self.look.share
 
 
-def look_at(study: Study, earlier: Iterable[int], rounds_done: int) -> Look:
-    """Return the look after `rounds_done` rounds; `earlier` are the rounds at which runs of the study ended.
-
-    Each look spends its own share of the error. Between looks there are figures and no verdicts.
-    """
-    looks = stats.looks_of(study.repetition, earlier)
-    later = next((look for look in looks if look > rounds_done), None)
-    if rounds_done in looks:
-        return Look(share=stats.share_of_look(looks.index(rounds_done)), looks=looks, next_look=later)
-    due = looks[-1] if later is None else later
-    pending = f"{rounds_done} of {due} rounds are done: verdicts are given at {due}"
-    if rounds_done > looks[-1]:
-        pending = f"{rounds_done} rounds are done: verdicts were given at {due}"
-    return Look(share=stats.share_of_look(len(looks)), pending=pending, looks=looks, next_look=later)
-
-
-def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: Look) -> Table:
+def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: stats.Look) -> Table:
     """Judge every row; Holm is applied to all judged comparisons of the table, and separately to those of A/A."""
     judge = _judge_of(plan.study, table, look)
     comparisons = []
@@ -127,7 +101,7 @@ def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: L
 # --- tests over the whole table ----------------------------------------------------------------------------------
 
 
-def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
+def _judge_of(study: Study, table: Sequence[Row], look: stats.Look) -> _Judge:
     judge = _Judge(study=study, look=look)
     judged = {index: row for index, row in enumerate(table) if row.info.judged and row.pairs is not None}
     self_rows = {index: row for index, row in judged.items() if row.cell.role is Role.SELF}
@@ -286,8 +260,8 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
         mean=mean,
         repeats=_repeats(row, confidence),
         adjusted_for=tuple(state.name for state in row.adjustment.states),
-        p_value=test.p_value if test else None,
-        p_holm=test.p_holm if test else None,
+        p_value=test.p_value if test and overhead is not None else None,
+        p_holm=test.p_holm if test and overhead is not None else None,
         more_rounds=judgement.more_rounds,
         over_limit=over,
     )
