@@ -71,7 +71,7 @@ CODES: Final = (
     (
         EXIT_CELLS_FAILED,
         STUDY,
-        "a cell is invalid, its launches fail more often than the baseline's, or the program does not run at all",
+        "a cell is invalid, did other work than the baseline's or fails more often, or the program does not run at all",
         "the report gives each reason",
     ),
     (

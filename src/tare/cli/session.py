@@ -62,7 +62,7 @@ def make_ready(
     for name, file in (programs or {}).items():
         images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
         study_files.check_program(str(file), images)
-    if closed:
+    if closed and not cwd:
         say(f"tare: programs may not write to {', '.join(closed)}, in any environment; tare quick has --writable")
     return preflight.fitting(plan, files), files
 

@@ -43,10 +43,9 @@ from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
 from tare.summary.isolation import isolation_of
 from tare.summary.loaded import differing
-from tare.summary.mechanisms import findings
+from tare.summary.mechanisms import findings, proof_gaps_of
 from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
-from tare.summary.proof_gaps import proof_gaps_of
 from tare.summary.rows import Row, rows, self_name
 from tare.summary.select import Selection, metric_infos, select
 from tare.summary.warnings import warnings_of

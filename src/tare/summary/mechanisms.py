@@ -1,4 +1,4 @@
-"""Find mechanisms that make a cell slow, from the actual places of its ranks. Pure (METHOD.md section 2).
+"""Find mechanisms that make a cell slow, from the actual places of its ranks, and what is not proven. Pure.
 
 The cost of "one container per rank" has two mechanisms, which need different remedies. A third is a machine with fewer
 cores than ranks, although it has enough CPUs.
@@ -6,16 +6,19 @@ cores than ranks, although it has enough CPUs.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tare.model import Finding, RankPlace, Trial
+from tare.model import Completed, Finding, ProofGap, RankPlace, Trial
 from tare.store.parts import part_of
 
 TRANSPORT_LOSS: Final = "transport loss"
 BINDING_COLLAPSE: Final = "binding collapse"
 SHARED_CORE: Final = "shared core"
+_COUNTS: Final = re.compile(r"\d{4,}")
+"""Counts of bytes, which differ from launch to launch. The numbers of nodes and ranks are shorter."""
 
 
 def findings(
@@ -105,3 +108,29 @@ def _by_node(ranks: Sequence[RankPlace]) -> dict[str, list[RankPlace]]:
     for rank in ranks:
         nodes[rank.host.partition("/")[0]].append(rank)
     return dict(nodes)
+
+
+def proof_gaps_of(environment: str, group: str, trials: Iterable[Trial]) -> Iterator[ProofGap]:
+    """Yield each statement of a cell's completed launches, with the number of these launches; the gravest first.
+
+    Statements that differ in a count of bytes are one, in the words of the first launch.
+    """
+    completed = [trial for trial in trials if isinstance(trial.outcome, Completed)]
+    unproven = [trial.unproven for trial in completed if trial.unproven]
+    partly_proven = [trial.partly_proven for trial in completed if trial.partly_proven]
+    for partly, texts in ((False, unproven), (True, partly_proven)):
+        of_form = Counter(_form(text) for text in texts)
+        first = {_form(text): text for text in reversed(texts)}
+        for form, launches in of_form.items():
+            yield ProofGap(
+                group=group,
+                environment=environment,
+                text=first[form],
+                partly=partly,
+                launches=launches,
+                of=len(completed),
+            )
+
+
+def _form(text: str) -> str:
+    return _COUNTS.sub("#", text)
