@@ -196,6 +196,6 @@ def _of_hosts(facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, text in sorted(facts.items()):
         fact, of, host = name.partition(" of ")
-        if of:
+        if of and " " not in host:
             found.setdefault(fact, {})[host] = text
     return found

@@ -106,7 +106,7 @@ PERHAPS: Final = (
     (r"too many open files", ("open files",), "the program may need more open files (ulimit -n)"),
     (
         r"resource temporarily unavailable|cannot (?:fork|create thread)|thread|fork",
-        ("processes of its cgroup", "processes of its user"),
+        ("processes in its cgroup", "processes per user"),
         "the program may need more processes and threads (--pids-limit, ulimit -u)",
     ),
     (

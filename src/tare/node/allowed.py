@@ -16,7 +16,7 @@ OF_POD: Final = "pod "
 STATUS: Final = {"CapBnd": "capabilities", "Seccomp": "seccomp", "NoNewPrivs": "no new privileges"}
 SECCOMP: Final = {"0": "off", "1": "strict", "2": "filter"}
 LIMITS: Final = {
-    "Max open files": "open files", "Max stack size": "stack", "Max processes": "processes of its user",
+    "Max open files": "open files", "Max stack size": "stack", "Max processes": "processes per user",
     "Max locked memory": "locked memory", "Max address space": "address space",
 }  # fmt: skip
 OF_BYTES: Final = frozenset({"stack", "locked memory", "address space"})
@@ -34,7 +34,7 @@ def read_allowed(pid: int, groups: Iterable[Path] = (), folder: str = "") -> dic
         found["/dev/shm"] = bytes_label(shm.f_blocks * shm.f_frsize >> 20 << 20)
     pids = next((text for group in groups if (text := read_text(str(group / "pids.max")).strip())), "")
     if pids:
-        found["processes of its cgroup"] = pids
+        found["processes in its cgroup"] = pids
     if folder:
         found["working folder"] = _seen(f"/proc/{pid}/root{folder}")
     return {f"{OF_POD}{name}": text for name, text in found.items() if text}

@@ -125,6 +125,38 @@ def test_a_bridge_passes_the_filter_with_br_netfilter(tmp_path: Path) -> None:
     assert "packet filter" in {each.name for each in cost.suspects}
 
 
+OF_BRIDGE = """
+baseline: bare
+environments:
+  bare: {runtime: bare, network: host}
+  bare+bridge: {runtime: bare, network: bridge}
+  docker+host: {runtime: docker, network: host}
+  costly: {runtime: docker, network: bridge}
+workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+
+
+def test_the_path_of_a_daemons_bridge_is_proven_by_the_bridge_without_the_daemon(tmp_path: Path) -> None:
+    """On the node's own network its packets would pass the daemon's filter, which they do not on the bridge."""
+    plan = plan_of(tmp_path, OF_BRIDGE)
+    on_bridge = {**UNFILTERED, "path": "veth, veth, bridge"}
+    behave = {
+        "bare": Behaviour(facts={**UNFILTERED, "path": "veth"}),
+        "bare+bridge": Behaviour(factor=1.154, facts=on_bridge),
+        "docker+host": Behaviour(factor=1.141, facts={**FILTERS, "path": "veth"}),
+        "costly": Behaviour(factor=1.169, facts=on_bridge),
+    }
+    cost, _ = explained(plan, behave)
+    assert cost is not None
+    assert cost.named is not None
+    assert cost.named.name == "path length"
+    share = cost.shares["path length"].share
+    assert share is not None
+    assert 0.8 < share.value <= 1.0
+    assert "host" not in cost.named.remedy
+
+
 PLAIN = """
 environments:
   plain: {{runtime: bare, network: bridge}}
@@ -174,6 +206,7 @@ def test_ranks_that_share_a_core_because_the_study_asks_for_it_are_no_cause(tmp_
 def test_a_fact_in_which_the_nodes_differ_is_no_clue_and_is_told(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, PLAIN.format(more="", placement="2x1"))
     facts = {"path of n0": "veth, veth, bridge, veth", "path of n1": "veth", "mtu of n0": "1500", "mtu of n1": "1500"}
+    facts |= {"size of the pod": "2", "files of its user": "3"}
     behave = {"plain": Behaviour(facts={"path": "veth", "mtu": "1500"}), "slow": Behaviour(factor=1.4, facts=facts)}
     cost, _ = explained(plan, behave, "slow")
     assert cost is not None

@@ -15,7 +15,7 @@ def test_the_limits_and_rights_of_a_process_are_read_as_it_has_them(tmp_path: Pa
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert found["pod open files"] == str(files)
     assert found["pod user"] == str(os.geteuid())
-    assert found["pod processes of its cgroup"] == "2048"
+    assert found["pod processes in its cgroup"] == "2048"
     assert found["pod working folder"] == "writable"
     assert int(found["pod capabilities"], 16) >= 0
     assert {"pod stack", "pod seccomp", "pod no new privileges", "pod /dev/shm"} <= found.keys()

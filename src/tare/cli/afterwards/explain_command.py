@@ -249,7 +249,7 @@ def _of_cost(cost: Explained) -> Iterator[str]:
     for suspect in cost.refuted:
         changed = cost.division.refuted[suspect.name].without
         words = suspect.change.words if suspect.change is not None and changed is not None else ""
-        against = f": {words} it is {_percent(changed)}" if words and changed is not None else ""
+        against = f": with {words} it is {_percent(changed)}" if words and changed is not None else ""
         yield f"    ruled out by its control: {suspect.words}{against}"
     if cost.division.rest is not None:
         yield f"    not explained: {_share(cost.division.rest)}"

@@ -9,7 +9,10 @@ from tare.explain.cause import Change, Clue
 from tare.explain.causes.encapsulation import TUNNELS
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
+from tare.model import Environment
 from tare.networks import HOST, find
+from tare.runtimes import RUNTIMES
+from tare.wiring.plug import Wiring
 
 
 class Path:
@@ -38,6 +41,11 @@ class Path:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
         if environment.network == HOST or find(environment.network).without_encapsulation:
             return None  # another network would take the encapsulation away as well
+        if _has_filter(environment) and base.network == HOST and not find(environment.network).passes_node:
+            if find(environment.network).wiring is Wiring.DOCKER:
+                return None
+            control = replace(base, network=environment.network, link=environment.link)
+            return Change(words=f"the baseline on the network {environment.network}", environment=control, adds=True)
         wanted = base.network if base.network != environment.network else HOST
         runtime_class = base.runtime_class if wanted == base.network else ""  # it may be what chooses the network
         also = f", the runtime class {runtime_class}" if runtime_class else ", no runtime class"
@@ -47,4 +55,11 @@ class Path:
         )
 
     def remedy(self, evidence: Evidence) -> str:
+        if _has_filter(evidence.here.cell.environment):
+            return "an interface of the NIC itself (network: macvlan or direct), which passes no filter of the daemon"
         return f"the node's own network (network: {HOST}), or an interface of the NIC itself (macvlan, direct)"
+
+
+def _has_filter(environment: Environment) -> bool:
+    """Return whether a daemon filters what passes the node itself: without the network, packets would pass it."""
+    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
