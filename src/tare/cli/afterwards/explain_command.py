@@ -23,7 +23,7 @@ from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.explain.stored import FOLDER as EXPLAIN
 from tare.explain.stored import ablations_of, compared_of
 from tare.host.user_namespace import is_real_root
-from tare.model import Estimate, Study
+from tare.model import Comparison, Estimate, Study, Verdict
 from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
@@ -57,11 +57,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The costs of a results folder, and the results in which changed cells are looked for."""
+    """The costs of a results folder, and the results in which changed cells are looked for.
+
+    `unlike` says which cells did other work than the baseline.
+    """
 
     results: Results
     costs: tuple[Explained, ...]
     places: tuple[Place, ...]
+    unlike: tuple[str, ...] = ()
 
 
 def explain_results(wanted: Wanted) -> int:
@@ -86,7 +90,7 @@ def explain_results(wanted: Wanted) -> int:
     if wanted.as_json:
         print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
     else:
-        lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
+        lines = [*found.unlike, *_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
     return EXIT_DONE if all(cost.named for cost in found.costs) else EXIT_INCONCLUSIVE
 
@@ -167,7 +171,15 @@ def _explained(results: Results, wanted: Wanted) -> Found:
         results=results,
         costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
         places=tuple(map(Place, (*ablations, Measured(plan=results.plan, comparisons=table.comparisons)))),
+        unlike=tuple(dict.fromkeys(text for text in map(_unlike, table.comparisons) if text and wanted.cell in text)),
     )
+
+
+def _unlike(comparison: Comparison) -> str:
+    """Return that a cell is not comparable and why, "" if it is."""
+    if comparison.verdict is not Verdict.NOT_COMPARABLE:
+        return ""
+    return f"{comparison.group} / {comparison.environment} is not comparable: {comparison.reason}\n"
 
 
 def _name(cost: Explained) -> str:
