@@ -18,15 +18,18 @@ COLUMNS: Final = ("read_bytes", "written_bytes", "received_bytes", "sent_bytes",
 MOST_BYTES: Final = 1e18
 MOST_NAMES: Final = 4096
 """Characters of the names of preloaded libraries."""
-VARIES: Final = re.compile(r"0x[0-9a-f]+|/\S+|\d+")
-"""What the same program prints otherwise elsewhere: addresses, paths, numbers."""
+MOST_TEXT: Final = 1 << 14
+"""Characters of an output that has a digest: one of a larger output would take milliseconds."""
+PATH: Final = re.compile(rb"/\S+")
+NUMBERS: Final = b"0123456789abcdefx.+- "
+"""The characters of numbers and addresses, and what pads them: the other letters tell one word from another."""
 
 
 def own_output(stdout: str) -> str:
     """Return a program's own output: stdout without tare's records. A line that was cut off has no line end."""
     kept: list[str] = []
     for line in stdout.splitlines(keepends=True):
-        before = RECORD.split(line, maxsplit=1)[0]
+        before = RECORD.split(line, maxsplit=1)[0] if "@tare" in line else line
         if before == line:
             kept.append(line)
         elif before:
@@ -45,17 +48,16 @@ def work_of(found: Sequence[Mapping[str, Any]], text: str) -> Work | None:
     ranks = int(found[0]["ranks"])
     columns = {name: _column(record[f"rank_{name}"], ranks) for name in COLUMNS}
     hosts = {str(each["hostname"]) for each in found if each["type"] == "rank"}
-    lines = text.splitlines()
-    same = _without(lines, hosts)
+    same = _without(text.encode(errors="surrogatepass"), hosts) if len(text) <= MOST_TEXT else b""
     user_s = columns.pop("user_s")
     return Work(
         **{name: None if values is None else sum(values) for name, values in columns.items()},
         user_s=None if user_s is None else min(user_s),
         preloads=printable(" ".join(map(str, record["preloads"])))[:MOST_NAMES],
         output_bytes=len(text),
-        output_lines=sum(bool(line.strip()) for line in lines),
+        output_lines=sum(map(bool, text.splitlines())),
         output=_digest(same),
-        words=_digest(VARIES.sub("#", line) for line in same),
+        words=_digest(PATH.sub(b"", same).translate(None, NUMBERS)),
     )
 
 
@@ -71,16 +73,13 @@ def _column(values: object, ranks: int) -> list[float] | None:
     return numbers
 
 
-def _without(lines: Iterable[str], hosts: Iterable[str]) -> list[str]:
-    """Return lines without the names of the ranks' hosts, which environments have each their own."""
-    names = sorted(filter(None, hosts), key=len, reverse=True)
-    if not names:
-        return list(lines)
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
-    return [pattern.sub("*", line) for line in lines]
+def _without(text: bytes, hosts: Iterable[str]) -> bytes:
+    """Return a text without the names of the ranks' hosts, which environments have each their own."""
+    known = (name.encode(errors="surrogatepass") for name in hosts if name)
+    names = sorted((name for name in known if name in text), key=len, reverse=True)
+    return re.sub(rb"\b(?:" + b"|".join(map(re.escape, names)) + rb")\b", b"*", text) if names else text
 
 
-def _digest(lines: Iterable[str]) -> str:
+def _digest(text: bytes) -> str:
     """Return a digest of lines in whatever order: ranks print side by side."""
-    text = "\n".join(sorted(" ".join(line.split()) for line in lines))
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(b"\n".join(filter(None, sorted(text.split(b"\n"))))).hexdigest()[:16]

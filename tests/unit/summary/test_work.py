@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import exports
+from tare.cli import commands
+from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.errors import EXIT_CELLS_FAILED
 from tare.export import json as json_format
 from tare.export import junit, markdown
@@ -269,8 +271,6 @@ def test_results_without_it_say_that_it_was_not_recorded_and_are_compared() -> N
 def test_terminal_html_markdown_json_and_junit_say_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tare.cli import commands
-
     monkeypatch.setenv("COLUMNS", "400")
     plan, trials = made(nothing, always(written_bytes=300.0))
     folder = exports.write(tmp_path / "r", plan, trials)
@@ -281,6 +281,8 @@ def test_terminal_html_markdown_json_and_junit_say_it(
     for written in (capsys.readouterr().out, page, document, markdown.text(source), junit.text(source)):
         assert "not comparable" in written
         assert "wrote 300 B, the baseline" in " ".join(written.split())
+    assert explain_results(Wanted(folder=folder)) == 0
+    assert "app 2n x 1r / fast is not comparable: its ranks wrote 300 B" in capsys.readouterr().out
     verdicts = {each["environment"]: each["verdict"] for each in json.loads(document)["summary"]["comparisons"]}
     assert verdicts["fast"] == "not comparable"
 

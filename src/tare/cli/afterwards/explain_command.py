@@ -27,7 +27,7 @@ from tare.explain.stored import FOLDER as EXPLAIN
 from tare.explain.stored import ablations_of, compared_of
 from tare.explain.unmeasured import Failures
 from tare.host.user_namespace import is_real_root
-from tare.model import Estimate, Study
+from tare.model import Comparison, Estimate, Study, Verdict
 from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
@@ -61,13 +61,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The costs and failed cells of a results folder, and the results in which changed cells are looked for."""
+    """The costs and failed cells of a results folder, and the results in which changed cells are looked for.
+
+    `unlike` says which cells did other work than the baseline.
+    """
 
     results: Results
     costs: tuple[Explained, ...]
     places: tuple[Place, ...]
     failures: tuple[Failures, ...]
     failed: tuple[FailedCell, ...]
+    unlike: tuple[str, ...] = ()
 
 
 def explain_results(wanted: Wanted) -> int:
@@ -99,7 +103,7 @@ def explain_results(wanted: Wanted) -> int:
             )
         )
     else:
-        lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
+        lines = [*found.unlike, *_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
     without_cause = [cost for cost in found.costs if cost.named is None]
     if any(cost.unmeasured for cost in without_cause) or any(remedy.unmeasured for remedy in remedies or ()):
@@ -190,7 +194,15 @@ def _explained(results: Results, wanted: Wanted) -> Found:
         places=tuple(map(Place, (*ablations, own))),
         failures=tuple(map(Failures, (*ablations, own))),
         failed=tuple(cell for cell in cells if wanted.cell in f"{cell.group} / {cell.environment}"),
+        unlike=tuple(dict.fromkeys(text for text in map(_unlike, table.comparisons) if text and wanted.cell in text)),
     )
+
+
+def _unlike(comparison: Comparison) -> str:
+    """Return that a cell is not comparable and why, "" if it is."""
+    if comparison.verdict is not Verdict.NOT_COMPARABLE:
+        return ""
+    return f"{comparison.group} / {comparison.environment} is not comparable: {comparison.reason}\n"
 
 
 def _name(cost: Explained) -> str:
