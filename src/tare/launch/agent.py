@@ -27,8 +27,8 @@ if MYPY:  # importing typing, json and socket takes longer than the rest of the 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
 RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
 INTO_RANKS = (
-    "FI_", "HYDI_", "HYDRA_", "I_MPI_", "MPI_", "MPICH_", "MPIR_", "MV2_", "MVP_", "OMPI_", "PALS_", "PMIX_", "PMI_",
-    "PRTE_", "SLURM_", "TARE_", "UCX_",
+    "FI_", "HYDI_", "HYDRA_", "I_MPI_", "LD_PRELOAD", "MPI_", "MPICH_", "MPIR_", "MV2_", "MVP_", "OMPI_", "PALS_",
+    "PMIX_", "PMI_", "PRTE_", "SLURM_", "TARE_", "UCX_",
 )  # fmt: skip
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
 ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN", "TMPDIR")
@@ -69,6 +69,8 @@ def start(entry: "dict[str, Any]", command: list[str], environment: "dict[str, s
         given.pop(name, None)
     given.update(entry.get("variables", {}))
     argv = [*entry.get("argv", ()), *(environment_prefix(entry, given) if entry.get("carry") else ()), *command]
+    if entry.get("carry"):
+        given.pop("LD_PRELOAD", None)  # its libraries are in the place, not where it is entered from
     try:
         os.execvpe(argv[0], argv, given)
     except OSError as error:

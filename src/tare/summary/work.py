@@ -99,7 +99,7 @@ LOADED: Final = Quantity(
     read=lambda _, work: _files(work.read_bytes, work.received_bytes),
     raw=lambda _, work: work.read_bytes,
     share=0.5,
-    least=1 << 12,
+    least=1 << 20,
     more=1 << 20,
 )
 THREADS: Final = Quantity(
@@ -294,7 +294,7 @@ def _by_output(here: Launches, there: Launches, computed: Quantity | None) -> It
     if len({work.output for _, work in there}) > 1 or not there[0][1].output_lines:
         return
     usual = there[0][1]
-    less = [(replace(each, share=0.75, least=128, more=None), False) for each in (WRITTEN, LOADED)]
+    less = [(replace(WRITTEN, share=0.75, least=128, more=None), False)]
     if computed is not None:
         less.append((replace(computed, share=0.75), True))
     for quantity, by_digits in less:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,12 @@ def test_no_daemon_looks_for_libraries_in_the_current_folder(tmp_path: Path, val
     argv = (plain_python(), "-IS", str(program), "n0", daemon)
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == ("/usr/lib\n" if before is None else "/usr/lib:/site/lib\n")
+
+
+def test_a_preloaded_library_is_passed_into_a_container_and_not_loaded_outside_of_it() -> None:
+    enters = ("sh", "-c", 'echo "outside: ${LD_PRELOAD-none}"; exec "$@"', "sh", "env", "-i")
+    entry = json.dumps({"argv": enters, "carry": True})
+    command = (sys.executable, agent.__file__, "--entry", entry, "--", "sh", "-c", 'echo "inside: $LD_PRELOAD"')
+    told = {**os.environ, "LD_PRELOAD": "/nowhere/libx.so"}  # the linker says on stderr that it is not there
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+    assert done.stdout == "outside: none\ninside: /nowhere/libx.so\n"

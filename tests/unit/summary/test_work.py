@@ -101,9 +101,12 @@ OTHER: Mapping[str, tuple[Changes, Changes, str]] = {
     "a dropped preload": (nothing, always(preloads=""), "preloaded nothing, the baseline's libjemalloc.so.2"),
     "another BLAS": (nothing, always(libraries=("/usr/lib/blas/libblas.so.3.11.0", *LIBRARIES[1:])), "loaded libblas"),
     "another MPI inside": (nothing, always(libraries=(LIBRARIES[0], "/opt/libmpi.so.12.2")), "loaded MPICH's library"),
-    "an input not found": (nothing, always(read_bytes=500.0, user_s=0.1), "read 500 B, the baseline's 40 kB"),
+    "an input not found": (always(read_bytes=5e6), always(read_bytes=500.0), "read 500 B, the baseline's 5 MB"),
     "a small input not found": (
-        always(read_bytes=1400.0), always(read_bytes=400.0, output="x", words="x"), "printed something else, and",
+        always(read_bytes=1400.0), always(read_bytes=400.0, user_s=0.1), "computed for 0.1 s, the baseline's for 2 s",
+    ),
+    "half of a result, and other words": (
+        nothing, always(written_bytes=5_000.0, output="x", words="x"), "printed something else, and its ranks wrote",
     ),
     "an early end with 0": (nothing, always(user_s=0.01), "computed for 0.01 s, the baseline's for 2 s"),
     "no result on standard output": (nothing, always(output_lines=0, output="none", words="none"), "printed 0 lines"),
@@ -172,6 +175,10 @@ SAME: Mapping[str, tuple[Changes, Changes]] = {
     "a longer host name in each line of a log": (nothing, always(written_bytes=11_000.0)),
     "a shorter host name in each line of a log": (nothing, always(written_bytes=7_500.0)),
     "warnings of a library": (nothing, always(written_bytes=12_000.0, output="x", words="x", output_lines=84)),
+    "names of services and hosts from longer files": (always(read_bytes=145e3), always(read_bytes=7_500.0)),
+    "other files of the system, and other names of them": (
+        always(read_bytes=145e3), always(read_bytes=7_500.0, output="x", words="x"),
+    ),
     "a larger /etc/passwd": (nothing, always(read_bytes=43_000.0)),
     "a smaller /etc/services": (always(read_bytes=14_000.0), always(read_bytes=11_000.0)),
     "other versions of Python's modules": (always(read_bytes=5e6), always(read_bytes=8e6, output="3.12", words="3.12")),
