@@ -21,7 +21,8 @@ class Launches:
 
     `counters` are summed over all places; those of a whole machine are included once for each machine. `packets` and
     `volume_bytes` are of the data interfaces, received and sent. `shares` are fractions of the launch: `background`
-    (cores used by others), `throttled`, `softirq`, `steal` (each per core). `spent` is a launch's time by kind, in s.
+    (cores used by others), `throttled`, `softirq`, `steal` (each per core). `spent` is a launch's time by kind, in s;
+    `threads` those of a rank, 0 if they were not recorded.
     """
 
     cell: Cell
@@ -34,6 +35,7 @@ class Launches:
     facts: Mapping[str, str] = field(default_factory=dict)
     ranks: Sequence[RankPlace] = ()
     spent: Mapping[Kind, float] = field(default_factory=dict)
+    threads: float = 0.0
 
     @property
     def packet_bytes(self) -> float:
@@ -137,6 +139,7 @@ def launches_of(cell: Cell, trials: Iterable[Trial]) -> Launches:
         facts=_usual_facts(ran),
         ranks=ran[-1].ranks,
         spent=spent_by(ran),
+        threads=_threads(ran),
     )
 
 
@@ -159,6 +162,12 @@ def _carried(trial: Trial) -> tuple[float, float]:
     for each in carried(trial.traffic, but=SILENT_ROLE):
         first.setdefault(each.node, (each.packets, each.volume_bytes))
     return sum(packets for packets, _ in first.values()), sum(volume for _, volume in first.values())
+
+
+def _threads(trials: Sequence[Trial]) -> float:
+    """Return how many threads a rank has: its first, and those that it creates."""
+    created = [each.work.threads / len(each.ranks) for each in trials if each.work and each.work.threads and each.ranks]
+    return 1.0 + median(created) if created else 0.0
 
 
 def _shares(trials: Sequence[Trial]) -> dict[str, float]:

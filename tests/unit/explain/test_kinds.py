@@ -12,7 +12,7 @@ from factory_explained import Behaviour, plan_of, summary_of, trials_of
 from tare.explain import Explained, explain
 from tare.explain.causes import CAUSES
 from tare.explain.kinds import Kind, spent_by
-from tare.model import Completed, RankPlace, Trial
+from tare.model import Completed, RankPlace, Trial, Work
 
 STUDY = """
 environments:
@@ -121,3 +121,21 @@ def test_launches_that_do_not_record_their_time_have_no_kinds_and_lose_no_suspec
 
 def test_every_cause_says_which_kinds_of_time_it_takes() -> None:
     assert all(cause.takes and cause.takes <= set(Kind) for cause in CAUSES.values())
+
+
+@pytest.mark.parametrize(
+    ("created", "cores", "named"), [(1.0, (1, 2), True), (0.0, (1, 2), False), (1.0, (1, 1), False)]
+)
+def test_more_threads_than_cores_are_suspected_where_the_baseline_has_enough(
+    tmp_path: Path, created: float, cores: tuple[int, int], named: bool
+) -> None:
+    """A rank with two threads that wait for each other takes forty times as long on one core."""
+    plan = plan_of(tmp_path, STUDY.format(network="host"))
+    slow, enough = ([replace(rank(n), cpus=tuple(range(count))) for n in (0, 1)] for count in cores)
+    behave = {"bare": Behaviour(ranks=enough), "slow": Behaviour(factor=4.0, ranks=slow)}
+    made = trials_of(plan, behave, metric="wall")
+    trials = [replace(each, work=Work(threads=2 * created)) for each in made]
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    found = next((suspect for suspect in cost.suspects if suspect.name == "threads"), None)
+    assert (found is not None) is named
+    assert found is None or "2 threads for 1 core, in the baseline for 2" in found.clues[0].text

@@ -26,15 +26,16 @@ from tare.explain.causes.startup import StartUp
 from tare.explain.causes.steering import Steering
 from tare.explain.causes.storage import Storage
 from tare.explain.causes.syscalls import SystemCalls
+from tare.explain.causes.threads import Threads
 from tare.explain.causes.transport import Transport
 
 CAUSES: Final[Mapping[str, CausePlugin]] = MappingProxyType(
     {
         cause.name: cause
         for cause in (
-            Binding(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(), Offload(), Mtu(),
-            PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Names(), Limits(), Image(), StartUp(),
-            Storage(), Interference(),
+            Binding(), Threads(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(), Offload(),
+            Mtu(), PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Names(), Limits(), Image(),
+            StartUp(), Storage(), Interference(),
         )
     }
 )  # fmt: skip
