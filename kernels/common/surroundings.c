@@ -12,29 +12,26 @@ enum {
     NUMBER_SIZE = 32,
 };
 
-static const struct {
-    int resource;
-    const char *key;
-} limits[] = {
-    {RLIMIT_NOFILE, "open_files"},
-    {RLIMIT_STACK, "stack_bytes"},
-    {RLIMIT_MEMLOCK, "locked_bytes"},
-    {RLIMIT_NPROC, "processes"},
-};
-
-static void put_limits(struct json *line)
+static void put_limit(struct json *line, const char *key, int status, const struct rlimit *limit)
 {
     char text[NUMBER_SIZE];
+    if (status != 0)
+        return;
+    if (limit->rlim_cur == RLIM_INFINITY)
+        snprintf(text, sizeof text, "unlimited");
+    else
+        snprintf(text, sizeof text, "%llu", (unsigned long long)limit->rlim_cur);
+    json_put_string(line, key, text);
+}
+
+/* What names a limit is an enumeration in one C library and an int in another. */
+static void put_limits(struct json *line)
+{
     struct rlimit limit;
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        if (getrlimit(limits[i].resource, &limit) != 0)
-            continue;
-        if (limit.rlim_cur == RLIM_INFINITY)
-            snprintf(text, sizeof text, "unlimited");
-        else
-            snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
-        json_put_string(line, limits[i].key, text);
-    }
+    put_limit(line, "open_files", getrlimit(RLIMIT_NOFILE, &limit), &limit);
+    put_limit(line, "stack_bytes", getrlimit(RLIMIT_STACK, &limit), &limit);
+    put_limit(line, "locked_bytes", getrlimit(RLIMIT_MEMLOCK, &limit), &limit);
+    put_limit(line, "processes", getrlimit(RLIMIT_NPROC, &limit), &limit);
 }
 
 static void put_shared_memory(struct json *line)
