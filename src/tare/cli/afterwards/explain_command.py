@@ -18,7 +18,7 @@ from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, Refused
 from tare.explain import Explained, Measured, Place, explain
 from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
-from tare.explain.cause import Suspect
+from tare.explain.cause import Change, Suspect
 from tare.explain.evidence import Evidence
 from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.remedy import REMEDIED, remedies_of
@@ -248,23 +248,29 @@ def _of_cost(cost: Explained) -> Iterator[str]:
         yield f"    the added time is {words}"
     named = cost.named
     if named is None:
-        yield "    unexplained" + ("" if cost.suspects else ": nothing that was counted speaks for a cause")
+        yield "    unexplained: " + (
+            "no suspect is proven" if cost.suspects else "nothing that was counted speaks for a cause"
+        )
     for suspect in cost.suspects:
         yield f"    {suspect.words}{_proof(cost, suspect)}"
         for clue in suspect.clues:
             yield f"      {'+' if clue.weight > 0 else '-'} {clue.text}"
         share = cost.shares.get(suspect.name)
         if suspect.change is not None and share is not None and share.without is not None:
-            yield f"      measured with {suspect.change.words}: {_percent(share.without)} against the baseline"
+            yield f"      {_changed(suspect.change)}: {_percent(share.without)} against the baseline"
         if suspect is named or named is None:
             yield f"      remedy: {suspect.remedy}"
     for suspect in cost.refuted:
         changed = cost.division.refuted[suspect.name].without
-        words = suspect.change.words if suspect.change is not None and changed is not None else ""
-        against = f": with {words} it is {_percent(changed)}" if words and changed is not None else ""
-        yield f"    ruled out by its control: {suspect.words}{against}"
+        if suspect.change is not None and changed is not None:
+            yield f"    ruled out: {suspect.words} ({_changed(suspect.change)} it is {_percent(changed)})"
     if cost.division.rest is not None:
-        yield f"    not explained: {_share(cost.division.rest)}"
+        yield f"    rest: {_share(cost.division.rest)}"
+
+
+def _changed(change: Change) -> str:
+    """Return what was measured, as the beginning of a line: the suspect by itself, or the cell without it."""
+    return f"it alone ({change.words})" if change.adds else f"without it ({change.words})"
 
 
 def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterator[str]:

@@ -32,8 +32,9 @@ class PacketFilter:
         if not (by_daemon or filtered or tracked or entries >= 1):
             return
         if tracked or entries >= 1:
-            seen = f"{here.sum('conntrack_entries'):.0f} connections are tracked" if entries >= 1 else "tracking is on"
-            yield Clue(text=f"{seen}, in the baseline {base.sum('conntrack_entries'):.0f}", weight=2.0)
+            counted = [f"{side.sum('conntrack_entries'):.0f}" for side in (here, base)]
+            text = f"{counted[0]} connections are tracked, in the baseline {counted[1]}"
+            yield Clue(text=text if entries >= 1 else "connections are tracked, and not in the baseline", weight=2.0)
         if filtered:
             yield Clue(text="frames of its bridge pass the node's packet filter (br_netfilter)", weight=1.5)
         if by_daemon:
@@ -41,7 +42,7 @@ class PacketFilter:
         if here.cell.placement.nodes == 1:
             yield Clue(text="the ranks are on one node and share memory", weight=-2.0)
         if evidence.is_small:
-            yield Clue(text="the metric is about single packets, each of which pays", weight=0.5)
+            yield Clue(text="a message is one packet, so what a packet costs shows whole", weight=0.5)
         elif evidence.is_large and evidence.cost > 1.0:
             yield Clue(text="a filter alone more than doubles no transfer of large packets", weight=-1.0)
 
@@ -56,7 +57,7 @@ class PacketFilter:
                 return Change(words=words, environment=replace(environment, link=off))
         if _passes(evidence.here) and _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
             control = replace(base, daemon=environment.runtime)
-            return Change(words="the baseline beside the daemon", environment=control, adds=True)
+            return Change(words="the baseline with the daemon running", environment=control, adds=True)
         if environment.daemon:
             return Change(words="no daemon", environment=replace(environment, daemon=""))
         return None
