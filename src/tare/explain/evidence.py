@@ -92,8 +92,10 @@ class Evidence:
     def added(self) -> Added:
         """Return the added time by kind; not known where a metric is only a part of a launch."""
         workload = self.here.cell.workload
-        is_part = bool(workload.kernels) or workload.startup is not None
-        return Added(seconds={}) if is_part else added(self.here.spent, self.base.spent)
+        cost = self.comparison.added_s
+        if workload.kernels or workload.startup is not None or cost is None:
+            return Added(seconds={})
+        return added(self.here.spent, self.base.spent, cost.value)
 
     @property
     def is_large(self) -> bool:

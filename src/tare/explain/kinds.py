@@ -12,13 +12,12 @@ from tare.model import Trial
 
 
 class Kind(StrEnum):
-    """Where the time of a launch goes, as the launcher and the scheduler see it.
+    """Where the time of a rank goes, as the scheduler sees it, from its start to its end.
 
     An MPI that waits for a message polls, so waiting for others is `CORE`, too; `SLEEPING` is what blocks in the
     kernel: a disk, a name server, a timer, a CPU limit.
     """
 
-    STARTING = "starting"
     CORE = "on its cores"
     QUEUED = "waiting for a core"
     SLEEPING = "sleeping"
@@ -33,7 +32,7 @@ LEAST_PART: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """The seconds that a launch of the cell takes longer than one of the baseline, by kind: medians over launches.
+    """The seconds that a rank of the cell takes longer than one of the baseline, by kind: medians over launches.
 
     Empty if the launches do not record them, as those before tare 0.3 and programs without tare's library.
     """
@@ -64,9 +63,14 @@ class Added:
         return whole <= 0 or can >= LEAST_PART * whole
 
 
-def added(here: Mapping[Kind, float], base: Mapping[Kind, float]) -> Added:
-    """Return what kind of time the launches of a cell take longer than those of its baseline (`spent_by`)."""
-    return Added(seconds={kind: here[kind] - base[kind] for kind in Kind} if here and base else {})
+def added(here: Mapping[Kind, float], base: Mapping[Kind, float], cost_s: float) -> Added:
+    """Return what kind of time the ranks of a cell take longer than those of its baseline (`spent_by`).
+
+    It is not known if less than half of the cost is found in it, as where a metric is not the time of a whole program.
+    """
+    seconds = {kind: here[kind] - base[kind] for kind in Kind} if here and base else {}
+    found_s = sum(s for s in seconds.values() if s > 0)
+    return Added(seconds=seconds if 0 < cost_s <= 2 * found_s else {})
 
 
 def spent_by(trials: Sequence[Trial]) -> dict[Kind, float]:
@@ -83,7 +87,7 @@ def _of_launch(trial: Trial) -> dict[Kind, float] | None:
     on_core, queued = (seconds / ranks for seconds in used)
     starting = max(0.0, steps["launch_s"] - steps["mpi_init_s"])  # MPI_Init is in the life of a rank
     sleeping = max(0.0, trial.elapsed_s - starting - on_core - queued)
-    return {Kind.STARTING: starting, Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: sleeping}
+    return {Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: sleeping}
 
 
 _USED: Final = ("on_cpu_s", "run_delay_s")

@@ -250,7 +250,8 @@ def prepare(spec: dict[str, Any]) -> None:
     if "mnt" in new:
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         fresh_file_systems(spec)
-        read_only(spec.get("read_only", []), spec.get("writable", ""), None)
+        if spec.get("read_only"):  # else the owners of `writable` could not be mapped any more
+            read_only(spec["read_only"], spec.get("writable", ""), None)
         if spec.get("root"):
             change_root(spec)
         else:

@@ -22,6 +22,8 @@ workloads: {{app: {{command: [./resolve]}}}}
 placements: [2x1]
 repetition: {{rounds: 8}}
 """
+SCALE = 5e4
+"""Made-up metrics are of ten microseconds; the program takes half a second."""
 OF_DOCKER = {"conntrack": "on", "br_netfilter": "on", "path": "veth, veth, bridge"}
 OF_NODE = {"conntrack": "off", "br_netfilter": "off", "path": "veth"}
 
@@ -30,7 +32,10 @@ def spending(trial: Trial, wall_s: float, core_s: float, queued_s: float = 0.0) 
     """Return a launch of two ranks that took so long, of which each was so long on its core."""
     used = {"on_cpu_s": core_s, "run_delay_s": queued_s}
     assert isinstance(trial.outcome, Completed)
-    metrics = tuple(replace(each, message_bytes=None) for each in trial.outcome.metrics)
+    metrics = tuple(
+        replace(each, message_bytes=None, value=SCALE * each.value, median_s=SCALE * (each.median_s or 0.0))
+        for each in trial.outcome.metrics
+    )
     return replace(
         trial,
         elapsed_s=wall_s + 0.1,
@@ -117,6 +122,16 @@ def test_launches_that_do_not_record_their_time_have_no_kinds_and_lose_no_suspec
     (cost,) = explain(plan, trials, summary_of(plan, trials))
     assert cost.evidence.added.words == ""
     assert "packet filter" in {suspect.name for suspect in cost.suspects}
+
+
+def test_time_that_is_not_that_of_the_metric_says_nothing_of_its_kind(tmp_path: Path) -> None:
+    """A launch may take longer where the figure of its program says another thing."""
+    rights = {"bare": {"name_servers": "none"}, "slow": {"name_servers": "none"}}
+    cost = costs_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 0.4)}, rights)
+    assert cost.evidence.added.words == "1 s sleeping"
+    small = replace(cost.evidence.here, spent=dict.fromkeys(Kind, 0.01))
+    assert replace(cost.evidence, here=small).added.fits(frozenset({Kind.CORE}))
+    assert replace(cost.evidence, here=small).added.words == ""
 
 
 def test_every_cause_says_which_kinds_of_time_it_takes() -> None:

@@ -18,7 +18,7 @@ class Storage:
 
     name = "storage"
     words = "waits for a disk"
-    takes = frozenset({Kind.SLEEPING, Kind.STARTING})
+    takes = frozenset({Kind.SLEEPING})
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         waited, more_s = evidence.more("io_pressure_s"), evidence.added.total_s
