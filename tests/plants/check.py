@@ -98,7 +98,6 @@ def prepare() -> None:
     _compile("mpicc.openmpi", *flags, made / "read_files", SOURCES / "read_files.c")
     _compile("cc", "-shared", "-fPIC", *flags, made / "limit_files.so", SOURCES / "limit_files.c")
     _compile("mpicc.openmpi", *flags, made / "close_files", SOURCES / "close_files.c")
-    _compile("mpicc.openmpi", "-pthread", *flags, made / "two_threads", SOURCES / "two_threads.c")
     _compile("mpicc.openmpi", *flags, made / "look_up", SOURCES / "look_up.c")
     library = Path(_library_folder("blas")) / "libblas.so.3"
     _compile("mpicc.openmpi", *flags, made / "multiply", SOURCES / "multiply.c", library)

@@ -47,15 +47,6 @@ def _misleading() -> Iterator[Plant]:
         placement=ONE_NODE,
         turns=1,
     )
-    yield Plant(  # suspected: other programs use its cores; they are its own threads
-        name="misleading-threads",
-        causes=frozenset({"threads"}),
-        plain={**HOST, "placement": {"cpus_per_container": 2}},
-        planted=HOST,
-        workloads={"spin": {"command": ["{folder}/two_threads"]}},
-        placement="1x1",
-        turns=1,
-    )
 
 
 MISLEADING: Final[Mapping[str, Plant]] = {plant.name: plant for plant in _misleading()}
