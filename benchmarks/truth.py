@@ -11,6 +11,8 @@ A verdict is wrong if it says of a cost that it is there (or a gain) where there
 margin that it exceeds. Exit code 1 if the 95 % interval of a rate of wrong verdicts lies above 5 %, a coverage is
 below 93 %, the power below 90 %, or a tenth of intervals wider than without the machine's states. Seeds are fixed:
 study i of a scenario has the seed (scenario, i).
+
+It is one file because a scenario is read beside the truth that its verdicts are held against.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ CODES: Final = (
     (
         EXIT_CELLS_FAILED,
         "`tare explain`",
-        "a cost has no proven cause because the measurement of a suspect failed",
+        "a suspect could not be measured, so a cost has no proven cause",
         "remove the reason, which stands beside the suspect, and run it again with `--run`",
     ),
     (

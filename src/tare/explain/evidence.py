@@ -145,6 +145,11 @@ def launches_of(cell: Cell, trials: Iterable[Trial]) -> Launches:
     )
 
 
+def has_daemon(environment: Environment) -> bool:
+    """Return whether a container daemon runs on the nodes of an environment; its rules filter what passes them."""
+    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
+
+
 def placed(evidence: Evidence, **changed: Any) -> Environment:
     """Return the cell's environment with other settings of its placement."""
     environment = evidence.here.cell.environment

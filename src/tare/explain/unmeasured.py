@@ -1,4 +1,4 @@
-"""Say why a change could not be measured: its cell, the costly one or the baseline failed beside it. Pure."""
+"""Say why a change could not be measured: launches of the changed or costly cell or the baseline failed. Pure."""
 
 from __future__ import annotations
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, Launches
+from tare.explain.evidence import Evidence, Launches, has_daemon
 from tare.explain.kinds import RUNNING
 from tare.model import Environment, Tracking
 from tare.networks import find
-from tare.runtimes import RUNTIMES
 from tare.wiring.plug import Wiring
 
 TRACKED = ("conntrack_entries", "conntrack_found", "conntrack_insert")
@@ -25,7 +24,7 @@ class PacketFilter:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base
-        by_daemon = _passes(here) and _has_daemon(here.cell.environment) and not _has_daemon(base.cell.environment)
+        by_daemon = _passes(here) and has_daemon(here.cell.environment) and not has_daemon(base.cell.environment)
         filtered = _is_on(here.facts.get("br_netfilter", "")) and not _is_on(base.facts.get("br_netfilter", ""))
         tracked = _is_tracked(here) and not _is_tracked(base)
         entries = evidence.more(*TRACKED) if _passes(here) else 0.0
@@ -52,10 +51,10 @@ class PacketFilter:
         link = environment.link
         if network.wiring is not Wiring.NODE and network.owns_nic:
             off = replace(link, conntrack=_off(link.conntrack), br_netfilter=_unfiltered(environment, base))
-            if not _has_daemon(environment) or link.conntrack or link.br_netfilter:
+            if not has_daemon(environment) or link.conntrack or link.br_netfilter:
                 words = "no connection tracking and no packet filter on the bridge"
                 return Change(words=words, environment=replace(environment, link=off))
-        if _passes(evidence.here) and _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
+        if _passes(evidence.here) and has_daemon(environment) and not has_daemon(base) and not environment.daemon:
             control = replace(base, daemon=environment.runtime)
             return Change(words="the baseline with the daemon running", environment=control, adds=True)
         if environment.daemon:
@@ -63,7 +62,7 @@ class PacketFilter:
         return None
 
     def remedy(self, evidence: Evidence) -> str:
-        if _has_daemon(evidence.here.cell.environment):
+        if has_daemon(evidence.here.cell.environment):
             return "a runtime without a daemon, or NOTRACK rules for the MPI's ports (nft ... notrack)"
         return "NOTRACK for the MPI's ports and br_netfilter off (link: {conntrack: notrack, br_netfilter: false})"
 
@@ -76,12 +75,8 @@ def _passes(side: Launches) -> bool:
 def _is_tracked(side: Launches) -> bool:
     """Return whether connections are tracked where packets of the cell pass: on the node, or in the pod."""
     environment = side.cell.environment
-    by_itself = environment.link.conntrack is Tracking.TRACK or not _has_daemon(environment)
+    by_itself = environment.link.conntrack is Tracking.TRACK or not has_daemon(environment)
     return _is_on(side.facts.get("conntrack", "")) and (_passes(side) or by_itself)
-
-
-def _has_daemon(environment: Environment) -> bool:
-    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
 
 
 def _unfiltered(environment: Environment, base: Environment) -> bool | None:

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.causes.encapsulation import TUNNELS
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, has_daemon
 from tare.explain.kinds import RUNNING
-from tare.model import Environment
 from tare.networks import HOST, find
-from tare.runtimes import RUNTIMES
 from tare.wiring.plug import Wiring
 
 
@@ -41,7 +39,7 @@ class Path:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
         if environment.network == HOST or find(environment.network).without_encapsulation:
             return None  # another network would take the encapsulation away as well
-        if _has_filter(environment) and base.network == HOST and not find(environment.network).passes_node:
+        if has_daemon(environment) and base.network == HOST and not find(environment.network).passes_node:
             if find(environment.network).wiring is Wiring.DOCKER:
                 return None
             control = replace(base, network=environment.network, link=environment.link)
@@ -55,11 +53,6 @@ class Path:
         )
 
     def remedy(self, evidence: Evidence) -> str:
-        if _has_filter(evidence.here.cell.environment):
+        if has_daemon(evidence.here.cell.environment):
             return "an interface of the NIC itself (network: macvlan or direct), which passes no filter of the daemon"
         return f"the node's own network (network: {HOST}), or an interface of the NIC itself (macvlan, direct)"
-
-
-def _has_filter(environment: Environment) -> bool:
-    """Return whether a daemon filters what passes the node itself: without the network, packets would pass it."""
-    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
