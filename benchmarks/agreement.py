@@ -46,7 +46,9 @@ from wires import Wires, wires
 from tare.host import wheels
 from tare.host.paths import cache_folder
 from tare.host.process import run
+from tare.launch import PADDING
 from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
+from tare.workloads.parts import of_launch
 from tare.workloads.programs.imb import PLACE
 
 BUILD_S = 600.0
@@ -210,21 +212,22 @@ def built(mpi: str, compiler: str | Path) -> Path:
 def built_for_imb(folder: Path) -> Path:
     """Compile what lets IMB take turns and return the library."""
     made = folder / "imb_turns.so"
-    sources = (IMB_TURNS, KERNELS / "common" / "turns.c", KERNELS / "common" / "check.c")
+    sources = (IMB_TURNS, *(KERNELS / "common" / f"{name}.c" for name in ("turns", "check", "output", "json", "clock")))
     flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{KERNELS}")
     compiler = wheels.program("mpich5", "mpicc")
     run((str(compiler), *flags, *map(str, sources), "-o", str(made)), timeout_s=BUILD_S, what="building imb_turns.so")
     return made
 
 
-def launched(line: Line, lab: Wires, argv: Callable[[str], Sequence[str | Path]], turns: str) -> str:
+def launched(line: Line, lab: Wires, argv: Callable[[str], Sequence[str | Path]], turns: str, key: str) -> str:
     """Run a program on two ranks over the line's wire; `argv` makes its command line of where it has its turns."""
+    command = ("/usr/bin/env", f"{PADDING}={key}:", *argv(turns))
     if line.wire != "shm":
-        return lab.run(line.wire, *argv(turns))
+        return of_launch(lab.run(line.wire, *command), key)
     mpirun = (str(wheels.program("mpich5", "mpirun")), "-n", "2", "-bind-to", "core")
     variables = {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_CH4_CMA_ENABLE": "0", "UCX_TLS": "self,sysv"}
-    command = (*mpirun, *map(str, argv(turns)))
-    return run(command, env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
+    text = run((*mpirun, *map(str, command)), env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
+    return of_launch(text, key)
 
 
 def their_argv(line: Line, library: Path, turns: str) -> tuple[str | Path, ...]:

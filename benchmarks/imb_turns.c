@@ -20,7 +20,7 @@ static void begin(void)
     if (text == NULL)
         return;
     if (!turns_parse(text, &request))
-        FATAL("IMB_TURNS is not N@ADDRESS:PORT/KEY");
+        FATAL("IMB_TURNS is not N@ADDRESS:PORT/NAME");
     turns = turns_open(&request, MPI_COMM_WORLD);
     turns_next(&turns);
 }

@@ -14,8 +14,8 @@ from tare.run.turns import Seat, Table, Waited
 LIMIT_S = 120.0
 RANKS = 2
 
-Start = Callable[[str], str]
-"""Runs a program that is told where to take its turns (`N@ADDRESS:PORT/KEY`) and returns what it said."""
+Start = Callable[[str, str], str]
+"""Runs a program that is told where to take its turns (`N@ADDRESS:PORT/NAME`) and its key, and returns what it said."""
 
 
 def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuffle: random.Random) -> list[str]:
@@ -28,7 +28,7 @@ def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuff
         for start in starts:
             ours, theirs = stack.enter_context(_pair())
             seat = table.seat(RANKS, ours)
-            future = pool.submit(start, table.option(seat, turns).removeprefix("--turns="))
+            future = pool.submit(start, table.option(seat, turns).removeprefix("--turns="), seat.key)
             future.add_done_callback(partial(_end, theirs))
             running.append((seat, future))
             _need(table.wait(seat, LIMIT_S), Waited.READY, future)

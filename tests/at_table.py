@@ -28,9 +28,9 @@ def opened() -> Iterator[Table]:
 
 
 class Seated(Generic[R]):
-    """A launch of so many ranks at a table, in a thread of its own; `launch` gets the option that names the seat."""
+    """A launch of so many ranks at a table, in a thread of its own; `launch` gets its seat's option and key."""
 
-    def __init__(self, table: Table, launch: Callable[[str], R], ranks: int, turns: int) -> None:
+    def __init__(self, table: Table, launch: Callable[[str, str], R], ranks: int, turns: int) -> None:
         ours, theirs = socket.socketpair()
         self.table = table
         self.seat = table.seat(ranks, ours)
@@ -38,7 +38,7 @@ class Seated(Generic[R]):
         def run() -> R:
             with theirs:
                 try:
-                    return launch(table.option(self.seat, turns))
+                    return launch(table.option(self.seat, turns), self.seat.key)
                 finally:
                     with suppress(OSError):  # the table may have gone
                         theirs.send(b"e")

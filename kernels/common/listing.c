@@ -46,7 +46,7 @@ static struct json list_kernels(void)
 }
 
 static const char help[] =
-    "usage: tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/KEY] SPEC...\n"
+    "usage: tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/NAME] SPEC...\n"
     "       tare-kernels --list | --help\n"
     "\n"
     "Run MPI micro-benchmarks in one launch, and write every sample to stdout after the last one\n"

@@ -268,7 +268,7 @@ bool options_parse(int argc, char **argv, int ranks, struct options *options,
             order = argv[i] + strlen("--order=");
         else if (strncmp(argv[i], "--turns=", strlen("--turns=")) == 0) {
             if (!turns_parse(argv[i] + strlen("--turns="), &options->turns))
-                return fail(error, "%s is not understood; allowed: --turns=N@ADDRESS:PORT/KEY",
+                return fail(error, "%s is not understood; allowed: --turns=N@ADDRESS:PORT/NAME",
                             argv[i]);
         } else if (argv[i][0] == '-')
             return fail(error,

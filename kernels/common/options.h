@@ -1,4 +1,4 @@
-/* The command line: `tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/KEY]
+/* The command line: `tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/NAME]
  * SPEC...`,
  * SPEC = name[:key=value[,key=value]...]. */
 #ifndef TARE_OPTIONS_H

@@ -1,6 +1,7 @@
 #include "common/turns.h"
 
 #include "common/check.h"
+#include "common/output.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HELLO_BYTES = TURNS_KEY_LENGTH + 1 + 8 + 1 }; /* key, blank, rank, newline */
+enum { KEY_LENGTH = 16, HELLO_BYTES = KEY_LENGTH + 1 + 8 + 1 }; /* key, blank, rank, newline */
 
 bool turns_parse(const char *text, struct turns_request *request)
 {
@@ -20,9 +21,9 @@ bool turns_parse(const char *text, struct turns_request *request)
     char end = '\0';
     *request = (struct turns_request){0};
     const int found = sscanf(text, "%5d@%15[0-9.]:%5d/%16[0-9a-f]%c", &request->count,
-                             request->address, &request->port, request->key, &end);
+                             request->address, &request->port, request->name, &end);
     return found == 4 && request->count > 0 && request->count <= TURNS_MOST && request->port > 0 &&
-           request->port <= UINT16_MAX && strlen(request->key) == TURNS_KEY_LENGTH &&
+           request->port <= UINT16_MAX && strlen(request->name) == TURNS_NAME_LENGTH &&
            inet_pton(AF_INET, request->address, &address) == 1;
 }
 
@@ -67,9 +68,13 @@ struct turns turns_open(const struct turns_request *request, MPI_Comm world)
 {
     struct turns turns = {.count = request->count, .socket = -1, .world = world};
     char hello[HELLO_BYTES + 1];
+    char key[OUTPUT_KEY_SIZE];
+    output_key(key);
+    if (strlen(key) != 1 + KEY_LENGTH)
+        FATAL("cannot take turns with other jobs: TARE_PADDING has no key");
     CHECK_MPI(PMPI_Comm_rank(world, &turns.rank));
     turns.socket = connected(request);
-    snprintf(hello, sizeof hello, "%s %8d\n", request->key, turns.rank);
+    snprintf(hello, sizeof hello, "%.*s %8d\n", KEY_LENGTH, key + 1, turns.rank);
     write_all(turns.socket, hello, HELLO_BYTES);
     return turns;
 }

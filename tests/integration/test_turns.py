@@ -7,12 +7,14 @@ import re
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from integration.live import Watch, by_environment, ended, live, outcome, pids_of, tare, write_study
 from integration.studies import stopped
 
 pytestmark = live("docker", "cni")
+OTHER_MPIS = ("mpich", "openmpi5", "mpich5")
 NAMES = ["bare", "bare+bridge", "docker+host"]
 KERNELS = "[latency: {iterations: 200, warmup: 20}, barrier: {iterations: 100}, spacing: {iterations: 40}]"
 
@@ -94,9 +96,46 @@ def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
     assert watch.left(lab) == []
 
 
-def is_rank(pid: int) -> bool:
+@pytest.mark.requires("docker", "podman", "mmdebstrap")
+@pytest.mark.parametrize(
+    ("cluster", "names"),
+    [
+        ("local", ["bare: ", "apptainer: ", *(f"{mpi}: {{runtime: bare, mpi: {mpi}}}" for mpi in OTHER_MPIS)]),
+        ("{lab: {nodes: 1}}", ["bare: ", "docker: ", "podman: "]),
+    ],
+)
+def test_no_user_of_the_machine_reads_the_key_of_a_seat_in_a_command_line(
+    tmp_path: Path, cluster: str, names: list[str]
+) -> None:
+    placements = f"[{{nodes: 1, ranks_per_node: 2{', containers_per_node: 2' if 'lab' in cluster else ''}}}]"
+    rounds = "{rounds: 1, max_rounds: 1, turns: 3}"
+    environments = f"{{{', '.join(names)}}}"
+    more = {"cluster": cluster, "placements": placements, "a_a": "false", "repetition": rounds}
+    path = write_study(
+        tmp_path, "turns", environments, workloads="{micro: {kernels: [barrier: {iterations: 20}]}}", **more
+    )
+    with stopped("turns:seated", "run", path, cwd=tmp_path) as process:
+        children = {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+        ranks = list(filter(is_rank, pids_of(f"s{process.pid}") | children))
+        lines = [line for each in Path("/proc").glob("[0-9]*/cmdline") for line in read(each).split(b"\0")]
+        keys = {key_of(pid) for pid in ranks}
+        assert len(keys) == len(names), "a key for each launch"
+        assert [line for line in lines if any(key in line for key in keys)] == []
+        assert [line for line in lines if line.startswith(b"--turns=")]
+    assert ended(process).status in (0, 3)
+
+
+def key_of(pid: int) -> bytes:
+    (padding,) = [each for each in read(Path(f"/proc/{pid}/environ")).split(b"\0") if each.startswith(b"TARE_PADDING=")]
+    return padding.partition(b"=")[2].partition(b":")[0]
+
+
+def read(file: Path) -> bytes:
     try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return argv[0].endswith(b"/tare-kernels")
+        return file.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def is_rank(pid: int) -> bool:
+    return read(Path(f"/proc/{pid}/cmdline")).split(b"\0")[0].endswith(b"/tare-kernels")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import pytest
 
 from at_table import LIMIT_S, Seated, opened
 from kernels.launching import SANITIZERS, TICK_S, samples, ticking
+from tare.launch import PADDING
 from tare.run.turns import Table, Waited
+from tare.workloads.parts import of_launch
 from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
@@ -44,8 +47,12 @@ def table() -> Iterator[Table]:
         yield table
 
 
-def seated(table, launch, *specs, ranks=2, turns, **more):
-    return Seated(table, lambda option: launch(option, *specs, ranks=ranks, **more), ranks, turns)
+def seated(table, launch, *specs, ranks=2, turns, env=None, **more):
+    def with_key(option, key):
+        run = launch(option, *specs, ranks=ranks, env={**(env or {}), PADDING: f"{key}:"}, **more)
+        return replace(run, stdout=of_launch(run.stdout, key))
+
+    return Seated(table, with_key, ranks, turns)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_pauses_are_in_no_sample_and_in_no_time_of_a_kernel(table, launch):
 def test_who_waits_sleeps_in_the_kernel(table, launch):
     job = seated(table, launch, "latency:iterations=20", turns=2)
     assert job.wait() is Waited.READY
-    ranks = [process for process in psutil.process_iter(["cmdline"]) if is_rank(process, job.seat.key)]
+    ranks = [process for process in psutil.process_iter(["cmdline"]) if is_rank(process, job.seat.name)]
     assert len(ranks) == 2
     for _ in range(2):
         for rank in ranks:  # in recv of TCP, and so not in a loop that polls
@@ -92,9 +99,9 @@ def test_who_waits_sleeps_in_the_kernel(table, launch):
     assert job.run.result().code == 0
 
 
-def is_rank(process: psutil.Process, key: str) -> bool:
+def is_rank(process: psutil.Process, name: str) -> bool:
     first, *others = process.info["cmdline"] or ("",)
-    return first.endswith("/tare-kernels") and any(key in word for word in others)
+    return first.endswith("/tare-kernels") and any(name in word for word in others)
 
 
 def test_two_jobs_are_at_work_one_after_the_other(table, launch):
@@ -118,9 +125,17 @@ def test_where_whoever_gives_the_turns_goes_the_job_ends(launch):
 def test_where_nobody_gives_turns_the_job_says_so(launch):
     with socket.socket() as bound:  # nobody listens there, and nobody else can
         bound.bind(("127.0.0.1", 0))
-        run = launch(f"--turns=2@127.0.0.1:{bound.getsockname()[1]}/{'0' * 16}", "latency")
+        option = f"--turns=2@127.0.0.1:{bound.getsockname()[1]}/{'0' * 16}"
+        run = launch(option, "latency", env={PADDING: f"{'0' * 16}:"})
     assert run.code != 0
     assert "cannot take turns with other jobs: 127.0.0.1: Connection refused" in run.stderr
+
+
+@pytest.mark.parametrize("padding", ["", "xxx", "00ff:xxx"])
+def test_a_launch_without_a_key_says_so(launch, padding):
+    run = launch(f"--turns=2@127.0.0.1:1/{'0' * 16}", "latency", env={PADDING: padding})
+    assert run.code != 0
+    assert "cannot take turns with other jobs: TARE_PADDING has no key" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -131,7 +146,7 @@ def test_where_nobody_gives_turns_the_job_says_so(launch):
 def test_another_option_is_refused(alone, option):
     run = alone(f"--turns={option}", "latency")
     assert run.code == 2
-    assert run.complaints == [f"tare-kernels: --turns={option} is not understood; allowed: --turns=N@ADDRESS:PORT/KEY"]
+    assert run.complaints == [f"tare-kernels: --turns={option} is not understood; allowed: --turns=N@ADDRESS:PORT/NAME"]
 
 
 def test_who_says_no_key_or_comes_for_a_job_that_ends_is_sent_away(table):

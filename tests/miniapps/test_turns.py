@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from at_table import Seated, opened
-from kernels.launching import SANITIZERS, TICK_S, argv_of, execute, ticking
+from kernels.launching import SANITIZERS, TICK_S, Run, argv_of, execute, ticking
 from miniapps.launching import Record, counts, figures, record_of, right, series
 from miniapps.test_all import OF_TURNS, SMALL
+from tare.launch import PADDING
 from tare.run.turns import Table
 from tare.workloads.declared import MINIAPPS, choice_of
+from tare.workloads.parts import of_launch
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi", "mpich")]
 
@@ -31,9 +34,12 @@ def in_turns(
     table: Table, program: Path, spec: str, *, ranks: int, turns: int, mpi: str, **variables: str
 ) -> dict[str, Any]:
     """Run an application in turns and return its record."""
-    run = Seated(
-        table, lambda option: execute(*argv_of(mpi, ranks, variables, program, option, spec)), ranks, turns
-    ).take(turns)
+
+    def with_key(option: str, key: str) -> Run:
+        run = execute(*argv_of(mpi, ranks, {**variables, PADDING: f"{key}:"}, program, option, spec))
+        return replace(run, stdout=of_launch(run.stdout, key))
+
+    run = Seated(table, with_key, ranks, turns).take(turns)
     assert run.code == 0, run.stderr
     record = record_of(run)
     assert record["verified"]

@@ -26,6 +26,7 @@ from tare.host.binds import label
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import text_of
+from tare.launch import BY_NAME
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
 
@@ -177,7 +178,9 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     pid = _started(request, name, join_options(pod, request, name))
     work = ("--workdir", request.cwd) if request.cwd else ()
-    return Container(name=name, enter=(*on_cores(cores), *client(request, "exec", *work, name)), carry=True, pid=pid)
+    return Container(
+        name=name, enter=(*on_cores(cores), *client(request, "exec", *BY_NAME, *work, name)), carry=True, pid=pid
+    )
 
 
 def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> int:

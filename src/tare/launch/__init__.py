@@ -28,6 +28,9 @@ BIND_SCRIPT: Final = (
 )
 """The script that binds a rank: its first argument, or $TARE_BIND, lists the cores of all local ranks, separated by
 blanks; without either it is not bound."""
+BY_NAME: Final = ("--env", PADDING)
+"""The options by which `docker exec` and `podman exec` take the padding from their own environment: every user of the
+machine can read a value among their arguments, and the key is secret."""
 BIND: Final = "TARE_BIND"
 """The variable that lists the cores where one command line starts the ranks of all hosts."""
 

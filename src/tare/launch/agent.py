@@ -109,9 +109,16 @@ def quoted(word: str) -> str:
 
 
 def environment_prefix(entry: "dict[str, Any]", environment: "dict[str, str]") -> "list[str]":
-    """Return the env(1) prefix that passes the variables of the launch and the MPI to a command."""
-    keeps = entry.get("keeps", ())
-    passed = {name: value for name, value in environment.items() if name.startswith(INTO_RANKS) or name in keeps}
+    """Return the env(1) prefix that passes the variables of the launch and the MPI to a command.
+
+    A variable whose name is a word of the entry's argv is passed by that, because other users see the value here.
+    """
+    keeps, by_name = entry.get("keeps", ()), entry.get("argv", ())
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if (name.startswith(INTO_RANKS) or name in keeps) and name not in by_name
+    }
     return ["env", *(f"{name}={value}" for name, value in sorted(passed.items()))]
 
 

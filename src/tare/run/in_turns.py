@@ -145,7 +145,12 @@ class _Launch:
     def _go(self) -> None:
         try:
             self.result = run_launch(
-                self.ready, self.padding, self.site, stop=self.stop[1], its_own=partial(own, self.site, self.seat.key)
+                self.ready,
+                self.padding,
+                self.site,
+                key=self.seat.key,
+                stop=self.stop[1],
+                its_own=partial(own, self.site, self.seat.name),
             )
         except BaseException as error:  # noqa: BLE001  # it is raised when the launch is collected
             self.error = error
@@ -207,16 +212,16 @@ def run(
             table.close()
 
 
-def own(site: Site, key: str) -> list[int]:
-    """Return the processes of one launch, ranks and their starters: their command lines contain the seat's key."""
-    return [pid for pid in site.pids() if key in " ".join(command_line(Path(f"/proc/{pid}")))]
+def own(site: Site, name: str) -> list[int]:
+    """Return the processes of one launch, ranks and their starters: their command lines contain the seat's name."""
+    return [pid for pid in site.pids() if name in " ".join(command_line(Path(f"/proc/{pid}")))]
 
 
 def end_rest(table: Table, deployed: Deployed, seat: Seat) -> None:
     """Kill what remains of a failed launch before others take turns; ranks in containers outlive the launcher."""
     table.dismiss(seat)
     until = time.monotonic() + LEFT_LIMIT_S
-    while deployed.end_named(seat.key) and time.monotonic() < until:
+    while deployed.end_named(seat.name) and time.monotonic() < until:
         time.sleep(0.01)
 
 

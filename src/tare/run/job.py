@@ -241,6 +241,7 @@ def started(
     *,
     timeout_s: float | None,
     padding: int = 0,
+    key: str = "",
     cwd: Path | None = ROOT,
     at_limit: Callable[[], str] | None = None,
     stop: socket.socket | None = None,
@@ -248,15 +249,16 @@ def started(
     """Run a launch to its end or its time limit; `padding` is the length of a variable without meaning.
 
     In the returned stdout only the records of this launch are marked as such: those that a program prints of an earlier
-    one lack its key. MPI starts ranks in its own working folder if the node has it; tare's programs need none, so it is
-    /. At the limit, `at_limit` describes what still runs. `stop` ends the launch at any time.
+    one lack its `key`, by default a new one. MPI starts ranks in its own working folder if the node has it; tare's
+    programs need none, so it is /. At the limit, `at_limit` describes what still runs. `stop` ends the launch at any
+    time.
     """
 
     def adopt(pid: int) -> None:
         site.adopt(pid)
         reach("launch:started")
 
-    key = secrets.token_hex(8)
+    key = key or secrets.token_hex(8)
     others = {name: value for name, value in {**os.environ, **command.environment}.items() if name != PADDING}
     result = run(
         command.argv,

@@ -62,12 +62,14 @@ def run_launch(
     padding: int,
     site: Site,
     *,
+    key: str = "",
     stop: socket.socket | None = None,
     its_own: Callable[[], Collection[int]] | None = None,
 ) -> Result:
     """Run a launch to its end or its time limit. With `stop`, the caller enforces the limit and ends it through `stop`.
 
-    `its_own` returns the launch's processes, for when other launches are started while it runs.
+    `key` is that of its records, by default a new one. `its_own` returns the launch's processes, for when other
+    launches are started while it runs.
     """
     if plugin_of(ready.cell.workload).runs_on_node:
         return run_commands(site, ready.deployed, ready.cell.workload)
@@ -78,6 +80,7 @@ def run_launch(
             ready.command,
             timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
             padding=padding,
+            key=key,
             cwd=None if ready.cell.workload.command else ROOT,
             at_limit=lambda: stragglers.told(stragglers.since(site.pids(), before) if its_own is None else its_own()),
             stop=stop,

@@ -38,11 +38,16 @@ class Waited(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
-    """A launch at the table. `ended` becomes readable when the launch has ended."""
+    """A launch at the table. `ended` becomes readable when the launch has ended.
+
+    Its ranks say the `key`, which is secret: it is that of its records, a variable (`tare.launch.PADDING`). The `name`
+    is in the command lines of its processes, where every user of their machine can read it, and tells them from others.
+    """
 
     ranks: int
     ended: socket.socket
     key: str = field(default_factory=lambda: secrets.token_hex(KEY_BYTES))
+    name: str = field(default_factory=lambda: secrets.token_hex(KEY_BYTES))
     connections: dict[int, socket.socket] = field(default_factory=dict)
 
 
@@ -66,7 +71,7 @@ class Table:
     def option(self, seat: Seat, turns: int) -> str:
         """Return the option that makes `tare-kernels` use a seat."""
         address, port = self._listener.getsockname()
-        return f"--turns={turns}@{address}:{port}/{seat.key}"
+        return f"--turns={turns}@{address}:{port}/{seat.name}"
 
     def wait(self, seat: Seat, limit_s: float) -> Waited:
         """Wait until all ranks of a launch sleep."""

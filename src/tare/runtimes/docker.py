@@ -20,6 +20,7 @@ from tare.errors import InfrastructureError
 from tare.host.binds import label
 from tare.host.devices import client_options, host_config
 from tare.host.process import need
+from tare.launch import BY_NAME
 from tare.node import Container, Node, Pod
 from tare.node.cgroups import MARK, Group
 from tare.services import docker as daemon
@@ -118,7 +119,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     group = container_group(node, pid)
     return Container(
         name=name,
-        enter=("docker", "exec", *_as_user(node), *(("--workdir", request.cwd) if request.cwd else ()), name),
+        enter=("docker", "exec", *BY_NAME, *_as_user(node), *(("--workdir", request.cwd) if request.cwd else ()), name),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),

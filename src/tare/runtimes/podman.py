@@ -24,6 +24,7 @@ from tare.host import devices
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import is_real_root
+from tare.launch import BY_NAME
 from tare.node import Container, Node, Pod
 from tare.node.cgroups import Group
 from tare.runtimes.docker import container_group, on_node, volumes
@@ -141,7 +142,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     work = ("--workdir", request.cwd) if request.cwd else ()
     return Container(
         name=name,
-        enter=(*devices.inherited(request.devices), *client("exec", *work, name)),
+        enter=(*devices.inherited(request.devices), *client("exec", *BY_NAME, *work, name)),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),

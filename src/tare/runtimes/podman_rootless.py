@@ -33,6 +33,7 @@ from tare.host.namespaces import plain_python
 from tare.host.packages import install
 from tare.host.process import Result, need, run
 from tare.host.user_namespace import is_real_root, lacks_ids
+from tare.launch import BY_NAME
 from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
 from tare.runtimes.podman import probe_init
@@ -247,7 +248,7 @@ def _prepare(request: PodRequest, holder: int) -> None:
 def _join(pod: Pod, request: PodRequest, holder: int, name: str, cores: tuple[int, ...]) -> Container:
     pid = _started(request, holder, name, join_options(pod, request, name))
     work = ("--workdir", request.cwd) if request.cwd else ()
-    return Container(name=name, enter=(*on_cores(cores), *client("exec", *work, name)), carry=True, pid=pid)
+    return Container(name=name, enter=(*on_cores(cores), *client("exec", *BY_NAME, *work, name)), carry=True, pid=pid)
 
 
 def _started(request: PodRequest, holder: int, name: str, options: tuple[str, ...]) -> int:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.host.namespaces import plain_python
-from tare.launch import agent, write_agent
+from tare.launch import BY_NAME, agent, write_agent
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -64,3 +64,11 @@ def test_a_preloaded_library_is_passed_into_a_container_and_not_loaded_outside_o
     told = {**os.environ, "LD_PRELOAD": "/nowhere/libx.so"}  # the linker says on stderr that it is not there
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
     assert done.stdout == "outside: none\ninside: /nowhere/libx.so\n"
+
+
+def test_a_variable_that_a_client_takes_by_its_name_is_in_its_environment_and_not_in_its_arguments() -> None:
+    entry = json.dumps({"argv": ["sh", "-c", 'echo "$TARE_PADDING $*"', "sh", *BY_NAME], "carry": True})
+    command = (sys.executable, agent.__file__, "--entry", entry, "--", "app")
+    told = {"PATH": os.environ["PATH"], "TARE_PADDING": "00ff:xx", "TARE_RUN": "r"}
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+    assert done.stdout == "00ff:xx --env TARE_PADDING env TARE_RUN=r app\n"

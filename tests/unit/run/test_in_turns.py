@@ -96,7 +96,7 @@ def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
         site = cast("Site", SimpleNamespace(pids=lambda: {mine.pid, other.pid}))
         ended = partial(upkeep.end_named, [mine.pid, other.pid])
         try:
-            assert in_turns.own(site, seat.key) == [mine.pid]
+            assert in_turns.own(site, seat.name) == [mine.pid]
             in_turns.end_rest(table, cast("Deployed", SimpleNamespace(end_named=ended)), seat)
             assert mine.wait() == -signal.SIGKILL
             assert other.poll() is None
