@@ -241,14 +241,17 @@ def by_orte(job: Job) -> tuple[str, ...]:
 
 
 def reached(setting: Callable[[str, str], tuple[str, ...]], shell: str, subnet: str, job: Job) -> tuple[str, ...]:
-    """Return a launcher's options, given how it is told a parameter, and the names of those that differ."""
+    """Return a launcher's options, given how it is told a parameter, and the names of those that differ.
+
+    Without the name `subnet` the launcher chooses its network.
+    """
     return (
         "--allow-run-as-root",
         *setting(f"plm_{shell}_no_tree_spawn", "1"),
         *setting(f"plm_{shell}_pass_environ_mca_params", "0"),
         *setting("plm", shell),
         *setting("ras", "^slurm"),
-        *setting(subnet, job.wiring.control_subnet),
+        *(setting(subnet, job.wiring.control_subnet) if subnet else ()),
     )
 
 

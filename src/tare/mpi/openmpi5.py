@@ -87,8 +87,13 @@ def starts_several(program: str) -> bool:
 
 
 def by_prrte(job: Job) -> tuple[str, ...]:
-    """Return the options by which PRRTE's `prterun` reaches hosts."""
-    return reached(prte, "ssh", "prte_if_include", job)
+    """Return the options by which PRRTE's `prterun` reaches hosts.
+
+    It drops the loopback of a machine with other interfaces before it looks at those that are asked for, and then has
+    none; it listens on all of them in any case (openpmix/prrte#2788).
+    """
+    on_loopback = job.wiring.control_subnet.startswith("127.")
+    return reached(prte, "ssh", "" if on_loopback else "prte_if_include", job)
 
 
 def prte(name: str, value: str) -> tuple[str, str, str]:

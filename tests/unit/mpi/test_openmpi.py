@@ -371,3 +371,10 @@ def test_only_open_mpi_4_is_taken_and_by_debians_own_name_first(only: Path) -> N
 def test_without_any_mpirun_the_package_is_named(only: Path) -> None:
     assert OpenMpi().probe() == "Open MPI is not installed: apt-get install openmpi-bin"
     assert OpenMpi().version() == ""
+
+
+@pytest.mark.parametrize(("subnet", "asked"), [("127.0.0.0/8", []), ("10.1.0.0/16", ["10.1.0.0/16"])])
+def test_open_mpi_5_is_not_told_to_use_the_loopback_that_it_drops(subnet: str, asked: list[str]) -> None:
+    alone = make_job()
+    made = launch_argv("openmpi5", replace(alone, wiring=replace(alone.wiring, control_subnet=subnet)))
+    assert [value for name, value in settings(made, "--prtemca") if name == "prte_if_include"] == asked
