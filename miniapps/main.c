@@ -157,8 +157,9 @@ int main(int argc, char **argv)
     struct turns_request request;
     enum exit_code code = EXIT_DONE;
     if (!read_turns(argc, argv, &request))
-        code = refuse(&run, "one application is needed: tare-miniapps [--turns=N@ADDRESS:PORT/NAME] "
-                            "APP[:key=value,...], or --list");
+        code =
+            refuse(&run, "one application is needed: tare-miniapps [--turns=N@ADDRESS:PORT/NAME] "
+                         "APP[:key=value,...], or --list");
     else if (!arguments_parse(argv[argc - 1], &run, error) || !run.app->suits(&run, error))
         code = refuse(&run, error);
     else if (request.count > 0 && !run.app->divides)
