@@ -99,6 +99,8 @@ def prepare() -> None:
     _compile("cc", "-shared", "-fPIC", *flags, made / "limit_files.so", SOURCES / "limit_files.c")
     _compile("mpicc.openmpi", *flags, made / "close_files", SOURCES / "close_files.c")
     _compile("mpicc.openmpi", *flags, made / "look_up", SOURCES / "look_up.c")
+    _compile("mpicc.openmpi", *flags, made / "read_first", SOURCES / "read_first.c")
+    _compile("mpicc.openmpi", *flags, made / "two_threads", SOURCES / "two_threads.c", "-lpthread")
     library = Path(_library_folder("blas")) / "libblas.so.3"
     _compile("mpicc.openmpi", *flags, made / "multiply", SOURCES / "multiply.c", library)
 
@@ -152,7 +154,7 @@ def check(plant: Plant, seed: int) -> Outcome:
     began = time.monotonic()
     file = FOLDER / f"{plant.name}-{seed}.yaml"
     file.write_text(yaml.safe_dump(study_of(plant, seed), sort_keys=False))
-    with plant.beside():
+    with plant.beside(FOLDER / "made"):
         _tare("run", file, "-o", folder)
         _tare("explain", folder, PLANTED, "--run", "--rounds", str(ROUNDS))
     results = read_only(folder)

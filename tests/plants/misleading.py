@@ -7,9 +7,12 @@ from typing import Any, Final
 
 from plants.neighbour import neighbour
 from plants.plants import BRIDGE, HOST, ONE_NODE, Plant
+from plants.slow_disk import slow_disk
 
 ENV: Final = {"LD_PRELOAD": "{folder}/limit_files.so", "PLANTED_FILES": "256"}
 FILES: Final = {**HOST, "env": ENV}
+BOUND: Final = "OMPI_MCA_hwloc_base_binding_policy"
+TWO_CORES: Final = {**HOST, "placement": {"binding": "mpi-default", "cpus_per_container": 2}}
 COMPUTING: Final[Mapping[str, Any]] = {"compute": {"miniapp": "npb-ep:class=W"}}
 
 
@@ -28,7 +31,7 @@ def _misleading() -> Iterator[Plant]:
         workloads=COMPUTING,
         placement=ONE_NODE,
         turns=1,
-        beside=lambda: neighbour(hungry=True),
+        beside=lambda _: neighbour(hungry=True),
     )
     yield Plant(  # suspected: the tunnel, the packet filter, the path; the time is sleep
         name="misleading-names",
@@ -45,6 +48,24 @@ def _misleading() -> Iterator[Plant]:
         planted={**FILES, "env": {**ENV, "PLANTED_FILES": "20000"}},
         workloads={"close": {"command": ["{folder}/close_files"]}},
         placement=ONE_NODE,
+        turns=1,
+    )
+    yield Plant(  # suspected: the tunnel, the packet filter, the path, the image; ranks wait for a disk
+        name="misleading-disk",
+        causes=frozenset({"storage"}),
+        plain={"runtime": "bare", "network": "host"},
+        planted={"runtime": "docker", "network": "overlay", "binds": ["{folder}/slow:{folder}/data:ro"]},
+        workloads={"read": {"command": ["{folder}/read_first", "{folder}/data/input"]}},
+        turns=1,
+        beside=slow_disk,
+    )
+    yield Plant(  # suspected: other programs, as ranks wait for cores
+        name="misleading-threads",
+        causes=frozenset({"threads"}),
+        plain={**TWO_CORES, "env": {BOUND: "none"}},
+        planted={**TWO_CORES, "env": {BOUND: "core"}},
+        workloads={"meet": {"command": ["{folder}/two_threads"]}},
+        placement="1x1",
         turns=1,
     )
 

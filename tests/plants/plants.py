@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from plants.neighbour import neighbour
@@ -59,9 +60,8 @@ ONE_NODE: Final = "1x2"
 class Plant:
     """One planted cause: the settings of the baseline and of what is planted, and the causes that name it rightly.
 
-    `made` are the sources that are compiled into the folder of plants, which `{folder}` in a setting stands for.
-    `beside` runs while the study is measured. If `together` is true, all `causes` are planted at the same time,
-    and each must be proven.
+    `{folder}` in a setting stands for the folder in which sources/ are compiled, which `beside` is told; it runs while
+    the study is measured. If `together` is true, all `causes` are planted at the same time, and each must be proven.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Plant:
     placement: str = TWO_NODES
     lab: Mapping[str, Any] = field(default_factory=dict)
     turns: int = 10
-    beside: Callable[[], AbstractContextManager[None]] = nullcontext
+    beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
     together: bool = False
 
 
@@ -157,7 +157,7 @@ def _plants() -> Iterator[Plant]:
         workloads={"compute": {"miniapp": "npb-ep:class=W"}},
         placement=ONE_NODE,
         turns=1,
-        beside=neighbour,
+        beside=lambda _: neighbour(),
     )
     yield Plant(
         name="collective",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tare.explain.evidence import Evidence
@@ -32,6 +32,14 @@ class Change:
     words: str
     environment: Environment
     adds: bool = False
+
+
+def baseline_variables(evidence: Evidence) -> Change | None:
+    """Return the change to the baseline's variables; None if they are the same, or the runtime differs as well."""
+    environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+    if environment.runtime != base.runtime or environment.env == base.env:
+        return None
+    return Change(words="the baseline's variables", environment=replace(environment, env=base.env))
 
 
 class CausePlugin(Protocol):

@@ -154,3 +154,27 @@ def test_more_threads_than_cores_are_suspected_where_the_baseline_has_enough(
     found = next((suspect for suspect in cost.suspects if suspect.name == "threads"), None)
     assert (found is not None) is named
     assert found is None or "2 threads for 1 core, in the baseline for 2" in found.clues[0].text
+
+
+@pytest.mark.parametrize(
+    ("cause", "settings", "words"),
+    [
+        ("threads", "env: {MAPS: core}", "the baseline's variables"),
+        ("limits", "env: {MAPS: core}", "the baseline's variables"),
+        ("storage", "binds: [/tmp:/data]", "the baseline's folders"),
+        ("threads", "binds: [/tmp:/data]", ""),
+        ("storage", "env: {MAPS: core}", ""),
+    ],
+)
+def test_what_a_study_can_take_from_the_baseline_is_measured(
+    tmp_path: Path, cause: str, settings: str, words: str
+) -> None:
+    text = STUDY.format(network=f"host, {settings}").replace("bare: {runtime: bare", "base: {runtime: docker")
+    plan = plan_of(tmp_path, f"baseline: base\n{text}")
+    trials = trials_of(plan, {"base": Behaviour(), "slow": Behaviour(factor=2.0)}, metric="wall")
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    change = CAUSES[cause].change(cost.evidence)
+    assert (change.words if change else "") == words
+    if change is not None:
+        base = cost.evidence.base.cell.environment
+        assert replace(change.environment, name=base.name) == base

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, baseline_variables
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import ALWAYS
 from tare.model.text import bytes_label
@@ -45,10 +44,7 @@ class Limits:
             yield Clue(text=text, weight=2.5 if more_files else 0.5 if here < base else 0.2)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.runtime != base.runtime or environment.env == base.env:
-            return None  # no key of a study sets a limit
-        return Change(words="the baseline's variables", environment=replace(environment, env=base.env))
+        return baseline_variables(evidence)  # no key of a study sets a limit
 
     def remedy(self, evidence: Evidence) -> str:
         wanted = {name: evidence.base.right(name) for name, _, _ in _differing(evidence)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tare.explain.cause import Change, Clue
@@ -29,7 +30,10 @@ class Storage:
                 yield Clue(text=f"{faults:.0f} more pages were read from a disk", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        return None  # no key of a study makes a disk faster
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        if environment.binds == base.binds:
+            return None  # no key of a study makes a disk faster
+        return Change(words="the baseline's folders", environment=replace(environment, binds=base.binds))
 
     def remedy(self, evidence: Evidence) -> str:
         return "the image and the program's files on a disk of the node, or read once before (startup: warm)"

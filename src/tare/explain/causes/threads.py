@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, baseline_variables
 from tare.explain.evidence import Evidence, Launches, placed
 from tare.explain.kinds import RUNNING
 
@@ -26,7 +26,7 @@ class Threads:
     def change(self, evidence: Evidence) -> Change | None:
         wanted = evidence.base.cell.placement.cpus_per_container
         if wanted == evidence.here.cell.placement.cpus_per_container:
-            return None
+            return baseline_variables(evidence)  # as those by which an MPI binds
         return Change(words="the baseline's cores", environment=placed(evidence, cpus_per_container=wanted))
 
     def remedy(self, evidence: Evidence) -> str:
