@@ -171,3 +171,52 @@ def test_what_cannot_be_is_told_before_anything_is_made(tmp_path: Path) -> None:
     assert refused.status == 2
     assert "x.conf:1:" in refused.stderr
     assert "not valid JSON" in refused.stderr
+
+
+DROPS = """#!/usr/bin/python3
+import json, os, subprocess, sys
+stated = json.load(sys.stdin)
+if os.environ["CNI_COMMAND"] == "VERSION":
+    print(json.dumps({"cniVersion": "0.4.0", "supportedVersions": ["0.4.0"]}))
+elif os.environ["CNI_COMMAND"] == "ADD":
+    subprocess.run(["iptables", *stated["drops"].split(), "-j", "DROP"], check=True, stdout=sys.stderr)
+    print(json.dumps(stated["prevResult"]))
+"""
+"""A plug-in that stands for a firewall on the way: it drops what its configuration says."""
+NO_ICMP = "-A OUTPUT -p icmp --icmp-type fragmentation-needed"
+NO_PORT = "-A FORWARD -p tcp --syn"
+
+
+@pytest.mark.parametrize(
+    ("mtu", "drops", "said"),
+    [
+        (
+            9000,
+            NO_ICMP,
+            "messages of 8 bytes between its hosts arrived, but those of 64 KiB did not within 10 s: packets",
+        ),
+        (1500, NO_PORT, "messages of 8 bytes between its hosts did not arrive within 10 s: something on the way"),
+    ],
+)
+def test_messages_that_never_arrive_are_found_before_the_launches(
+    mtu: int, drops: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cni").mkdir()
+    (tmp_path / "cni" / "drops").write_text(DROPS)
+    (tmp_path / "cni" / "drops").chmod(0o755)
+    bridge = {"type": "bridge", "bridge": "way0", "isGateway": True, "mtu": mtu, "ipam": HOST_LOCAL}
+    stated = {"cniVersion": "0.4.0", "name": "holed", "plugins": [bridge, {"type": "drops", "drops": drops}]}
+    (tmp_path / "holed.conflist").write_text(json.dumps(stated))
+    path = write_study(
+        tmp_path,
+        "holed",
+        "{bare: , site: {runtime: bare, network: {cni: holed.conflist}}}",
+        workloads="{micro: {time_limit: 10s, kernels: [{latency: {message_bytes: 8, iterations: 20}}]}}",
+        repetition="{rounds: 2, max_rounds: 2}",
+    )
+    result = tare("run", path, cwd=tmp_path, env={"CNI_PATH": f"{tmp_path / 'cni'}:/usr/lib/cni"})
+    assert result.status == 4, result.stderr
+    found = by_environment(tmp_path / "results" / "holed")
+    assert [outcome(trial) for trial in found["bare"]] == ["Completed"] * 2
+    assert all(said in trial["outcome"]["reason"] for trial in found["site"])
+    assert said in " ".join(tare("explain", tmp_path / "results" / "holed", cwd=tmp_path).stdout.split())

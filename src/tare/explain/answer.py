@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from tare.explain.failed import FailedCell
 from tare.explain.remedy import Outcome, Remedy, effect_of, outcome_of
 from tare.explain.shares import Place, Share
 from tare.explain.unmeasured import Failures, why_not_measured
-from tare.model import Estimate
+from tare.model import Comparison, Estimate, Verdict
 from tare.study.written import environment_text
 
 FORMAT: Final = 1
@@ -48,7 +48,8 @@ class CostAnswer:
     `cause` is the name of the proven suspect that explains most, null if the cost is unexplained. `refuted` are the
     names of suspects that a measurement rules out: the cell costs less than its control, or more without the factor.
     `not_explained` is the fraction of the cost that no suspect explains, null if none is measured; the shares of the
-    suspects and it add up to 1. `differing` are the facts in which the cell's own nodes differ.
+    suspects and it add up to 1. `differing` are the facts in which the cell's own nodes differ. `added_s` are the
+    seconds that a rank of the whole program takes longer, by kind of time (negative: shorter); empty if not known.
     """
 
     group: str
@@ -61,6 +62,7 @@ class CostAnswer:
     refuted: tuple[str, ...]
     not_explained: Estimate | None
     differing: tuple[str, ...]
+    added_s: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,17 @@ class RemedyAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unlike:
+    """An environment of a group that is not comparable: it did other work than the baseline, as `reason` says."""
+
+    group: str
+    environment: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Why the cells of a results folder cost what they cost, or failed.
+    """Why the cells of a results folder cost what they cost, failed, or are not comparable.
 
     `remedies` is null unless they were asked for.
     """
@@ -108,18 +119,33 @@ class Answer:
     tool: str
     costs: tuple[CostAnswer, ...]
     failed: tuple[FailedCell, ...]
+    not_comparable: tuple[Unlike, ...]
     remedies: tuple[RemedyAnswer, ...] | None
 
 
+def unlike_cells(comparisons: Iterable[Comparison]) -> tuple[Unlike, ...]:
+    """Return the cells that are not comparable, each once."""
+    found = (
+        Unlike(group=each.group, environment=each.environment, reason=each.reason or "")
+        for each in comparisons
+        if each.verdict is Verdict.NOT_COMPARABLE
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def answer_of(
-    costs: Iterable[Explained], failed: Iterable[FailedCell], remedies: Iterable[RemedyAnswer] | None
+    costs: Iterable[Explained],
+    failed: Iterable[FailedCell],
+    unlike: Iterable[Unlike],
+    remedies: Iterable[RemedyAnswer] | None,
 ) -> Answer:
-    """Return the answer about some costs and failed cells."""
+    """Return the answer about some costs, and about cells that failed or are not comparable."""
     return Answer(
         format=FORMAT,
         tool=f"tare {__version__}",
         costs=tuple(map(_cost, costs)),
         failed=tuple(failed),
+        not_comparable=tuple(unlike),
         remedies=None if remedies is None else tuple(remedies),
     )
 
@@ -137,6 +163,7 @@ def _cost(cost: Explained) -> CostAnswer:
         refuted=tuple(suspect.name for suspect in cost.refuted),
         not_explained=cost.division.rest,
         differing=evidence.here.differing,
+        added_s={str(kind): seconds for kind, seconds in evidence.added.seconds.items()},
     )
 
 

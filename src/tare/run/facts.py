@@ -215,6 +215,11 @@ def system() -> dict[str, Any]:
     }
 
 
+def of_site(plan: Plan, services: Sequence[NodeService]) -> dict[str, Any]:
+    """Return the facts of a site that is up."""
+    return {"nodes": of_nodes(services), "GPUs": gpus_of_machines(plan, services)}
+
+
 def of_nodes(services: Sequence[NodeService]) -> dict[str, dict[str, Any]]:
     """Return the facts of one node with and one without a daemon, whose rules also slow down bare programs."""
     kinds = {

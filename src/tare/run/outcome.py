@@ -11,7 +11,7 @@ from tare.cluster import Site
 from tare.counters.monitor import Unread
 from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
-from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
+from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Workload
 from tare.model.trial import NOT_ENDED
 from tare.node import stragglers
 from tare.run import proof
@@ -31,6 +31,7 @@ NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
     "or it started the MPI program as a job of its own"
 )
+Pair = tuple[Environment, Placement]
 OWN_CHOICE: Final = "treatment not proven: the MPI chose what its messages use"
 
 
@@ -46,6 +47,11 @@ class Ready:
     command: Command
     pods_s: float
     chosen: Chosen | None = None
+
+    @property
+    def pair(self) -> Pair:
+        """Return the environment and placement, which cells launched in the same pods have in common."""
+        return self.cell.environment, self.cell.placement
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -39,7 +39,6 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.node_service import NodeService
 from tare.plan import calibration
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
@@ -47,9 +46,9 @@ from tare.remote.conversation import Unreachable
 from tare.run import facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.ending import Ending
-from tare.run.outcome import Ready, judge, proof_gaps, run_launch
+from tare.run.outcome import Pair, Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
-from tare.run.site import opened
+from tare.run.site import drop_caches, opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
 from tare.stats import is_look
 from tare.store.writer import Store
@@ -66,7 +65,10 @@ PADDING_LIMIT: Final = 4096
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials."""
+    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials.
+
+    `broken` says why cells are not launched in this round, `unreached` why messages do not arrive in any.
+    """
 
     plan: Plan
     store: Store
@@ -76,6 +78,7 @@ class Run:
     agent: Path
     cores: CoreWatch
     broken: dict[str, str] = field(default_factory=dict)
+    unreached: dict[Pair, str] = field(default_factory=dict)
     noted: bool = False
     rounds: int = 0
     done: int = 0
@@ -127,16 +130,11 @@ class Run:
             self.site.settle()
             for up in {id(each.deployed): each.deployed for each in ready.values()}.values():
                 up.wait_for_carriers()
-            pairs = [(each.cell, each.deployed) for each in ready.values()]
-            answers = transport_probe.answers(self.site, pairs, self.agent)
-            ready = {
-                key: replace(each, chosen=answers.get(transport_probe.pair_of(each.cell)))
-                for key, each in ready.items()
-            }
+            ready = self._reached(ready)
+            answers = transport_probe.answers(self.site, ready.values(), self.agent)
+            ready = {key: replace(each, chosen=answers.get(each.pair)) for key, each in ready.items()}
             if not self.noted:
-                services = self._services()
-                found = {"nodes": facts.of_nodes(services), "GPUs": facts.gpus_of_machines(self.plan, services)}
-                self.store.note_facts(**found, **self.site.described())
+                self.store.note_facts(**facts.of_site(self.plan, services_of(self.site)), **self.site.described())
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.ledger.completed):
                 self._calibrate(ready.get(cell.key))
@@ -146,6 +144,14 @@ class Run:
                     TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
                     for cell in block_order(self.plan, round_, block, attempt)
                 ])  # fmt: skip
+
+    def _reached(self, ready: Mapping[str, Ready]) -> dict[str, Ready]:
+        """Leave out the cells whose messages do not arrive, which is tried in the first round."""
+        if not self.noted:
+            self.unreached = transport_probe.unreached(self.site, ready.values(), self.agent)
+        reasons = {key: reason for key, each in ready.items() if (reason := self.unreached.get(each.pair))}
+        self.broken |= reasons
+        return {key: each for key, each in ready.items() if key not in reasons}
 
     def _calibrate(self, ready: Ready | None) -> None:
         """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
@@ -251,7 +257,7 @@ class Run:
         pair = (environment, placement)
         wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
-            up = made(make, inner, wanted, self._drop_caches)
+            up = made(make, inner, wanted, partial(drop_caches, self.site))
         except Unreachable:
             inner.close()
             raise
@@ -265,15 +271,6 @@ class Run:
         up = made.up
         command = on_node.prepared(self.site, cell, up, self.agent, name=f"launch-{number}")
         return Ready(cell=cell, deployed=up, command=command, pods_s=made.took_s[cell.workload.startup])
-
-    def _services(self) -> tuple[NodeService, ...]:
-        """Return the services of all nodes."""
-        return tuple(self.site.service(node) for node in (*self.site.nodes, *self.site.daemon_nodes))
-
-    def _drop_caches(self) -> None:
-        """Drop the file caches of every machine of the site."""
-        for service in {each.node.machine: each for each in self._services()}.values():
-            service.drop_caches()
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
         """Run one trial and store it. If its pods could not be made, or have ended since, it is stored as failed."""
@@ -381,7 +378,7 @@ class Run:
         """
         wanted = plugin_of(ready.cell.workload).caches(ready.cell.workload)
         if wanted is Caches.COLD:
-            self._drop_caches()
+            drop_caches(self.site)
             return {"caches_dropped": 1}
         if wanted is Caches.WARM:
             run_launch(ready, padding, self.site)

@@ -14,6 +14,7 @@ from tare.deploy.study_files import import_images
 from tare.host.binds import writable
 from tare.model import Cell, Launching, Plan
 from tare.networks import find
+from tare.node_service import NodeService
 from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available
 from tare.plan.composition import nic_slots
@@ -78,3 +79,14 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
         jobs=any(c.environment.launch is Launching.MPIJOB for c in cells),
         longest_s=max((c.workload.time_limit_s for c in cells), default=0.0),
     )
+
+
+def services_of(site: Site) -> tuple[NodeService, ...]:
+    """Return the services of all nodes."""
+    return tuple(site.service(node) for node in (*site.nodes, *site.daemon_nodes))
+
+
+def drop_caches(site: Site) -> None:
+    """Drop the file caches of every machine of a site."""
+    for service in {each.node.machine: each for each in services_of(site)}.values():
+        service.drop_caches()

@@ -1,4 +1,4 @@
-"""Ask an MPI's library which transport it selected, in a separate launch before the timed ones.
+"""Try messages between hosts, and ask an MPI's library which transport it selected, in launches before the timed ones.
 
 Reporting costs the library time, so the timed launches do not ask.
 """
@@ -13,10 +13,12 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.launch.ways import way_of
-from tare.model import Cell, Environment, KernelSpec, Placement, Workload
+from tare.model import Cell, KernelSpec, Workload
 from tare.mpi import MPIS
 from tare.run import job
+from tare.run.outcome import Pair, Ready
 from tare.run.transport_log import Chosen, by_rank, judged
+from tare.wiring.conflist import PREFIX
 from tare.wiring.transports import is_local, needs_port
 from tare.workloads import plugin_of
 from tare.workloads.answers import SHOWN
@@ -30,24 +32,67 @@ QUESTION: Final = Workload(
     time_limit_s=60.0,
 )
 """Every rank sends a short and a long message to every other."""
+SHORT: Final = replace(QUESTION, name="short", kernels=QUESTION.kernels[:1])
+SMALL, LARGE = "messages of 8 bytes", "64 KiB"
 
 
-Pair = tuple[Environment, Placement]
-
-
-def pair_of(cell: Cell) -> Pair:
-    """Return the environment and placement, which cells launched in the same pods have in common."""
-    return cell.environment, cell.placement
-
-
-def answers(site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path) -> dict[Pair, Chosen]:
+def answers(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, Chosen]:
     """Return the transports that the libraries selected, asking once per environment and placement."""
     found: dict[Pair, Chosen] = {}
-    for cell, up in launches:
-        if pair_of(cell) not in found and asks(cell, up):
-            found[pair_of(cell)] = ask(site, cell, up, agent)
-            up.end_left()
+    for each in launches:
+        if each.pair not in found and asks(each.cell, each.deployed):
+            found[each.pair] = ask(site, each.cell, each.deployed, agent)
+            each.deployed.end_left()
     return found
+
+
+def unreached(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, str]:
+    """Return why messages do not arrive, for environments and placements where a launch that only sends them hangs.
+
+    A launch that fails says why itself. Tried is only what tare did not set up itself: machines as they are, and a
+    user's network.
+    """
+    found: dict[Pair, str] = {}
+    for each in launches:
+        if each.pair not in found and tries(each.cell, each.deployed):
+            found[each.pair] = why_unreached(site, each.cell, each.deployed, agent)
+    return {pair: reason for pair, reason in found.items() if reason}
+
+
+def tries(cell: Cell, up: Deployed) -> bool:
+    """Return whether messages between a cell's hosts may be lost on a way that others have made."""
+    mpi = MPIS.get(cell.environment.mpi)
+    if mpi is None or mpi.is_fake or len(up.sides) < 2 or is_local(cell.environment.transport):
+        return False
+    as_it_is = cell.environment.network.startswith(PREFIX) or any(side.pod.node.is_machine for side in up.sides)
+    return as_it_is and not plugin_of(cell.workload).runs_on_node
+
+
+def why_unreached(site: Site, cell: Cell, up: Deployed, agent: Path) -> str:
+    """Return why messages between hosts do not arrive, "" if they do: small and large ones, then small ones alone."""
+    limit_s = min(QUESTION.time_limit_s, cell.workload.time_limit_s)
+    hung = [not _ends(site, replace(cell, workload=QUESTION), up, agent, limit_s)]
+    hung += [not _ends(site, replace(cell, workload=SHORT), up, agent, limit_s)] if hung[0] else []
+    if hung == [False]:
+        return ""
+    if hung[-1]:
+        return (
+            f"before the launches, {SMALL} between its hosts did not arrive within {limit_s:g} s: something on the way "
+            "stops its ports or addresses (a firewall, a network policy)"
+        )
+    mtu = min(side.endpoint.mtu for side in up.sides)
+    return (
+        f"before the launches, {SMALL} between its hosts arrived, but those of {LARGE} did not within {limit_s:g} s: "
+        f"packets of its MTU, {mtu}, are lost on the way; give its network the MTU of the way"
+    )
+
+
+def _ends(site: Site, cell: Cell, up: Deployed, agent: Path, limit_s: float) -> bool:
+    """Return whether a launch ends within its limit, well or not."""
+    command = job.command_of(site, up, job.make_launch(site, cell, up), agent, name=cell.workload.name)
+    result = job.started(site, command, timeout_s=limit_s)
+    up.end_left()
+    return not result.timed_out
 
 
 def asks(cell: Cell, up: Deployed) -> bool:

@@ -290,6 +290,10 @@ def test_terminal_html_markdown_json_and_junit_say_it(
         assert "wrote 300 B, the baseline" in " ".join(written.split())
     assert explain_results(Wanted(folder=folder)) == 0
     assert "app 2n x 1r / fast is not comparable: its ranks wrote 300 B" in capsys.readouterr().out
+    explain_results(Wanted(folder=folder, as_json=True))
+    (unlike,) = json.loads(capsys.readouterr().out)["not_comparable"]
+    assert (unlike["group"], unlike["environment"]) == ("app 2n x 1r", "fast")
+    assert unlike["reason"].startswith("its ranks wrote 300 B")
     verdicts = {each["environment"]: each["verdict"] for each in json.loads(document)["summary"]["comparisons"]}
     assert verdicts["fast"] == "not comparable"
 

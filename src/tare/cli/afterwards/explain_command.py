@@ -17,7 +17,7 @@ from tare.cluster import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
 from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
-from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
+from tare.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, remedy_answer, unlike_cells
 from tare.explain.cause import Change, Suspect
 from tare.explain.evidence import Evidence
 from tare.explain.failed import FailedCell, failed_cells
@@ -27,7 +27,7 @@ from tare.explain.stored import FOLDER as EXPLAIN
 from tare.explain.stored import ablations_of, compared_of
 from tare.explain.unmeasured import Failures
 from tare.host.user_namespace import is_real_root
-from tare.model import Comparison, Estimate, Study, Verdict
+from tare.model import Estimate, Study
 from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
@@ -63,7 +63,7 @@ class Wanted:
 class Found:
     """The costs and failed cells of a results folder, and the results in which changed cells are looked for.
 
-    `unlike` says which cells did other work than the baseline.
+    `unlike` are the cells that did other work than the baseline.
     """
 
     results: Results
@@ -71,7 +71,7 @@ class Found:
     places: tuple[Place, ...]
     failures: tuple[Failures, ...]
     failed: tuple[FailedCell, ...]
-    unlike: tuple[str, ...] = ()
+    unlike: tuple[Unlike, ...] = ()
 
 
 def explain_results(wanted: Wanted) -> int:
@@ -97,13 +97,10 @@ def explain_results(wanted: Wanted) -> int:
     if wanted.trace and found.costs:
         _trace(results, found.costs, wanted)
     if wanted.as_json:
-        print(
-            json.dumps(
-                encode(answer_of(found.costs, found.failed, remedies)), indent=1, ensure_ascii=True, allow_nan=False
-            )
-        )
+        answer = encode(answer_of(found.costs, found.failed, found.unlike, remedies))
+        print(json.dumps(answer, indent=1, ensure_ascii=True, allow_nan=False))
     else:
-        lines = [*found.unlike, *_page(found, wanted), *_remedies(remedies, wanted)]
+        lines = [*map(_told, found.unlike), *_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
     without_cause = [cost for cost in found.costs if cost.named is None]
     if any(cost.unmeasured for cost in without_cause) or any(remedy.unmeasured for remedy in remedies or ()):
@@ -194,15 +191,14 @@ def _explained(results: Results, wanted: Wanted) -> Found:
         places=tuple(map(Place, (*ablations, own))),
         failures=tuple(map(Failures, (*ablations, own))),
         failed=tuple(cell for cell in cells if wanted.cell in f"{cell.group} / {cell.environment}"),
-        unlike=tuple(dict.fromkeys(text for text in map(_unlike, table.comparisons) if text and wanted.cell in text)),
+        unlike=tuple(
+            each for each in unlike_cells(table.comparisons) if wanted.cell in f"{each.group} / {each.environment}"
+        ),
     )
 
 
-def _unlike(comparison: Comparison) -> str:
-    """Return that a cell is not comparable and why, "" if it is."""
-    if comparison.verdict is not Verdict.NOT_COMPARABLE:
-        return ""
-    return f"{comparison.group} / {comparison.environment} is not comparable: {comparison.reason}\n"
+def _told(unlike: Unlike) -> str:
+    return f"{unlike.group} / {unlike.environment} is not comparable: {unlike.reason}\n"
 
 
 def _name(cost: Explained) -> str:
