@@ -193,9 +193,9 @@ NO_PORT = "-A FORWARD -p tcp --syn"
         (
             9000,
             NO_ICMP,
-            "messages of 8 bytes between its hosts arrived, but those of 64 KiB did not within 10 s: packets",
+            "TCP connections are established, but larger packets are lost",
         ),
-        (1500, NO_PORT, "messages of 8 bytes between its hosts did not arrive within 10 s: something on the way"),
+        pytest.param(1500, NO_PORT, "TCP connections are not established", marks=pytest.mark.long),
     ],
 )
 def test_messages_that_never_arrive_are_found_before_the_launches(
@@ -211,7 +211,7 @@ def test_messages_that_never_arrive_are_found_before_the_launches(
         tmp_path,
         "holed",
         "{bare: , site: {runtime: bare, network: {cni: holed.conflist}}}",
-        workloads="{micro: {time_limit: 10s, kernels: [{latency: {message_bytes: 8, iterations: 20}}]}}",
+        workloads="{micro: {time_limit: 30s, kernels: [{latency: {message_bytes: 8, iterations: 20}}]}}",
         repetition="{rounds: 2, max_rounds: 2}",
     )
     result = tare("run", path, cwd=tmp_path, env={"CNI_PATH": f"{tmp_path / 'cni'}:/usr/lib/cni"})

@@ -10,8 +10,8 @@ NAMES: Final = frozenset(
         "IpForwDatagrams", "IpFragCreates", "IpFragFails", "IpReasmReqds",
         "TcpInSegs", "TcpOutSegs", "TcpRetransSegs",
         "TcpExtTCPBacklogDrop", "TcpExtTCPDSACKRecv", "TcpExtTCPLostRetransmit", "TcpExtTCPMTUPFail",
-        "TcpExtTCPMTUPSuccess", "TcpExtTCPOFOQueue", "TcpExtTCPRcvQDrop", "TcpExtTCPSACKReorder", "TcpExtTCPTimeouts",
-        "UdpRcvbufErrors",
+        "TcpExtTCPMTUPSuccess", "TcpExtTCPOFOQueue", "TcpExtTCPRcvQDrop", "TcpExtTCPSACKReorder",
+        "TcpExtTCPSynRetrans", "TcpExtTCPTimeouts", "UdpRcvbufErrors",
     }
 )  # fmt: skip
 OF_PATH: Final = "Ip:"

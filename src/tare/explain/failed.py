@@ -33,7 +33,8 @@ NOT_COMPARED: Final = ("subnet", "port", "transport", "unread counters", "cores"
 """Facts that have another value in each environment, or that only launches have which ran."""
 
 AT_LIMIT: Final = {
-    "TcpRetransSegs": "TCP segments sent again", "TcpExtTCPTimeouts": "timeouts of TCP",
+    "TcpRetransSegs": "TCP segments sent again", "TcpExtTCPSynRetrans": "TCP connections tried again",
+    "TcpExtTCPTimeouts": "timeouts of TCP",
     "IpFragFails": "packets that could not be fragmented", "IpExtInNoRoutes": "packets without a route",
     "IpOutDiscards": "packets discarded", "rx_dropped": "packets dropped on receipt", "tx_dropped": "packets dropped",
     "qdisc_drops": "packets dropped by queues", "softnet_dropped": "packets dropped by cores",

@@ -5,12 +5,13 @@ Reporting costs the library time, so the timed launches do not ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.launch.ways import way_of
 from tare.model import Cell, KernelSpec, Workload
@@ -32,8 +33,6 @@ QUESTION: Final = Workload(
     time_limit_s=60.0,
 )
 """Every rank sends a short and a long message to every other."""
-SHORT: Final = replace(QUESTION, name="short", kernels=QUESTION.kernels[:1])
-SMALL, LARGE = "messages of 8 bytes", "64 KiB"
 
 
 def answers(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, Chosen]:
@@ -69,30 +68,33 @@ def tries(cell: Cell, up: Deployed) -> bool:
 
 
 def why_unreached(site: Site, cell: Cell, up: Deployed, agent: Path) -> str:
-    """Return why messages between hosts do not arrive, "" if they do: small and large ones, then small ones alone."""
+    """Return why small and large messages between hosts do not arrive, "" if they do, or their launch fails."""
     limit_s = min(QUESTION.time_limit_s, cell.workload.time_limit_s)
-    hung = [not _ends(site, replace(cell, workload=QUESTION), up, agent, limit_s)]
-    hung += [not _ends(site, replace(cell, workload=SHORT), up, agent, limit_s)] if hung[0] else []
-    if hung == [False]:
-        return ""
-    if hung[-1]:
-        return (
-            f"before the launches, {SMALL} between its hosts did not arrive within {limit_s:g} s: something on the way "
-            "stops its ports or addresses (a firewall, a network policy)"
-        )
-    mtu = min(side.endpoint.mtu for side in up.sides)
-    return (
-        f"before the launches, {SMALL} between its hosts arrived, but those of {LARGE} did not within {limit_s:g} s: "
-        f"packets of its MTU, {mtu}, are lost on the way; give its network the MTU of the way"
-    )
-
-
-def _ends(site: Site, cell: Cell, up: Deployed, agent: Path, limit_s: float) -> bool:
-    """Return whether a launch ends within its limit, well or not."""
-    command = job.command_of(site, up, job.make_launch(site, cell, up), agent, name=cell.workload.name)
+    launch = job.make_launch(site, replace(cell, workload=QUESTION), up)
+    command = job.command_of(site, up, launch, agent, name="messages")
+    before = up.counters()
     result = job.started(site, command, timeout_s=limit_s)
+    counted = monitor.counters(before, up.counters()) if result.timed_out else {}
     up.end_left()
-    return not result.timed_out
+    mtu = min(side.endpoint.mtu for side in up.sides)
+    return lost_on_the_way(counted, limit_s, mtu) if result.timed_out else ""
+
+
+def lost_on_the_way(counted: Mapping[str, float], limit_s: float, mtu: int) -> str:
+    """Return what happens to messages of a launch that only sends some and hangs, as its counters tell. Pure."""
+    unanswered, again = counted.get("TcpExtTCPSynRetrans", 0.0), counted.get("TcpRetransSegs", 0.0)
+    hung = f"before the launches, messages between its hosts did not arrive within {limit_s:g} s"
+    if unanswered:
+        return (
+            f"{hung}: TCP connections are not established ({unanswered:.0f} tries without an answer); open its ports "
+            "and addresses on the way (a firewall, a network policy)"
+        )
+    if again:
+        return (
+            f"{hung}: TCP connections are established, but larger packets are lost ({again:.0f} sent again); give its "
+            f"network an MTU that the way carries: it is {mtu} now"
+        )
+    return hung
 
 
 def asks(cell: Cell, up: Deployed) -> bool:

@@ -45,22 +45,30 @@ def test_only_what_tare_did_not_make_is_tried(settings: dict[str, Any], tried: b
 
 
 @pytest.mark.parametrize(
-    ("ends", "told"),
+    ("counted", "told"),
     [
-        ([True], ""),
-        ([False, True], "those of 64 KiB did not within 12 s: packets of its MTU, 1450, are lost on the way"),
-        ([False, False], "messages of 8 bytes between its hosts did not arrive within 12 s"),
+        ({"TcpExtTCPSynRetrans": 3.0, "TcpRetransSegs": 3.0}, "TCP connections are not established (3 tries without"),
+        (
+            {"TcpRetransSegs": 9.0},
+            "larger packets are lost (9 sent again); give its network an MTU that the way carries",
+        ),
+        ({}, "messages between its hosts did not arrive within 12 s"),
     ],
 )
-def test_large_messages_are_told_from_small_ones(ends: list[bool], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, float]] = []
+def test_a_closed_port_is_told_from_an_mtu_that_is_too_large(counted: dict[str, float], told: str) -> None:
+    assert told in transport_probe.lost_on_the_way(counted, 12.0, 9000)
 
-    def ends_(_site: Site, cell: Cell, _up: Deployed, _agent: object, limit_s: float) -> bool:
-        asked.append((cell.workload.name, limit_s))
-        return ends[len(asked) - 1]
 
-    monkeypatch.setattr(transport_probe, "_ends", ends_)
-    one = ready()
-    found = transport_probe.unreached(cast("Site", None), [one, one], cast("Any", None))
-    assert asked == [("question", 12.0), ("short", 12.0)][: len(ends)], "once for an environment and placement"
-    assert (found == {}) if not told else told in found[one.pair]
+def test_an_environment_and_placement_are_tried_once_and_what_arrives_is_no_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def why(_site: Site, cell: Cell, _up: Deployed, _agent: object) -> str:
+        asked.append(cell.environment.network)
+        return "lost" if cell.environment.network == "host" else ""
+
+    monkeypatch.setattr(transport_probe, "why_unreached", why)
+    lost, well = ready(), ready(network="bridge")
+    assert transport_probe.unreached(cast("Site", None), [lost, lost, well], cast("Any", None)) == {lost.pair: "lost"}
+    assert asked == ["host", "bridge"]
