@@ -297,6 +297,7 @@ def _running(
         with uninterrupted():
             started.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
             _attended.add(started[0][0])
+        _raise_if_interrupted()  # what was not there yet when the others were signalled
         yield started[0]
     except BaseException:
         for process, capture in started:

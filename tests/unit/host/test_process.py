@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given, settings
@@ -213,6 +214,21 @@ def test_an_interrupt_reaches_commands_of_other_threads(pids: Path, monkeypatch:
     assert done == ["undone", "nothing begins any more"]
     wait_until_gone(int(pids.read_text()))
     assert sh("true").status == 0, "the main thread has its own way to be interrupted"
+
+
+def test_a_command_that_has_just_begun_is_ended_by_an_interrupt_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(WeakSet[Any]):
+        def add(self, item: Any) -> None:
+            process.interrupt_threads(grace_s=0)  # it runs, but nobody knows it yet
+            super().add(item)
+
+    monkeypatch.setattr(process, "_interrupted", threading.Event())
+    monkeypatch.setattr(process, "_attended", Late())
+    waited: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        ran = pool.submit(sh, STAYS, timeout_s=5, at_limit=lambda: waited.append("5 s") or "")
+        assert isinstance(ran.exception(), KeyboardInterrupt)
+    assert waited == []
 
 
 def test_commands_of_other_threads_that_ignore_the_end_are_killed(pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
