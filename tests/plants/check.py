@@ -99,6 +99,7 @@ def prepare() -> None:
     _compile("cc", "-shared", "-fPIC", *flags, made / "limit_files.so", SOURCES / "limit_files.c")
     _compile("mpicc.openmpi", *flags, made / "close_files", SOURCES / "close_files.c")
     _compile("mpicc.openmpi", *flags, made / "look_up", SOURCES / "look_up.c")
+    _compile("cc", "-shared", "-fPIC", *flags, made / "on_cores.so", SOURCES / "on_cores.c")
     _compile("mpicc.openmpi", *flags, made / "read_first", SOURCES / "read_first.c")
     _compile("mpicc.openmpi", *flags, made / "two_threads", SOURCES / "two_threads.c", "-lpthread")
     library = Path(_library_folder("blas")) / "libblas.so.3"

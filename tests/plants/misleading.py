@@ -11,8 +11,8 @@ from plants.slow_disk import slow_disk
 
 ENV: Final = {"LD_PRELOAD": "{folder}/limit_files.so", "PLANTED_FILES": "256"}
 FILES: Final = {**HOST, "env": ENV}
-BOUND: Final = "OMPI_MCA_hwloc_base_binding_policy"
-TWO_CORES: Final = {**HOST, "placement": {"binding": "mpi-default", "cpus_per_container": 2}}
+ON_CORES: Final = {"LD_PRELOAD": "{folder}/on_cores.so", "PLANTED_CORES": "2"}
+TWO_CORES: Final = {**HOST, "env": ON_CORES, "placement": {"binding": "mpi-default", "cpus_per_container": 2}}
 COMPUTING: Final[Mapping[str, Any]] = {"compute": {"miniapp": "npb-ep:class=W"}}
 
 
@@ -62,8 +62,8 @@ def _misleading() -> Iterator[Plant]:
     yield Plant(  # suspected: other programs, as ranks wait for cores
         name="misleading-threads",
         causes=frozenset({"threads"}),
-        plain={**TWO_CORES, "env": {BOUND: "none"}},
-        planted={**TWO_CORES, "env": {BOUND: "core"}},
+        plain=TWO_CORES,
+        planted={**TWO_CORES, "env": {**ON_CORES, "PLANTED_CORES": "1"}},
         workloads={"meet": {"command": ["{folder}/two_threads"]}},
         placement="1x1",
         turns=1,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 INPUT_BYTES: Final = 2 << 20
 RATE: Final = 2 << 20
 """Bytes that may be read in a second, by all together."""
-LIMIT: Final = Path("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device")
+GROUPS: Final = Path("/sys/fs/cgroup/blkio")
+LIMIT: Final = "blkio.throttle.read_bps_device"
+LOOK_S: Final = 0.02
 
 
 @contextmanager
@@ -34,9 +38,24 @@ def slow_disk(folder: Path) -> Iterator[None]:
         os.sync()
         device = place.stat().st_dev
         number = f"{os.major(device)}:{os.minor(device)}"
-        LIMIT.write_text(f"{number} {RATE}")
-        stack.callback(LIMIT.write_text, f"{number} 0")
+        ended = Event()
+        stack.callback(_limit, number, 0)
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        stack.callback(ended.set)
+        pool.submit(_keep_limited, number, ended)
         yield
+
+
+def _keep_limited(number: str, ended: Event) -> None:
+    """Limit a device in every cgroup, also those that are made meanwhile: cgroup v1 does not hand limits down."""
+    while not ended.wait(LOOK_S):
+        _limit(number, RATE)
+
+
+def _limit(number: str, rate: int) -> None:
+    for file in GROUPS.rglob(LIMIT):
+        with suppress(OSError):  # the group has gone
+            file.write_text(f"{number} {rate}")
 
 
 def _run(*argv: object) -> None:
