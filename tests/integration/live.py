@@ -244,9 +244,13 @@ def _namespaces(pid: int) -> list[str]:
 
 @dataclass(kw_only=True)
 class Watch:
-    """What a lab had while it was up."""
+    """What a lab had while it was up; `gone` are those of its namespaces that nobody was in when it had ended.
+
+    Numbers of namespaces are used again: a number that is gone is another's later.
+    """
 
     namespaces: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     most_processes: int = 0
 
     def look(self, lab: str) -> None:
@@ -270,6 +274,7 @@ class Watch:
         finally:
             end.set()
             thread.join()
+        self.gone |= self.namespaces - {namespace for pid, _ in processes() for namespace in _namespaces(pid)}
 
     def left(self, lab: str, state: Path | None = None) -> list[str]:
         """Return all that is left of a lab, in words: what has its name, and what is in its namespaces."""
@@ -278,14 +283,14 @@ class Watch:
         found += [f"cgroup {folder}" for folder in cgroup_folders(lab)]
         found += [f"folder {folder}" for folder in state.glob(f"{lab}-*")]
         of = {pid: (set(_namespaces(pid)), "/tare/" in _text(entry / "cgroup")) for pid, entry in processes()}
-        # Numbers of namespaces are used again: those that labs of others have now are no longer this one's.
-        ours = self.namespaces - {namespace for its, in_lab in of.values() if in_lab for namespace in its}
+        others = {namespace for its, in_lab in of.values() if in_lab for namespace in its}  # of other labs
+        ours = self.namespaces - others
         for mount in Path("/proc/self/mountinfo").read_text().splitlines():
             if re.search(rf"\b{lab}[-/ ]", mount) or ours & set(mount.split()):
                 found.append(f"mount {mount}")
         for pid, (its, in_lab) in of.items():
             dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init
-            if not dead and not in_lab and ours & its and not _of_another_session(pid):
+            if not dead and not in_lab and (ours - self.gone) & its and not _of_another_session(pid):
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
 

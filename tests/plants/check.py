@@ -116,7 +116,7 @@ def study_of(plant: Plant, seed: int) -> dict[str, Any]:
         "baseline": PLAIN,
         "cluster": {"lab": dict(plant.lab)},
         "environments": {PLAIN: _filled(plant.plain), PLANTED: _filled(plant.planted)},
-        "placements": [plant.placement],
+        "placements": [plant.placement if isinstance(plant.placement, str) else dict(plant.placement)],
         "workloads": _filled(plant.workloads),
         "repetition": {"rounds": ROUNDS, "turns": plant.turns},
         "seed": seed,

@@ -12,7 +12,7 @@ from plants.slow_disk import slow_disk
 ENV: Final = {"LD_PRELOAD": "{folder}/limit_files.so", "PLANTED_FILES": "256"}
 FILES: Final = {**HOST, "env": ENV}
 ON_CORES: Final = {"LD_PRELOAD": "{folder}/on_cores.so", "PLANTED_CORES": "2"}
-TWO_CORES: Final = {**HOST, "env": ON_CORES, "placement": {"binding": "mpi-default", "cpus_per_container": 2}}
+TWO_CORES: Final = {**HOST, "env": ON_CORES}
 COMPUTING: Final[Mapping[str, Any]] = {"compute": {"miniapp": "npb-ep:class=W"}}
 
 
@@ -65,7 +65,7 @@ def _misleading() -> Iterator[Plant]:
         plain=TWO_CORES,
         planted={**TWO_CORES, "env": {**ON_CORES, "PLANTED_CORES": "1"}},
         workloads={"meet": {"command": ["{folder}/two_threads"]}},
-        placement="1x1",
+        placement={"nodes": 1, "ranks_per_node": 1, "threads_per_rank": 2},
         turns=1,
     )
 

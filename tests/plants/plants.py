@@ -69,7 +69,7 @@ class Plant:
     plain: Mapping[str, Any]
     planted: Mapping[str, Any]
     workloads: Mapping[str, Any] = field(default_factory=lambda: MESSAGES)
-    placement: str = TWO_NODES
+    placement: str | Mapping[str, int] = TWO_NODES
     lab: Mapping[str, Any] = field(default_factory=dict)
     turns: int = 10
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
