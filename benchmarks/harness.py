@@ -243,7 +243,7 @@ def work() -> None:
 def against(other: Path, runs: int) -> bool:
     """Print the paired difference of this checkout's harness time and another's; return whether it is in its bound."""
     with ExitStack() as stack:
-        workers = [stack.enter_context(_worker(place)) for place in (Path(__file__).parents[1], other.absolute())]
+        workers = [stack.enter_context(_worker(place)) for place in (Path(__file__).absolute().parents[1], other.absolute())]
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
@@ -271,7 +271,7 @@ def against(other: Path, runs: int) -> bool:
 
 @contextmanager
 def _worker(checkout: Path) -> Iterator[subprocess.Popen[str]]:
-    argv = (sys.executable, str(Path(__file__).absolute()), "--worker")
+    argv = (sys.executable, str(checkout / "benchmarks" / "harness.py"), "--worker")
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     process = subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
