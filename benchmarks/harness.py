@@ -243,7 +243,8 @@ def work() -> None:
 def against(other: Path, runs: int) -> bool:
     """Print the paired difference of this checkout's harness time and another's; return whether it is in its bound."""
     with ExitStack() as stack:
-        workers = [stack.enter_context(_worker(place)) for place in (Path(__file__).absolute().parents[1], other.absolute())]
+        places = Path(__file__).absolute().parents[1], other.absolute()
+        workers = [stack.enter_context(_worker(place)) for place in places]
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
