@@ -21,7 +21,7 @@ LOOK_S: Final = 0.02
 
 @contextmanager
 def slow_disk(folder: Path) -> Iterator[None]:
-    """Mount a slow disk on `slow` of a folder; it has the file `input`, and so has the folder `data` beside it."""
+    """Mount a slow disk at `slow` in a folder. It and the folder `data` next to it have the same file, `input`."""
     image, data, place = folder / "slow.ext4", folder / "data", folder / "slow"
     for each in (data, place):
         each.mkdir(exist_ok=True)
