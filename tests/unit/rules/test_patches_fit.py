@@ -18,4 +18,6 @@ def test_every_patch_that_takes_a_mend_back_fits() -> None:
         for patch in patches
         if subprocess.run((*FITS, "-i", str(patch)), capture_output=True, check=False).returncode
     ]
-    assert misfits == [], "write these patches again for the code as it is now, or choose other mends (tests/mends/choose.py)"
+    assert misfits == [], (
+        "write these patches again for the code as it is now, or choose other mends (tests/mends/choose.py)"
+    )
