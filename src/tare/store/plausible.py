@@ -7,9 +7,10 @@ read (`tare.store.results_checks`). An implausible figure makes a launch fail; a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_origin, get_type_hints
 
 from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey, Work
 from tare.model.text import printable
@@ -37,6 +38,7 @@ CLOCKS: Final = 1.001
 """How much longer a rank's clock may find a launch than the head's, which started it before and waited longer."""
 
 Bounds = Mapping[str, tuple[float, float]]
+Rows = tuple[Callable[[Any], Iterable[Any]], list[float], list[float], list[tuple[str, tuple[float, float]]]]
 
 _TIME, _COUNT, _NUMBER, _INDEX = (0, MOST_S), (0, MOST_DONE), (-MOST_DONE, MOST_DONE), (0, MOST)
 _OF_METRIC: Final = ("median_s", "p99_s", "rank_average_s", "loop_s", "turn_mean_s", "turn_spread_s")
@@ -77,7 +79,21 @@ BOUNDS: Final[Mapping[type, Bounds]] = {
 }
 """Bounds of the numbers of each class; of a mapping, those of its values. NaN is within none."""
 
-_ROWS: Final = {kind: [(name, *bounds) for name, bounds in of.items()] for kind, of in BOUNDS.items()}
+
+def _rows_of(kind: type, bounds: Bounds) -> Rows:
+    """Return what gets the single numbers of an object, their lower and upper bounds, and its mappings with theirs.
+
+    Integers below these upper bounds have at most `MOST_DIGITS`.
+    """
+    hints = get_type_hints(kind)
+    mappings = [(name, of) for name, of in bounds.items() if get_origin(hints[name]) is Mapping]
+    single = {name: of for name, of in bounds.items() if (name, of) not in mappings}
+    numbers_of = attrgetter(*single, *list(single)[:1])  # of one name it would return no tuple
+    lows, highs = zip(*single.values(), strict=True)
+    return numbers_of, list(lows), [min(high, MOST_INTEGER) for high in highs], mappings
+
+
+_ROWS: Final = {kind: _rows_of(kind, bounds) for kind, bounds in BOUNDS.items()}
 _WORDS: Final = re.compile(r".{0,400}")
 RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
     "capabilities": re.compile(r"[0-9a-f]{1,16}"),
@@ -111,29 +127,44 @@ DAMAGED_FACTS: Final = "damaged facts"
 
 def out_of_bounds(value: Any) -> tuple[str, float] | None:
     """Return the first number of an object that is out of bounds, behind words as `round is`, or None."""
-    for name, low, high in _ROWS[value.__class__]:
+    numbers_of, lows, highs, mappings = _ROWS[value.__class__]
+    for number, low, high in zip(numbers_of(value), lows, highs, strict=False):
+        if number is not None and not low <= number <= high:
+            return _first_out_of_bounds(value)  # or a large float that is within
+    for name, bounds in mappings:
+        if (numbers := getattr(value, name)) and (found := _in_mapping(name, numbers, bounds)):
+            return found
+    return None
+
+
+def _first_out_of_bounds(value: Any) -> tuple[str, float] | None:
+    for name, bounds in BOUNDS[value.__class__].items():
         number = getattr(value, name)
-        if number.__class__ is dict:
-            if number and (found := _in_mapping(name, number, low, high)):
+        if isinstance(number, Mapping):
+            if found := _in_mapping(name, number, bounds):
                 return found
-        elif number is not None and not (low <= number <= high and is_short(number)):
+        elif number is not None and not _is_within(number, bounds):
             return f"{name} is", number
     return None
 
 
-def is_short(number: Any) -> bool:
-    """Return whether a number can be read again: integers may have `MOST_DIGITS`."""
-    return number.__class__ is not int or -MOST_INTEGER <= number <= MOST_INTEGER
-
-
-def _in_mapping(name: str, numbers: Mapping[str, Any], low: float, high: float) -> tuple[str, float] | None:
+def _in_mapping(name: str, numbers: Mapping[str, Any], bounds: tuple[float, float]) -> tuple[str, float] | None:
+    low, high = bounds
     for key, number in numbers.items():
+        if number.__class__ is float and low <= number <= high:
+            continue
         if number.__class__ is dict:
-            if found := _in_mapping(f"{name} of {key!r:.80}", number, low, high):
+            if found := _in_mapping(f"{name} of {key!r:.80}", number, bounds):
                 return found
-        elif not (low <= number <= high and is_short(number)):
+        elif not _is_within(number, bounds):
             return f"{name} has {key!r:.80} of", number
     return None
+
+
+def _is_within(number: Any, bounds: tuple[float, float]) -> bool:
+    """Return whether a number is within bounds and can be read again: integers may have `MOST_DIGITS`."""
+    is_short = number.__class__ is not int or -MOST_INTEGER <= number <= MOST_INTEGER
+    return is_short and bounds[0] <= number <= bounds[1]
 
 
 def why_no_figures(metrics: Sequence[Metric], figures: Sequence[Figure]) -> str:

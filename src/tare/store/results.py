@@ -242,7 +242,9 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_dam
     for number, line in enumerate(_split(data, end), start=1):
         try:
             trial = lines.decode(line)
-            if trial.key.cell not in cells or trial.key in seen:
+            known = len(seen)
+            seen.add(trial.key)
+            if trial.key.cell not in cells or len(seen) == known:
                 raise _not_of_plan(path, number, trial.key, cells)
         except (ValueError, TypeError, ResultsError) as error:
             complaint = error if isinstance(error, ResultsError) else _not_a_trial(path, number, error)
@@ -252,7 +254,6 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_dam
             if len(damaged) > MOST_DAMAGED:
                 raise too_many(path, damaged[0]) from None
             continue
-        seen.add(trial.key)
         trials.append(trial)
     if damaged and not trials:
         raise ResultsError(f"no line of {path / TRIALS} can be used: {damaged[0]}", remedy=RESTORE)

@@ -166,11 +166,15 @@ class Shared:
 
     def count_filled(self, size_bytes: int) -> None:
         """Count a part that is filled in at each use; raise `ValueError` if all are larger than any study's results."""
-        self._filled_bytes = _counted(self._filled_bytes + size_bytes, MOST_FILLED_BYTES)
+        self._filled_bytes += size_bytes
+        if self._filled_bytes > MOST_FILLED_BYTES:
+            raise _too_large(MOST_FILLED_BYTES)
 
     def count_kept(self, size_bytes: int) -> None:
         """Count the memory of a filled part that is kept; raise `ValueError` if all together take too much."""
-        self._kept_bytes = _counted(self._kept_bytes + size_bytes, MOST_KEPT_BYTES)
+        self._kept_bytes += size_bytes
+        if self._kept_bytes > MOST_KEPT_BYTES:
+            raise _too_large(MOST_KEPT_BYTES)
 
     def filled(self, data: Any) -> Any:
         """Return a line's JSON data with all references filled in, as tare 0.1 stored it."""
@@ -183,10 +187,8 @@ class Shared:
         return data
 
 
-def _counted(size_bytes: int, most_bytes: int) -> int:
-    if size_bytes > most_bytes:
-        raise ValueError(f"the trials up to this one have more than {most_bytes >> 30} GiB of shared facts")
-    return size_bytes
+def _too_large(most_bytes: int) -> ValueError:
+    return ValueError(f"the trials up to this one have more than {most_bytes >> 30} GiB of shared facts")
 
 
 def read_lines(data: bytes, most_damaged: int = 0) -> tuple[Shared, int, list[int]]:

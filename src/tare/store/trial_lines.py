@@ -50,6 +50,7 @@ TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, 
 
 _FIELDS: Final = tuple((name, decoder_of(hint), needed) for name, hint, needed in fields_of(model.Trial))
 _FIGURES: Final = decoder_of(TYPES["figures"])
+_ARGV: Final = decoder_of(TYPES["argv"])
 
 
 class TrialLines:
@@ -61,7 +62,7 @@ class TrialLines:
     def __init__(self, shared: Shared, *, to_show: bool = False) -> None:
         self._shared, self._to_show = shared, to_show
         self.damaged_facts = set[str]()
-        self._parts: dict[tuple[str, str], Part] = {}
+        self._parts: dict[str, dict[str, Part]] = {name: {} for name in (*SHARED, "metrics")}
         self._fields = [(name, self._reader(name, decoder), needed) for name, decoder, needed in _FIELDS]
 
     def decode(self, line: bytes) -> model.Trial:
@@ -82,7 +83,7 @@ class TrialLines:
         check = LATER.get(name)
 
         def read(data: Any) -> Any:
-            if is_reference(data):
+            if type(data) is dict and REFERENCE in data:
                 return self._referred(name, data)
             value = decoder(data)
             if check is not None:
@@ -114,14 +115,12 @@ class TrialLines:
 
     def _referred(self, name: str, data: Mapping[str, Any]) -> Any:
         """Return the value of a reference."""
-        digest = expect(data[REFERENCE], str)
-        part = self._parts.get((name, digest))
-        if part is None:
-            part = self._parts[name, digest] = self._part(name, digest)
+        digest = data[REFERENCE] if type(data[REFERENCE]) is str else expect(data[REFERENCE], str)
+        part = self._parts[name].get(digest) or self._part(name, digest)
         if not part.gaps and VALUES not in data:
             return part.fill(iter(()))
         given = data.get(VALUES)
-        values: Values = tuple(decoder_of(Sequence[str])(given)) if name == "argv" else expect(given, str)
+        values: Values = _ARGV(given) if name == "argv" else expect(given, str)
         if name not in LATER:
             self._shared.count_kept(part.kept_bytes)  # before it is made; the first is no larger than its text
             made = part.made(values)
@@ -146,6 +145,7 @@ class TrialLines:
         part = make_part(TYPES[name], data, self._shared.size_bytes(digest), varies=name in VARY)
         if not part.gaps and name in LATER:
             LATER[name](part.made(()))
+        self._parts[name][digest] = part
         return part
 
 
