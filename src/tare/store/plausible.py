@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey, Work
 from tare.model.text import printable
@@ -85,8 +85,8 @@ def _rows_of(kind: type, bounds: Bounds) -> Rows:
 
     Integers below these upper bounds have at most `MOST_DIGITS`.
     """
-    hints = get_type_hints(kind)
-    mappings = [(name, of) for name, of in bounds.items() if get_origin(hints[name]) is Mapping]
+    origins = {name: {*map(get_origin, (hint, *get_args(hint)))} for name, hint in get_type_hints(kind).items()}
+    mappings = [(name, of) for name, of in bounds.items() if Mapping in origins[name]]
     single = {name: of for name, of in bounds.items() if (name, of) not in mappings}
     numbers_of = attrgetter(*single, *list(single)[:1])  # of one name it would return no tuple
     lows, highs = zip(*single.values(), strict=True)

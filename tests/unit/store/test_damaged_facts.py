@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -195,3 +196,19 @@ def test_the_first_number_out_of_bounds_is_named() -> None:
     assert out_of_bounds(trial) == ("position is", -1)
     assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s is", -2.0)
     assert out_of_bounds(replace(trial, position=0, elapsed_s=1.0)) is None
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, of in BOUNDS.items() for name in of])
+def test_each_number_is_held_against_its_own_bounds(kind: type, name: str) -> None:
+    low, high = BOUNDS[kind][name]
+    is_mapping = "Mapping" in str(get_type_hints(kind)[name])
+
+    def found(number: float) -> bool:
+        value = object.__new__(kind)
+        for field in fields(kind):
+            object.__setattr__(value, field.name, None)
+        object.__setattr__(value, name, {"of": number} if is_mapping else number)
+        return out_of_bounds(value) is not None
+
+    assert not any(map(found, (low, high)))
+    assert all(map(found, (min(low - 1e-3, low * 1.001), high * 1.001, math.nan, math.inf, -math.inf, 10**19)))
