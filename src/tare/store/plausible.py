@@ -85,7 +85,9 @@ def _rows_of(kind: type, bounds: Bounds) -> Rows:
 
     Integers below these upper bounds have at most `MOST_DIGITS`.
     """
-    origins = {name: {*map(get_origin, (hint, *get_args(hint)))} for name, hint in get_type_hints(kind).items()}
+    origins: dict[str, set[Any]] = {
+        name: {*map(get_origin, (hint, *get_args(hint)))} for name, hint in get_type_hints(kind).items()
+    }
     mappings = [(name, of) for name, of in bounds.items() if Mapping in origins[name]]
     single = {name: of for name, of in bounds.items() if (name, of) not in mappings}
     numbers_of = attrgetter(*single, *list(single)[:1])  # of one name it would return no tuple
