@@ -77,8 +77,9 @@ test-kubernetes: ## bring Kubernetes for labs, then run every live test of it; a
 	@tools/bootstrap kubernetes
 	@$(ROOT_ENV) env CI=true $(BIN)/python -m pytest -m kubernetes --second-run $(PYTEST_ARGS)
 
-explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
+explain-check: ## programs that do other work, and planted causes: does tare tell and name them? goes on where it was stopped
 	@tools/bootstrap all
+	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.works
 	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check $(if $(SEEDS),--seeds $(SEEDS))
 
 papers-%: ## run the studies of a paper, such as papers-003, and judge its claims; goes on where it was stopped

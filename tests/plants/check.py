@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -92,22 +92,19 @@ def prepare() -> None:
     """Compile what plants need."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "made").mkdir(exist_ok=True)
-    flags = ("-O2", "-Wall", "-Wextra", "-Werror", "-o")
     made = FOLDER / "made"
-    _compile("cc", "-shared", "-fPIC", *flags, made / "slow_seccomp.so", SOURCES / "slow_seccomp.c")
-    _compile("mpicc.openmpi", *flags, made / "read_files", SOURCES / "read_files.c")
-    _compile("cc", "-shared", "-fPIC", *flags, made / "limit_files.so", SOURCES / "limit_files.c")
-    _compile("mpicc.openmpi", *flags, made / "close_files", SOURCES / "close_files.c")
-    _compile("mpicc.openmpi", *flags, made / "look_up", SOURCES / "look_up.c")
-    _compile("cc", "-shared", "-fPIC", *flags, made / "on_cores.so", SOURCES / "on_cores.c")
-    _compile("mpicc.openmpi", *flags, made / "read_first", SOURCES / "read_first.c")
-    _compile("mpicc.openmpi", *flags, made / "two_threads", SOURCES / "two_threads.c", "-lpthread")
+    for library in ("slow_seccomp", "limit_files", "on_cores"):
+        compiled_with("cc", made / f"{library}.so", SOURCES / f"{library}.c", "-shared", "-fPIC")
+    for program in ("read_files", "close_files", "look_up", "read_first", "two_threads"):
+        compiled_with("mpicc.openmpi", made / program, SOURCES / f"{program}.c", "-lpthread")
     library = Path(_library_folder("blas")) / "libblas.so.3"
-    _compile("mpicc.openmpi", *flags, made / "multiply", SOURCES / "multiply.c", library)
+    compiled_with("mpicc.openmpi", made / "multiply", SOURCES / "multiply.c", library)
 
 
-def _compile(*argv: object) -> None:
-    subprocess.run([str(each) for each in argv], check=True)
+def compiled_with(compiler: str, made: Path, source: Path, *options: object) -> None:
+    """Compile one file without a warning."""
+    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+    subprocess.run([compiler, *flags, str(source), "-o", str(made), *map(str, options)], check=True)
 
 
 def study_of(plant: Plant, seed: int) -> dict[str, Any]:
@@ -156,8 +153,8 @@ def check(plant: Plant, seed: int) -> Outcome:
     file = FOLDER / f"{plant.name}-{seed}.yaml"
     file.write_text(yaml.safe_dump(study_of(plant, seed), sort_keys=False))
     with plant.beside(FOLDER / "made"):
-        _tare("run", file, "-o", folder)
-        _tare("explain", folder, PLANTED, "--run", "--rounds", str(ROUNDS))
+        tare("run", file, "-o", folder)
+        tare("explain", folder, PLANTED, "--run", "--rounds", str(ROUNDS))
     results = read_only(folder)
     costs = explain(results.plan, results.trials, compared_of(results), ablations_of(folder))
     outcome = _outcome(plant, seed, list(costs), time.monotonic() - began)
@@ -187,11 +184,11 @@ def _is_right(plant: Plant, cost: Explained) -> bool:
     return (cost.named.name if cost.named else "unexplained") in plant.causes
 
 
-def _tare(*arguments: object) -> None:
+def tare(*arguments: object, cwd: Path = REPOSITORY, ends: Collection[int] = (0, 1, 3)) -> None:
     """Run tare; verdicts have exit codes too."""
     argv = (sys.executable, "-m", "tare.cli.app", *map(str, arguments))
-    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1, 3):
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode not in ends:
         raise SystemExit(f"{' '.join(argv)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
