@@ -8,8 +8,10 @@ right; exits 1 if any did not.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +19,10 @@ import yaml
 
 from integration.live import APPS
 from integration.places import comparisons
-from kernels.builds import cached_build, compile_to
-from plants.check import REPOSITORY, compiled_with, tare
+from kernels.builds import compile_to
+from plants.check import REPOSITORY, compiled_with
+from tare import study
+from tare.cli import commands
 from tare.model import Comparison, Verdict
 
 FOLDER: Final = REPOSITORY / "results" / "works"
@@ -33,9 +37,9 @@ SAME: Final = (
     "threads", "pool", "random-steps", "random-files", "random-lines", "iterates", "small-messages", "large-messages",
     "reduces", "broadcasts", "gathers", "writes-together", "waits", "looks-up", "touches", "maps-file", "asks-shell",
     "much-output", "for-a-time", "small-files", "synced", "pipes", "library", "log-of-hosts", "complains", "preload",
+    "renames", "appends", "without-waiting", "splits", "sleeps", "in-fortran", "by-script", "with a blank",
 )  # fmt: skip
-APPLICATIONS: Final = ("npb-ep", "npb-cg", "npb-mg", "npb-is", "npb-ft", "npb-lu", "npb-sp", "hpcg", "minife")
-"""The same work, too: mini-applications, started as a user's own program."""
+WITHOUT_WAYS: Final = ("in-fortran", "by-script", "with a blank")
 PRELOADED: Final = {"preload": FOLDER / "made" / "libextra.so", "dropped-preload": ASIDE / "libextra.so"}
 """The programs that have a study of their own, as their variables differ, and the library that is preloaded."""
 ROUNDS: Final = 2
@@ -57,7 +61,7 @@ def main() -> int:
             wrong.append(f"{name}: {found.verdict} {found.reason}")
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{counts[True]} of {len(OTHER)} programs that do other work are not comparable")
-    print(f"{counts[False]} of {len(SAME) + len(APPLICATIONS)} programs that do the same are compared")
+    print(f"{counts[False]} of {len(SAME)} programs that do the same are compared")
     return 1 if wrong else 0
 
 
@@ -67,6 +71,12 @@ def prepare() -> None:
     made.mkdir(parents=True, exist_ok=True)
     ASIDE.mkdir(exist_ok=True)
     compiled_with("mpicc.openmpi", made / "works", APPS / "works.c", "-lm", "-lpthread", "-ldl")
+    compile_to(
+        made / "in-fortran", "mpif90.openmpi", APPS / "works.f90", "-O2", "-Wall", "-Werror", "-static-libgfortran"
+    )
+    for script in ("by-script", "with a blank"):
+        (made / script).write_text(f'#!/bin/sh\nexec "$(dirname "$0")/works" usual {ASIDE}\n')
+        (made / script).chmod(0o755)
     extra = made / "extra.c"
     extra.write_text("int extra;\n")
     for library in (*PRELOADED.values(), made / "libblasworks.so", ASIDE / "libopenblasworks.so"):
@@ -79,35 +89,36 @@ def prepare() -> None:
 def measured(runtime: str, rounds: int) -> Iterator[tuple[str, Comparison]]:
     """Yield each program's name and its comparison of the container with the machine."""
     program = str(FOLDER / "made" / "works")
-    miniapps = cached_build("openmpi", REPOSITORY / "miniapps") / "tare-miniapps"
-    commands = {name: (program, name, str(ASIDE)) for name in (*OTHER, *SAME)}
-    commands |= {name: (str(miniapps), name) for name in APPLICATIONS}
+    programs = {name: (program, name, str(ASIDE)) for name in (*OTHER, *SAME)}
+    programs |= {name: (str(FOLDER / "made" / name),) for name in WITHOUT_WAYS}
     for name, library in PRELOADED.items():
         yield from _study(
-            f"{runtime}-{name}", runtime, rounds, {name: commands.pop(name)}, {"LD_PRELOAD": str(library)}
+            f"{runtime}-{name}", runtime, rounds, {name: programs.pop(name)}, {"LD_PRELOAD": str(library)}
         )
-    yield from _study(runtime, runtime, rounds, commands, {})
+    yield from _study(runtime, runtime, rounds, programs, {})
 
 
 def _study(
-    name: str, runtime: str, rounds: int, commands: Mapping[str, Sequence[str]], variables: Mapping[str, str]
+    name: str, runtime: str, rounds: int, programs: Mapping[str, Sequence[str]], variables: Mapping[str, str]
 ) -> Iterator[tuple[str, Comparison]]:
     folder = FOLDER / name
     environments: dict[str, dict[str, Any]] = {"bare": {"runtime": "bare"}, "inside": {"runtime": runtime}}
-    study = {
+    stated = {
         "baseline": "bare",
         "cluster": {"lab": {"nodes": 2}},
         "environments": {each: {**of, "network": "host", "env": dict(variables)} for each, of in environments.items()},
         "placements": ["2x1"],
-        "workloads": {each: {"command": list(command)} for each, command in commands.items()},
+        "workloads": {each: {"command": list(command)} for each, command in programs.items()},
         "repetition": {"rounds": rounds, "turns": 1},
     }
     file = FOLDER / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(study, sort_keys=False))
-    tare("run", file, "-o", folder, cwd=FOLDER / "made", ends=(3, 4))
+    file.write_text(yaml.safe_dump(stated, sort_keys=False))
+    made = str(FOLDER / "made")
+    with chdir(made), redirect_stdout(io.StringIO()):
+        commands.run_plan(study.load(file), folder, shown=(made,), writable=made)
     for (group, _, environment), found in comparisons(folder).items():
         if environment == "inside":
-            yield group.split()[0], found
+            yield group.partition(" / ")[0], found
 
 
 if __name__ == "__main__":

@@ -104,6 +104,9 @@ class Site(Protocol):
     def settle(self) -> None:
         """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
 
+    def check_held(self) -> None:
+        """Raise `LabEnded` if what holds a node or a network of the cluster was ended by something else."""
+
 
 class SiteDefaults:
     """What sites have in common whose nodes are as they are, and whose launchers start on the head."""
@@ -129,6 +132,9 @@ class SiteDefaults:
         return nullcontext()
 
     def settle(self) -> None:
+        pass
+
+    def check_held(self) -> None:
         pass
 
 

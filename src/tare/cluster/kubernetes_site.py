@@ -140,6 +140,10 @@ class KubernetesSite(SiteDefaults):
     def settle(self) -> None:
         self.gate.settle()
 
+    def check_held(self) -> None:
+        if self.under is not None:
+            self.under.check_held()
+
 
 def read_request(words: Sequence[str]) -> tuple[str, str]:
     """Return the host and the command of a launcher's request, as for rsh: `[options] HOST COMMAND`."""

@@ -80,6 +80,10 @@ class LabSite(SiteDefaults):
         nodes = (*self.nodes, *self.daemon_nodes)
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
 
+    def check_held(self) -> None:
+        if ended := self.lab.ended:
+            raise LabEnded(f"{ended} {ENDED}", remedy=AGAIN)
+
     @contextmanager
     def carries(self, nic: int, mtu: int) -> Iterator[None]:
         before = lab.segment_mtu(self.lab, nic, mtu)

@@ -13,6 +13,7 @@ from typing import Final
 
 from tare.counters.values import CounterValues, HostWatch, Key, growth
 from tare.model import InterfaceTraffic
+from tare.model.trial import MOST_BACK_S
 from tare.node import Node, Watch
 
 DIGITS: Final = 6
@@ -113,13 +114,15 @@ def noise(before: CounterValues, after: CounterValues) -> dict[str, float]:
 
     Background load excludes the study's processes and tare itself. It also excludes softirq: a kernel that accounts
     interrupt time separately attributes it to no process, and most of it is caused by the job's own messages (with an
-    overlay more than without). `throttled_s` is present if the kernel reports how long it throttled containers.
+    overlay more than without). `throttled_s` is present if the kernel reports how long it throttled containers. A
+    CPU time that ran backwards is a negative number, which is refused where trials are stored.
     """
+    busy_s = after.busy_s - before.busy_s
     job_s, ours_s = after.job_s - before.job_s, after.ours_s - before.ours_s
     softirq_s = after.softirq_s - before.softirq_s
     found = {
         "cores": float(os.cpu_count() or 0),
-        "background_s": max(0.0, after.busy_s - before.busy_s - softirq_s - ours_s),
+        "background_s": busy_s if busy_s < -MOST_BACK_S else max(0.0, busy_s - softirq_s - ours_s),
         "job_s": job_s,
         "steal_s": after.steal_s - before.steal_s,
         "softirq_s": softirq_s,

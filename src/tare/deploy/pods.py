@@ -76,14 +76,17 @@ def deployed(
         yield replace(up, launcher=_launcher(environment, files, by_cluster=inside is not None), inside=inside)
 
 
-def on_each(nodes: Sequence[NodeService], call: Callable[[NodeService], T]) -> tuple[T, ...]:
+def on_each(
+    nodes: Sequence[NodeService], call: Callable[[NodeService], T], *, interrupted: bool = False
+) -> tuple[T, ...]:
     """Make a call on several nodes at the same time; return the results in order.
 
     All calls have ended before the first error is raised. Machines that hang are given up `PATIENCE_S` after an
-    interrupt: they undo what was made there themselves.
+    interrupt, or from now if there was one: they undo what was made there themselves.
     """
     remote = [node for node in nodes if isinstance(node, RemoteNode)]
     with uninterrupted() as held:
+        held.since_s = time.monotonic() if interrupted else held.since_s
         if len(nodes) == 1 and not remote:
             return (call(nodes[0]),)
         with ThreadPoolExecutor(max_workers=min(MOST_AT_ONCE, len(nodes))) as pool:
@@ -97,7 +100,11 @@ def on_each(nodes: Sequence[NodeService], call: Callable[[NodeService], T]) -> t
 
 def _leave_at_the_end(stack: ExitStack, up: Deployed, phase: Phase) -> None:
     """Make a stack leave a phase on all nodes at the same time, even if entering it fails on some of them."""
-    stack.callback(on_each, up.nodes, lambda node: node.leave(up.name, phase))
+
+    def leave(_kind: object, error: object, _trace: object) -> None:
+        on_each(up.nodes, lambda node: node.leave(up.name, phase), interrupted=isinstance(error, KeyboardInterrupt))
+
+    stack.push(leave)
 
 
 def _order(site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files) -> Order:

@@ -130,6 +130,8 @@ class Completed:
     figures: tuple[Figure, ...] = ()
 
 
+MOST_BACK_S: Final = 1.0
+"""How far a kernel's CPU times may run backwards during a launch: it corrects its estimates by some ticks."""
 NOT_ENDED: Final = "it did not end within its time limit"
 """How the reason begins of a trial that was ended at its time limit."""
 ENDED_EARLY: Final = "it ended well, but without MPI_Init and MPI_Finalize"

@@ -92,13 +92,17 @@ class Conversation:
         """Make a call and return its result; raise the error that it raised there, or `Unreachable`.
 
         The result is of the type that the call returns (`tare.remote.answers`); else `NotUnderstood` is raised.
-        `limit_s` is how long the node may take, 0 for the usual time.
+        `limit_s` is how long the node may take, 0 for the usual time. One that took longer is not asked again.
         """
         limit_s = limit_s or (READ_S if name in READS else ANSWER_S)
-        with self._lock:
-            self._number += 1
-            self._send(wire.dumps((self._number, name, arguments)), limit_s)
-            outcome, value = self._answer(self._number, limit_s)
+        try:
+            with self._lock:
+                self._number += 1
+                self._send(wire.dumps((self._number, name, arguments)), limit_s)
+                outcome, value = self._answer(self._number, limit_s)
+        except Unreachable:
+            self.abort()
+            raise
         if outcome == DONE:
             return answers.check(self.name, name, value)
         if outcome == FAILED and isinstance(value, TareError):

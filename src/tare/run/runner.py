@@ -149,6 +149,7 @@ class Run:
         """Leave out the cells whose messages do not arrive, which is tried in the first round."""
         if not self.noted:
             self.unreached = transport_probe.unreached(self.site, ready.values(), self.agent)
+            self.site.check_held()
         reasons = {key: reason for key, each in ready.items() if (reason := self.unreached.get(each.pair))}
         self.broken |= reasons
         return {key: each for key, each in ready.items() if key not in reasons}
@@ -293,7 +294,7 @@ class Run:
         """Return what of a launch's pods has ended; raise `LabEnded` if that is because the lab itself has."""
         missing = ready.deployed.ended()
         if missing:
-            self.site.settle()
+            self.site.check_held()
         return missing
 
     def _attempt(self, key: TrialKey, ready: Ready) -> Launched:
@@ -340,8 +341,10 @@ class Run:
         outcome, parsed = judge(ready, result, traffic, unread, resent=resent)
         if hit := ready.deployed.memory_hit(watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
-        if isinstance(outcome, Failed) and (missing := self._ended(ready)):
-            outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
+        if isinstance(outcome, Failed):
+            self.site.check_held()  # a network that has ended is no fault of the environment
+            if missing := self._ended(ready):
+                outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
         if isinstance(outcome, Completed) and parsed is not None:
             outcome = replace(outcome, metrics=self._with_noise(outcome.metrics, parsed.spans_s, result))

@@ -14,6 +14,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from tare.model import Figure, InterfaceTraffic, Metric, RankPlace, Trial, TrialKey, Work
 from tare.model.text import printable
+from tare.model.trial import MOST_BACK_S
 
 LEAST_S: Final = 1e-15
 MOST_S: Final = 1e10
@@ -25,8 +26,6 @@ LEAST_TIMED_S: Final = 1e-8
 """Bound of what tare's own programs time: to read the clock twice takes longer, and so does any message."""
 MOST_DONE: Final = 1e30
 """Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
-MOST_BACK_S: Final = 1.0
-"""How far a kernel's CPU times may run backwards during a launch: it corrects its estimates by some ticks."""
 MOST: Final = 1_000_000
 """Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
 LATEST_S: Final = 1e11

@@ -225,7 +225,7 @@ def ranks_of(found: list[dict[str, Any]]) -> tuple[RankPlace, ...]:
     places = sorted((rank_place(r) for r in found if r["type"] == "rank"), key=lambda place: place.rank)
     expected = int(found[0]["ranks"])
     if len(places) != expected:
-        raise OutputError(f"only {len(places)} of {expected} ranks reported where they ran")
+        raise OutputError(f"{len(places)} ranks reported where they ran, of {expected}")
     if [place.rank for place in places] != list(range(expected)):
         raise OutputError(f"ranks {[place.rank for place in places]} reported where they ran, not 0 to {expected - 1}")
     return tuple(places)

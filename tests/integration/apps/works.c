@@ -412,6 +412,45 @@ static void complains(struct place *at) {
                   (void *)&i);
 }
 
+static void renames(struct place *at) {
+  char made[64], final[64];
+  (void)snprintf(made, sizeof made, "renames-%d.new", at->rank);
+  (void)snprintf(final, sizeof final, "renames-%d", at->rank);
+  for (int i = 0; i < 5; i++) {
+    put(opened("w", "%s", made), MEGABYTE);
+    (void)rename(made, final);
+  }
+}
+
+static void appends(struct place *at) {
+  put(opened("a", "log-of-all-%d", at->rank), 5000);
+}
+
+static void without_waiting(struct place *at) {
+  static char mine[65536], theirs[65536];
+  MPI_Request requests[2];
+  for (int i = 0; i < 50; i++) {
+    MPI_Irecv(theirs, sizeof theirs, MPI_BYTE, at->rank ^ 1, 1, MPI_COMM_WORLD,
+              &requests[0]);
+    MPI_Isend(mine, sizeof mine, MPI_BYTE, at->rank ^ 1, 1, MPI_COMM_WORLD,
+              &requests[1]);
+    compute(50);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  }
+}
+
+static void splits(struct place *at) {
+  MPI_Comm part;
+  MPI_Comm_split(MPI_COMM_WORLD, at->rank % 2, at->rank, &part);
+  MPI_Allreduce(MPI_IN_PLACE, block, 100, MPI_INT, MPI_MAX, part);
+  MPI_Comm_free(&part);
+}
+
+static void sleeps(struct place *at) {
+  (void)at;
+  (void)usleep(200000);
+}
+
 static const struct {
   const char *name;
   void (*work)(struct place *at);
@@ -466,6 +505,11 @@ static const struct {
     {"library", library},
     {"log-of-hosts", log_of_hosts},
     {"complains", complains},
+    {"renames", renames},
+    {"appends", appends},
+    {"without-waiting", without_waiting},
+    {"splits", splits},
+    {"sleeps", sleeps},
 };
 
 int main(int argc, char **argv) {

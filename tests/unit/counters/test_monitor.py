@@ -11,15 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import large_results
 from nodes import make_node
 from tare.counters import monitor, reader, sources
 from tare.counters.interfaces import PORT_COUNTERS
 from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading, joined_readings
 from tare.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
+from tare.model import Completed, Invalid
 from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.kernel_files import KernelFile
+from tare.store.results_checks import sound_trial
 
 NODE = make_node(pid=70)
 TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")
@@ -276,3 +279,14 @@ def test_what_this_machine_or_kernel_lacks_is_named_and_the_rest_goes_on(monkeyp
     found = reader.read([HostWatch(node=BY_PLACE_NODE, pid=os.getpid(), watches=())])
     assert "softirqs (not in /proc/stat)" in found.lacking
     assert found.growing["", "machine localhost", ""]["context_switches"] == 9
+
+
+def test_a_machine_whose_cpu_time_runs_backwards_is_found_out() -> None:
+    before = CounterValues(busy_s=600.0)
+    ticks = monitor.noise(before, replace(before, busy_s=599.9))
+    assert ticks["background_s"] == 0.0
+    back = monitor.noise(before, replace(before, busy_s=65.0))
+    (trial, _), *_ = large_results.trials_of(large_results.plan_of(environments=1, groups=1, rounds=1))
+    trial = replace(trial, noise=back)
+    assert isinstance(sound_trial(trial).outcome, Invalid)
+    assert isinstance(sound_trial(replace(trial, noise=ticks)).outcome, Completed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import bz2
+import gzip
 import importlib
 import os
 import re
@@ -23,6 +24,7 @@ import pytest
 from tare.errors import ImageError, UsageError
 from tare.images.inside import budget, elf, layered, linked, sif, versions
 from tare.images.inside.archive import architecture
+from tare.images.inside.below import inside
 from tare.images.inside.linked import find_linked
 from tare.images.own import ensure_own, kind_of
 from tare.workloads.own_programs import missing_libraries
@@ -319,6 +321,22 @@ def test_what_takes_long_is_announced_and_ends(tmp_path: Path, cache: Path, monk
         ensure_own(archive, tmp_path / "other")
 
 
+@root
+def test_what_stands_behind_the_end_of_a_layer_counts_though_it_is_not_unpacked(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "ALWAYS_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "MOST_REPEATED_BYTES", 3 << 20)
+    parts = [gzip.compress(tar(tmp_path / "l", member(f"z{n}", b"1")).read_bytes() + bytes(900_000)) for n in range(2)]
+    members = [member(f"{n}.tar", each) for n, each in enumerate(parts)]
+    archive = docker(tmp_path / "x.tar", *members, Layers=[f"{n % 2}.tar" for n in range(6)])
+    with pytest.raises(ImageError, match="it would need more than"):
+        ensure_own(archive, cache)
+    monkeypatch.setattr(budget.Budget, "read", lambda *_: None)
+    with pytest.raises(ImageError, match="its manifest lists layers again that have more than"):
+        ensure_own(archive, tmp_path / "other")
+
+
 # --- ELF files ------------------------------------------------------------------------------------------------------
 
 
@@ -347,6 +365,21 @@ def test_the_paths_that_are_tried_for_a_program_and_its_libraries_are_bounded_to
     result = find_linked(program, rootfs)
     assert len(tried) == 3000
     assert "more than 1024 libraries, or 3000 paths of them" in result.damaged["app"]
+
+
+def test_a_path_is_no_longer_than_its_bound_whatever_its_links_say(
+    rootfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (rootfs / "a").mkdir()
+    for number in range(10):
+        (rootfs / f"l{number}").symlink_to(f"{'a/../' * 100}l{number + 1}")
+    put(rootfs, "l10/libx.so", an_elf())
+    assert inside(rootfs, "/l6/libx.so") == rootfs / "l10/libx.so"
+    assert inside(rootfs, "/l0/libx.so") is None
+    program = put(rootfs, "bin/app", an_elf("libx.so", "liby.so", runpath=":".join(f"/l{n}" for n in range(5, 9))))
+    assert find_linked(program, rootfs).missing == ("liby.so",)
+    monkeypatch.setattr(linked, "MOST_STEPS", 5000)
+    assert "more than 1024 libraries, or" in find_linked(program, rootfs).damaged["app"]
 
 
 def test_names_and_versions_of_an_elf_file_are_bounded(rootfs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

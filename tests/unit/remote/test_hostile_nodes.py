@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,8 +15,10 @@ import pytest
 
 from tare.cluster.connections import Connections
 from tare.deploy import pods
+from tare.deploy.hosts import Deployed
 from tare.errors import TareError
 from tare.node_service import NodeService
+from tare.node_service.protocol import Phase
 from tare.remote import conversation, wire
 from tare.remote.archive import Archive
 from tare.remote.conversation import Conversation, Unreachable
@@ -194,11 +197,34 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pyte
         node.conversation.close()
 
 
+def test_undoing_after_an_interrupt_waits_no_longer_for_a_node_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(pods, "LOOK_S", 0.05)
+    again = cast("Callable[[], Conversation]", None)
+    node = RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again)
+    up = cast("Deployed", SimpleNamespace(nodes=(node,), name="s1-0"))
+    stack = ExitStack()
+    pods._leave_at_the_end(stack, up, Phase.PREPARED)
+    assert not stack.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert not node.conversation.is_open
+    node.conversation.close()
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_node_that_did_not_answer_is_not_asked_again() -> None:
+    talk = node_that("exec sleep 600")
+    with pytest.raises(Unreachable, match="node alpha does not answer"):
+        talk.ask("counters", "s1-0")
+    assert not talk.is_open
+    with pytest.raises(Unreachable, match="node alpha cannot be reached"):
+        talk.ask("leave", "s1-0")
+    talk.close()
+
+
 def test_calls_that_make_nothing_have_a_shorter_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "READ_S", 0.1)
-    talk = node_that("exec sleep 600")
     for call in ("counters", "state", "ended"):
+        talk = node_that("exec sleep 600")
         with pytest.raises(Unreachable, match="node alpha does not answer"):
             talk.ask(call, "s1-0")
-    talk.abort()
-    talk.close()
+        talk.close()

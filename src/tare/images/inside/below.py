@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -24,6 +24,8 @@ from tare.host.safe_files import replacing
 
 LINKS: Final = 40
 """As many links are followed for one path, as in the kernel."""
+MOST_STEPS: Final = 1024
+"""As many names are looked up for one path, those in its links too: a link may have two thousand `..` in it."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
@@ -38,13 +40,14 @@ def inside(rootfs: Path, path: str) -> Path | None:
         return None
 
 
-def open_file(rootfs: Path, path: str) -> BinaryIO:
+def open_file(rootfs: Path, path: str, step: Callable[[], object] = lambda: None) -> BinaryIO:
     """Open a regular file of an image for reading; raise `OSError` if there is none.
 
-    Devices and named pipes, which may be endless or block the reader, count as missing.
+    Devices and named pipes, which may be endless or block the reader, count as missing. `step` is called for each name
+    that is looked up, and may raise `OSError`.
     """
     try:
-        with _walked(rootfs, path) as (descriptor, _):
+        with _walked(rootfs, path, step) as (descriptor, _):
             return open_regular(Path(f"/proc/self/fd/{descriptor}"))
     except ValueError as error:  # a null character
         raise OSError(errno.EINVAL, str(error)) from error
@@ -125,15 +128,21 @@ def _strip_privileges(folder: Path) -> None:
 
 
 @contextmanager
-def _walked(rootfs: Path, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _walked(
+    rootfs: Path, path: str, step: Callable[[], object] = lambda: None
+) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield a descriptor (O_PATH) of the file that an image's path leads to, and its real path; raise `OSError`."""
     opened = [os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     names: list[str] = []
     left = list(reversed(PurePosixPath(path).parts))
-    links = 0
+    links = steps = 0
     try:
         while left:
             part = left.pop()
+            steps += 1
+            if steps > MOST_STEPS:
+                raise OSError(errno.ELOOP, "too many names")
+            step()
             if part in ("/", "//", ".."):
                 above = 0 if part != ".." else max(0, len(names) - 1)
                 while len(names) > above:

@@ -62,7 +62,7 @@ class Budget:
         disk = os.statvfs(folder)
         self._path, self._folder = path, folder
         self._room = _room(folder)
-        self._stored, self._repeated = stored_bytes, 0
+        self._stored, self._repeated, self._read_bytes = stored_bytes, 0, 0
         self.taken_bytes = 0
         inodes = max(0, disk.f_favail - KEPT_FREE_MEMBERS) if disk.f_files else MOST_MEMBERS
         self._members = self.left_members = min(MOST_MEMBERS, inodes, self._room // disk.f_frsize)
@@ -101,6 +101,12 @@ class Budget:
         self.taken_bytes += size_bytes
         check_members(self._path, self._members - self.left_members, self._members)
         if self.taken_bytes > self.most_bytes:
+            raise self.too_large()
+
+    def read(self, size_bytes: int) -> None:
+        """Count a layer's tar, in which more may stand than is unpacked; raise `ImageError` for more than an image."""
+        self._read_bytes += size_bytes
+        if self._read_bytes > self.most_bytes:
             raise self.too_large()
 
     def repeat(self, size_bytes: int) -> None:

@@ -286,13 +286,12 @@ def _unpack_all(layers: Iterator[str], opener: Opener, rootfs: Path, work: Path,
             budget.repeat(sizes.get(part.key, 0))
             if path.is_dir() and part.key not in sizes:
                 budget.add_stored(part.size_bytes)
-            before = budget.taken_bytes
-            _unpack_layer(content, rootfs, Path(scratch), path, budget)
-            sizes[part.key] = budget.taken_bytes - before
+            sizes[part.key] = _unpack_layer(content, rootfs, Path(scratch), path, budget)
             previous = part.key
 
 
-def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budget: Budget) -> None:
+def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budget: Budget) -> int:
+    """Unpack a layer, and return the size of its tar or of what was in it, whichever is larger."""
     file = scratch / "layer"
     with file.open("wb") as copy:
         left = budget.left_bytes
@@ -301,7 +300,11 @@ def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budg
             if left < 0:
                 raise budget.too_large()
             copy.write(piece)
-    unpack_tar(_decompressed(file, scratch / "tar", path, budget), rootfs, path, budget)
+    tar = _decompressed(file, scratch / "tar", path, budget)
+    size_bytes, before = tar.stat().st_size, budget.taken_bytes
+    budget.read(size_bytes)
+    unpack_tar(tar, rootfs, path, budget)
+    return max(size_bytes, budget.taken_bytes - before)
 
 
 def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget) -> None:

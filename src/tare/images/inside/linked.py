@@ -10,6 +10,7 @@ A program of this machine that containers are shown is at its own path inside, s
 
 from __future__ import annotations
 
+import errno
 import posixpath
 import re
 import struct
@@ -41,6 +42,8 @@ MOST_TOKENS: Final = 4
 """The variables ($ORIGIN) that are replaced in one folder."""
 MOST_LOOKUPS: Final = 100_000
 """The paths that are tried for a program and all its libraries, at 20 to 50 us each."""
+MOST_STEPS: Final = 1_000_000
+"""The names that are looked up on these paths, those in links too."""
 MOST_CACHE_ENTRIES: Final = 1 << 16
 LONGEST_CACHE_TEXT: Final = 1024
 _TOKEN: Final = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?!\w))")
@@ -99,7 +102,7 @@ class _Search:
         self._missing: set[str] = set()
         self._damaged: dict[str, str] = {}
         self._loaded: set[str] = set()
-        self._lookups = 0
+        self._lookups = self._steps = 0
 
     def of(self, program: Path) -> Linked:
         """Follow a program's needed libraries recursively."""
@@ -110,7 +113,7 @@ class _Search:
             while left and len(self._found) < MOST_LIBRARIES:
                 loaded = left.popleft()
                 left.extend(library for name in loaded.stated.needed if (library := self._needed(name, loaded)))
-            if left or self._lookups > MOST_LOOKUPS:
+            if left or self._is_over():
                 why = f"it leads to more than {MOST_LIBRARIES} libraries, or {MOST_LOOKUPS} paths of them"
                 self._damaged[program.name] = why
         missing = tuple(sorted(self._missing))
@@ -160,7 +163,7 @@ class _Search:
         damage = ""
         for place in self._candidates(name, by):
             self._lookups += 1
-            if self._lookups > MOST_LOOKUPS:
+            if self._is_over():
                 return None
             try:
                 with self._open(place) as file:
@@ -181,6 +184,14 @@ class _Search:
         else:
             self._missing.add(name)
         return None
+
+    def _is_over(self) -> bool:
+        return self._lookups > MOST_LOOKUPS or self._steps > MOST_STEPS
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise OSError(errno.ELOOP, "too many names")
 
     def _candidates(self, name: str, by: _Object) -> Iterator[str]:
         if "/" in name:
@@ -204,7 +215,7 @@ class _Search:
 
     def _open(self, place: str) -> BinaryIO:
         """Open a file at its path inside; a shown file is this machine's."""
-        return open_regular(Path(place)) if self._is_shown(place) else open_file(self._rootfs, place)
+        return open_regular(Path(place)) if self._is_shown(place) else open_file(self._rootfs, place, self._step)
 
     def _file(self, place: str) -> Path:
         return Path(place) if self._is_shown(place) else self._rootfs / place.lstrip("/")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tare.cli import commands, session
-from tare.errors import InfrastructureError, RefusedError
+from tare.cluster.fake import FakeSite
+from tare.errors import InfrastructureError, LabEnded, RefusedError
 from tare.host.process import Result
 from tare.launch import PADDING
 from tare.model import Completed, Failed, Placement, Repetition, Trial, Verdict
@@ -61,6 +62,25 @@ def test_a_fault_fails_its_trial_with_a_clear_reason_and_the_study_goes_on(
     assert FAULTS[fault] in trial.outcome.reason
     assert trial.argv
     assert trial.elapsed_s > 0
+
+
+def test_a_launch_during_which_the_lab_itself_ends_is_not_stored_as_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check_held(_: FakeSite) -> None:
+        if "TARE_FAKE_FAULT" in os.environ:  # the switch is killed while that launch runs, and the launch fails by it
+            raise LabEnded("what holds the data switch of the lab was ended by something else")
+
+    monkeypatch.setattr(FakeSite, "check_held", check_held)
+    stated = known_study(rounds=2, kernels=1)
+    with pytest.raises(LabEnded, match="what holds the data switch of the lab"):
+        run_with(FaultAt("exit", 4, monkeypatch), stated, tmp_path / "r")
+    monkeypatch.undo()
+    assert len(read_only(tmp_path / "r").trials) == 4
+    run_with(BreakAfter(10**6), stated, tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    assert not any(isinstance(trial.outcome, Failed) for trial in trials)
+    assert len([trial for trial in trials if isinstance(trial.outcome, Completed)]) >= 2 * CELLS
 
 
 def test_cells_that_fail_in_every_round_end_the_study_with_4_and_all_were_tried(
