@@ -45,6 +45,12 @@ def answers(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, Ch
     return found
 
 
+LOST: Final = ("TcpExtTCPSynRetrans", "TcpRetransSegs")
+"""Counters that tell that packets were lost: those of new connections, and all."""
+TRIES: Final = 2
+"""Launches that hang without such a sign until it is said that messages do not arrive."""
+
+
 def unreached(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, str]:
     """Return why messages do not arrive, for environments and placements where a launch that only sends them hangs.
 
@@ -68,21 +74,30 @@ def tries(cell: Cell, up: Deployed) -> bool:
 
 
 def why_unreached(site: Site, cell: Cell, up: Deployed, agent: Path) -> str:
-    """Return why small and large messages between hosts do not arrive, "" if they do, or their launch fails."""
+    """Return why small and large messages between hosts do not arrive, "" if they do, or their launch fails.
+
+    A launch that hangs without a sign of lost packets is tried again: it may have hung for another reason.
+    """
     limit_s = min(QUESTION.time_limit_s, cell.workload.time_limit_s)
     launch = job.make_launch(site, replace(cell, workload=QUESTION), up)
     command = job.command_of(site, up, launch, agent, name="messages")
-    before = up.counters()
-    result = job.started(site, command, timeout_s=limit_s)
-    counted = monitor.counters(before, up.counters()) if result.timed_out else {}
-    up.end_left()
-    mtu = min(side.endpoint.mtu for side in up.sides)
-    return lost_on_the_way(counted, limit_s, mtu) if result.timed_out else ""
+    reason = ""
+    for _ in range(TRIES):
+        before = up.counters()
+        if not job.started(site, command, timeout_s=limit_s).timed_out:
+            up.end_left()
+            return ""
+        counted = monitor.counters(before, up.counters())
+        up.end_left()
+        reason = lost_on_the_way(counted, limit_s, min(side.endpoint.mtu for side in up.sides))
+        if any(counted.get(name) for name in LOST):
+            break
+    return reason
 
 
 def lost_on_the_way(counted: Mapping[str, float], limit_s: float, mtu: int) -> str:
     """Return what happens to messages of a launch that only sends some and hangs, as its counters tell. Pure."""
-    unanswered, again = counted.get("TcpExtTCPSynRetrans", 0.0), counted.get("TcpRetransSegs", 0.0)
+    unanswered, again = (counted.get(name, 0.0) for name in LOST)
     hung = f"before the launches, messages between its hosts did not arrive within {limit_s:g} s"
     if unanswered:
         return (

@@ -72,3 +72,27 @@ def test_an_environment_and_placement_are_tried_once_and_what_arrives_is_no_reas
     lost, well = ready(), ready(network="bridge")
     assert transport_probe.unreached(cast("Site", None), [lost, lost, well], cast("Any", None)) == {lost.pair: "lost"}
     assert asked == ["host", "bridge"]
+
+
+@pytest.mark.parametrize(
+    ("hangs", "counted", "launches", "told"),
+    [
+        ([True, False], {}, 2, ""),
+        ([True, True], {}, 2, "did not arrive within 12 s"),
+        ([True, False], {"TcpRetransSegs": 9.0}, 1, "larger packets are lost"),
+        ([False], {}, 1, ""),
+    ],
+)
+def test_a_launch_that_hangs_without_a_sign_of_lost_packets_is_tried_again(
+    hangs: list[bool], counted: dict[str, float], launches: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list(hangs)
+    monkeypatch.setattr(transport_probe.job, "make_launch", lambda *_: None)
+    monkeypatch.setattr(transport_probe.job, "command_of", lambda *_, **__: None)
+    monkeypatch.setattr(transport_probe.job, "started", lambda *_, **__: SimpleNamespace(timed_out=left.pop(0)))
+    monkeypatch.setattr(transport_probe.monitor, "counters", lambda *_: counted)
+    one = ready()
+    one.deployed.counters = lambda *_: None  # type: ignore[method-assign, assignment, misc]
+    reason = transport_probe.why_unreached(cast("Site", None), one.cell, one.deployed, cast("Any", None))
+    assert (told in reason, bool(reason)) == (True, bool(told))
+    assert len(hangs) - len(left) == launches
