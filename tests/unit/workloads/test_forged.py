@@ -68,7 +68,7 @@ def test_a_record_of_which_a_launch_has_one_is_refused_twice(kind: str) -> None:
 
 
 def test_a_rank_that_speaks_for_another_is_refused() -> None:
-    with pytest.raises(OutputError, match="only 2 of 1 ranks"):
+    with pytest.raises(OutputError, match="2 ranks reported where they ran, of 1"):
         parse(text(START, RANK, RANK | {"pid": 9}, WALL, END))
 
 

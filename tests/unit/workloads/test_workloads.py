@@ -180,7 +180,7 @@ def test_samples_that_cannot_be_samples_are_refused(values: dict[str, Any], word
 def test_ranks_that_are_told_twice_or_not_at_all_are_refused() -> None:
     with pytest.raises(OutputError, match=r"ranks \[0, 1, 2, 2\]"):
         parse(changed("rank", 3, rank=2))
-    with pytest.raises(OutputError, match="4 of 5 ranks"):
+    with pytest.raises(OutputError, match="4 ranks reported where they ran, of 5"):
         parse(changed("start", ranks=5))
     with pytest.raises(OutputError, match="0 of 2 ranks"):
         ranks_of([{"type": "start", "ranks": 2}])
