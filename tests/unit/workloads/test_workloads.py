@@ -182,7 +182,7 @@ def test_ranks_that_are_told_twice_or_not_at_all_are_refused() -> None:
         parse(changed("rank", 3, rank=2))
     with pytest.raises(OutputError, match="4 ranks reported where they ran, of 5"):
         parse(changed("start", ranks=5))
-    with pytest.raises(OutputError, match="0 of 2 ranks"):
+    with pytest.raises(OutputError, match="0 ranks reported where they ran, of 2"):
         ranks_of([{"type": "start", "ranks": 2}])
 
 
