@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Final
 
 import yaml
@@ -51,9 +52,13 @@ def main() -> int:
     parser.add_argument("--runtime", default="apptainer")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args()
-    prepare()
     wrong, counts = [], {True: 0, False: 0}
-    for name, found in measured(asked.runtime, asked.rounds):
+    try:
+        prepare()
+        outcomes = dict(measured(asked.runtime, asked.rounds))
+    finally:
+        rmtree(ASIDE, ignore_errors=True)
+    for name, found in outcomes.items():
         is_other = name in OTHER
         wanted = Verdict.NOT_COMPARABLE if is_other else Verdict.INCONCLUSIVE  # there are too few rounds for more
         if found.verdict is wanted and (is_other or len(found.rounds) >= asked.rounds):
