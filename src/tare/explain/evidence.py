@@ -61,6 +61,10 @@ class Launches:
             if len(set(values.values())) > 1
         )
 
+    def of_hosts(self, fact: str) -> Mapping[str, str]:
+        """Return a fact in which its hosts differ, by host."""
+        return _of_hosts(self.facts).get(fact, {})
+
     def sum(self, *names: str) -> float:
         """Return the sum of counters; one that did not grow is 0."""
         return sum(self.counters.get(name, 0.0) for name in names)

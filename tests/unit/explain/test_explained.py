@@ -103,6 +103,19 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(("facts", "suspected"), [
+    ({"rps of n0": "cores 1", "rps of n1": "cores 2"}, True),
+    ({"rps of n0": "cores 1", "rps of n1": "off"}, False),
+])  # fmt: skip
+def test_hosts_that_spread_packets_over_cores_of_their_own_do_not_differ(
+    tmp_path: Path, facts: dict[str, str], suspected: bool
+) -> None:
+    plan = plan_of(tmp_path, STUDY.format(slow=CASES["steering"][0]))
+    trials = trials_of(plan, {"slow": Behaviour(factor=1.4, facts=facts)})
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert ("steering" in {each.name for each in cost.suspects}) is suspected
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_cause_is_the_first_suspect_where_its_counters_grew(tmp_path: Path, name: str) -> None:
     slow, behaves = CASES[name]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, Launches
 from tare.explain.kinds import RUNNING
 from tare.runtimes import RUNTIMES
 
@@ -19,7 +19,7 @@ class Steering:
     takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
-        here, base = evidence.here.facts.get("rps", "off"), evidence.base.facts.get("rps", "off")
+        here, base = _cores_of(evidence.here), _cores_of(evidence.base)
         if here in {base, "off"}:
             return
         yield Clue(text=f"received packets are spread over {here} (RPS); in the baseline: {base}", weight=3.0)
@@ -38,3 +38,11 @@ class Steering:
 
     def remedy(self, evidence: Evidence) -> str:
         return "RPS off: `echo 0 > /sys/class/net/DEV/queues/rx-0/rps_cpus` (link: {rps: off})"
+
+
+def _cores_of(side: Launches) -> str:
+    """Return the cores to which packets are spread on every host; each host of a lab has cores of its own."""
+    own = side.of_hosts("rps")
+    if not own or "off" in own.values():
+        return side.facts.get("rps", "off")
+    return ", ".join(dict.fromkeys(own.values()))
