@@ -3,7 +3,10 @@
  *
  * The first kinds do something else where it is missing, without a word and
  * with status 0, as programs do that look at no error; the others do the same
- * everywhere, as far as a program's work is ever the same. */
+ * everywhere, as far as a program's work is ever the same.
+ *
+ * It is one file because it is one program: each way is a few lines, and they
+ * share how they compute, open, write and read. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
