@@ -18,6 +18,7 @@ from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
+from tare.feasibility import program_libraries
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
@@ -177,13 +178,15 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     plan = session.make_plan(stated, say)
     session.check_available(plan)
     programs = _programs(plan)
-    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
+    own = {name: file for name, file in programs.items() if not located.is_of_system(file)}
+    folders = [str(file.parent) for file in own.values()]
+    folders += program_libraries.folders_of(available(plan), own)
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
     for place in folders:
         located.check_can_be_shown(place, "the program's folder")
     visible = tuple(dict.fromkeys((*started.shown, *folders)))
-    return session.make_ready(plan, say, shown=visible, programs=programs, cwd=started.writable, carried=carried)
+    return session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:

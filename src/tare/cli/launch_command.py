@@ -23,7 +23,7 @@ from tare.cli.output import say
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
-from tare.feasibility import preflight
+from tare.feasibility import preflight, program_libraries
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
@@ -189,14 +189,14 @@ def _run(wanted: Wanted) -> int:
         return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
     folder, here = str(Path(program).parent), str(Path.cwd())
-    shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
+    own = {program: Path(program)} if on_host and not located.is_of_system(Path(program)) else {}
+    shown = (*([folder] if own else []), *program_libraries.folders_of([cell], own))
     for place in shown:
         located.check_can_be_shown(place, "the program's folder")
     if here != "/":  # which is everywhere
         located.check_can_be_shown(here, "the current folder")
     cwd = here if here != "/" else ""
-    programs = {program: Path(program)} if on_host else {}
-    plan, made = session.make_ready(plan, say, shown=shown, programs=programs, cwd=cwd, measured=wanted.prove)
+    plan, made = session.make_ready(plan, say, shown=shown, cwd=cwd, measured=wanted.prove)
     files = made.of(cell.environment)
     if not on_host and cell.environment.image and (reason := preflight.program_missing(cell, files)):
         say(f"tare: {reason}")

@@ -25,7 +25,6 @@ from tare.run.ending import Ending
 from tare.run.facts import facts
 from tare.store.writer import Results, Store
 from tare.summary import summarise
-from tare.workloads import located
 
 __all__ = [
     "check_available",
@@ -42,7 +41,6 @@ def make_ready(
     say: Progress = silent,
     *,
     shown: tuple[str, ...] = (),
-    programs: Mapping[str, Path] | None = None,
     cwd: str = "",
     measured: bool = True,
     carried: Callable[[], Mapping[str, str]] = dict,
@@ -51,17 +49,13 @@ def make_ready(
 
     Returns the plan without the cells whose parts turn out not to fit together. `shown` are folders that pods see,
     `cwd` the one in which ranks work and may write; the others are read-only for all environments if some have images,
-    which show them so. `programs` are the user's own, by the name in their workloads.
-    `carried` returns variables for the command that an ordinary user's is replaced by.
+    which show them so. `carried` returns variables for the command that an ordinary user's is replaced by.
     """
     files = study_files.make_files(plan, say, shown, measured=measured)
     closed = _closed(plan, shown, cwd)
     files = replace(files, made={key: replace(each, cwd=cwd, read_only=closed) for key, each in files.made.items()})
     if CLUSTERS[plan.study.cluster].needs_root:
         become_root(carried)  # the files are built by now: as root of a user namespace they could not be
-    for name, file in (programs or {}).items():
-        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
-        study_files.check_program(str(file), images)
     if closed and not cwd:
         say(f"tare: programs may not write to {', '.join(closed)}, in any environment; tare quick has --writable")
     return preflight.fitting(plan, files), files

@@ -247,7 +247,8 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
             "installing Debian's packages with mmdebstrap",
             timeout_s=_DEBIAN_LIMIT_S,
             env=env,
-            remedy="check that `apt-get update` works on this machine, then run the same command again",
+            remedy="check that `apt-get update` works on this machine, and the names of packages that you added "
+            "(`apt-cache search WORD`), then run the same command again",
         )
         if base.with_name("base.tar.fits").exists():
             (work / FITS).write_text(json.dumps(dict(same)))

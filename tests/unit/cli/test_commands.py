@@ -71,28 +71,6 @@ def test_fakes_need_no_files() -> None:
     assert {files.of(cell.environment) for cell in plan.cells} == {Files(host_prefix=Path("/nowhere"))}
 
 
-@pytest.mark.parametrize(
-    ("root_misses", "image_misses", "where"),
-    [(["libmpi.so.40"], [], "on this machine"), ([], ["libfftw3.so.3"], "inside the image")],
-)
-def test_a_program_whose_libraries_are_missing_is_refused_with_their_names(
-    root_misses: list[str], image_misses: list[str], where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: image_misses if root else root_misses)
-    with pytest.raises(RefusedError) as caught:
-        study_files.check_program("/home/u/app", [Path("/image")])
-    assert f"/home/u/app cannot run {where}: {(root_misses + image_misses)[0]} is missing" in str(caught.value)
-    assert caught.value.remedy
-
-
-def test_a_program_that_misses_nothing_passes_on_this_machine_and_in_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path | None] = []
-    monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: asked.append(root) or [])
-    study_files.check_program("/home/u/app", [])
-    study_files.check_program("/home/u/app", [Path("/image")])
-    assert asked == [None, None, Path("/image")]
-
-
 def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
     from tare.workloads.own_programs import missing_libraries
 

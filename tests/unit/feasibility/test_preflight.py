@@ -36,7 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     monkeypatch.setattr(preflight, "glibc_of", lambda root: (2, 31) if root == ROOTFS else (2, 36))
     monkeypatch.setattr(preflight, "glibc_needed", lambda _: (2, 33))
     monkeypatch.setattr(preflight.elf, "level_needed", lambda _: 1)
-    monkeypatch.setattr(preflight, "mpi_of_program", lambda program, root: THERE if root else HERE)
+    monkeypatch.setattr(preflight.program_libraries, "misfit", lambda *_: None)
+    monkeypatch.setattr(preflight, "mpi_of_program", lambda program, root, seen: THERE if root else HERE)
     real = compatibility.fits
     monkeypatch.setattr(compatibility, "fits", lambda *facts: questions.append(facts) or real(*facts))  # type: ignore[func-returns-value]
     return questions
@@ -155,7 +156,7 @@ def test_the_mpi_of_a_program_is_that_of_the_library_it_loads(tmp_path: Path, mo
     library.write_bytes(b"\0text\x004.1.4\0")
     (library.parent / "libmpi.so.40").symlink_to("/usr/lib/libmpi.so.40.30.4")
     found = {"libc.so.6": tmp_path / "lib" / "libc.so.6", "libmpi.so.40": library.parent / "libmpi.so.40"}
-    monkeypatch.setattr(preflight, "libraries", lambda program, root: found)
+    monkeypatch.setattr(preflight, "libraries", lambda program, root, seen: found)
     assert preflight.mpi_of_program(Path("/app"), tmp_path) == MpiFacts(family="openmpi", version=(4, 1, 4))
-    monkeypatch.setattr(preflight, "libraries", lambda program, root: {})
+    monkeypatch.setattr(preflight, "libraries", lambda program, root, seen: {})
     assert preflight.mpi_of_program(Path("/script"), tmp_path) is None
