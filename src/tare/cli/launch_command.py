@@ -24,7 +24,7 @@ from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight, program_libraries
-from tare.host import process
+from tare.host import outside, process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
@@ -246,7 +246,7 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
 
 def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     command = job.command_of(site, up, launch, agent, name="launch")
-    variables = {**os.environ, **command.environment, PADDING: ""}
+    variables = {**outside.environment(), **command.environment, PADDING: ""}
     passed_on = partial(job.signal_launcher, up, launch)
     started = time.monotonic()
     kills = up.memory_kills()

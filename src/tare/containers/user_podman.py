@@ -21,7 +21,7 @@ from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
-from tare.host import devices
+from tare.host import devices, outside
 from tare.host.binds import label
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
@@ -107,7 +107,7 @@ def remove_tree(folder: Path) -> None:
     if podman is None or os.geteuid() == 0 or not folder.exists():
         return
     with tempfile.TemporaryDirectory(prefix="tare-") as own:
-        variables = {**os.environ, "HOME": own, "XDG_RUNTIME_DIR": own}
+        variables = {**outside.environment(), "HOME": own, "XDG_RUNTIME_DIR": own}
         run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
         marked.end_with_variable("XDG_RUNTIME_DIR", own)
 

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from tare.errors import InfrastructureError, MissingTool
+from tare.host import outside
 from tare.host.capture import FLOODED, Capture, Reached, Result, raise_unless_done
 from tare.host.packages import install
 from tare.host.signals import uninterrupted
@@ -84,9 +85,9 @@ def run(
 ) -> Result:
     """Run a command to its end and return its output and status.
 
-    `env` replaces the environment. `started` is called with the process ID as soon as the process runs, `at_limit` at
-    the time limit, before the process is ended; the limit is also reached when `stop` becomes readable. Raises
-    `MissingTool` if the program is not installed, and with `check`
+    `env` replaces the environment, by default `outside.environment`. `started` is called with the process ID as soon
+    as the process runs, `at_limit` at the time limit, before the process is ended; the limit is also reached when
+    `stop` becomes readable. Raises `MissingTool` if the program is not installed, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     A command that writes more than `STDOUT_BYTES` to stdout is ended. Only the last `STDERR_BYTES` of stderr are kept.
     After `interrupt_threads` it raises `KeyboardInterrupt`.
@@ -194,7 +195,10 @@ def start(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
-    """Start a command that outlives this call, in a session of its own; its output goes to `log` or is discarded."""
+    """Start a command that outlives this call, in a session of its own; its output goes to `log` or is discarded.
+
+    `env` replaces the environment, by default `outside.of_daemon`.
+    """
     sink: int
     opened = -1
     if log is not None:
@@ -209,7 +213,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=sink if stdout is None else stdout,
                 stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
-                env=None if env is None else dict(env),
+                env=dict(outside.of_daemon() if env is None else env),
                 start_new_session=True,
                 pass_fds=tuple(pass_fds),
                 text=True,
@@ -230,7 +234,8 @@ def converse(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     try:
         return _noted(subprocess.Popen(
-            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0,
+            env=outside.environment(),
         ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], None, error) from error
@@ -323,7 +328,7 @@ def _popen(
                 stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=None if env is None else dict(env),
+                env=dict(outside.environment() if env is None else env),
                 cwd=cwd,
                 start_new_session=True,
             )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
-from tare.host import process
+from tare.host import outside, process
 from tare.host.paths import cache_folder
 from tare.host.user_namespace import lacks_ids
 from tare.images import host_build
@@ -234,7 +234,7 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
         argv = recipes.debian_argv(recipe, base=base, target=target)
         options = tuple(f"--aptopt={option}" for option in machine_apt_options())
         env = {
-            **os.environ,
+            **outside.environment(),
             "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
             "TARE_SCRIPTS": str(recipes.SCRIPTS),
             "TARE_SAME": "\n".join(f"{package} {version}" for package, version in same.items()),

@@ -20,6 +20,7 @@ from typing import Any, Final
 from tare.deploy.pods import on_each
 from tare.deploy.study_files import StudyFiles
 from tare.errors import TareError
+from tare.host import outside
 from tare.host.devices import gpus_of
 from tare.host.process import find, run
 from tare.host.topology import in_words, read_topology
@@ -161,7 +162,7 @@ def version_of(program: str) -> str:
     if path is None:
         return ABSENT
     try:
-        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**os.environ, "USER": "root"})
+        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**outside.environment(), "USER": "root"})
     except TareError:
         return UNKNOWN
     version = VERSION.search(said.stdout or said.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
+from tare.host import outside
 from tare.host.fault import reach
 from tare.host.process import Result, run
 from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
@@ -259,7 +259,9 @@ def started(
         reach("launch:started")
 
     key = key or secrets.token_hex(8)
-    others = {name: value for name, value in {**os.environ, **command.environment}.items() if name != PADDING}
+    others = {
+        name: value for name, value in {**outside.environment(), **command.environment}.items() if name != PADDING
+    }
     result = run(
         command.argv,
         env={PADDING: f"{key}:{'x' * padding}", **others},  # MPICH 4.0 passes the last to no rank

@@ -6,7 +6,6 @@ shares all namespaces except mounts with its node. Only the pod's network is hel
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +18,7 @@ from tare.containers.held import enter, held, limited_containers, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.errors import MissingTool, RefusedError
-from tare.host import devices
+from tare.host import devices, outside
 from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
@@ -215,7 +214,7 @@ def setuid(program: str) -> str:
     Without one it creates a user namespace; with `--userns` it does so however it was built.
     """
     name, _, value = SETTINGS.partition("=")
-    settings = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout
+    settings = run((program, "buildcfg"), env={**outside.environment(), name: value}, check=False, timeout_s=20).stdout
     if "_SUID_INSTALL=1" not in settings:
         return "none: built without"
     return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"

@@ -67,13 +67,13 @@ def test_a_program_of_another_mpi_is_told_to_choose_it(files: Files, tmp_path: P
 
 def test_binds_variables_and_the_programs_own_search_paths_count(files: Files, tmp_path: Path) -> None:
     """A library beside `bin`, found by $ORIGIN/../lib, is shown; one of LD_LIBRARY_PATH where the variable is given."""
-    for folder in ("pre/bin", "pre/lib"):
+    for folder in ("pre/bin", "pre/lib", "other"):
         (tmp_path / folder).mkdir(parents=True)
     compiled(tmp_path, "int f(void) { return 7; }", "-shared", "-fPIC", "-o", "pre/lib/libf.so")
     text = "int f(void); int main(void) { return f(); }"
     compiled(tmp_path, text, "-o", "pre/bin/app", "-Lpre/lib", "-lf", "-Wl,-rpath,$ORIGIN/../lib")
-    compiled(tmp_path, text, "-o", "plain", "-Lpre/lib", "-lf")
-    app, plain, lib = tmp_path / "pre/bin/app", tmp_path / "plain", str(tmp_path / "pre/lib")
+    compiled(tmp_path, text, "-o", "other/plain", "-Lpre/lib", "-lf")
+    app, plain, lib = tmp_path / "pre/bin/app", tmp_path / "other/plain", str(tmp_path / "pre/lib")
     assert own_folders(app) == (lib,)
     assert own_folders(plain) == ()
     assert own_folders(plain, lib) == (lib,)
