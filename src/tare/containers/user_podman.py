@@ -33,6 +33,8 @@ from tare.wiring.plug import Wiring
 SETUID: Final = "newuidmap, newgidmap"
 UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 HYBRID: Final = Path("/sys/fs/cgroup/unified/cgroup.controllers")
+UNLIMITED: Final = ("--pids-limit", "-1")
+"""Podman's own limit is 2048 processes; other runtimes have none."""
 LONGEST_PATH: Final = 50
 """Podman 4 refuses a longer path of its run folder."""
 SETTINGS: Final = '[engine]\nlock_type = "file"\n'
@@ -143,7 +145,8 @@ def container_options(request: PodRequest) -> tuple[str, ...]:
         "--detach", "--init", "--name", request.name,
         *(("--hostname", request.host or request.node.name) if network == "none" else ()),
         "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
-        "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)),
     )  # fmt: skip
 
@@ -165,7 +168,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
 
 def _cgroups() -> tuple[str, ...]:
     """Return the option that makes no cgroup: under cgroup v1 an ordinary user has none, and crun fails."""
-    return () if UNIFIED.exists() else ("--cgroups", "disabled")
+    return UNLIMITED if UNIFIED.exists() else ("--cgroups", "disabled")
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:

@@ -46,6 +46,11 @@ _LAST_CHANGE_S: Final = 1_700_000_000
 VARIABLES: Final = ("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",)
 """The environment of the images that tare builds."""
 
+ALONE: Final = (
+    "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+)  # fmt: skip
+"""Starts a command whose mounts and processes end with it, and with tare, however tare ends."""
+
 _TOOLS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "tar": "tar", "chroot": "coreutils"}
 _APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(?:Valid-Until|Date)) ".+";$')
 
@@ -242,7 +247,7 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
             "LC_ALL": "C.UTF-8",
         }
         _step(
-            (*argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
+            (*(ALONE if _is_root() else ()), *argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
             recipe.name,
             "installing Debian's packages with mmdebstrap",
             timeout_s=_DEBIAN_LIMIT_S,

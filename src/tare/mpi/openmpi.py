@@ -98,6 +98,10 @@ OPENIB: Final = Way(
 WAYS: Final[Mapping[str, Way]] = ways_of("vader", "mtl_ofi_provider", SAME, POLLS, {"openib": OPENIB})
 
 
+SPAWNS: Final = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+"""Lets programs start processes themselves (MPI_Comm_spawn), for which a job of as many slots as ranks has no room."""
+
+
 class OpenMpi(Mpi):
     """Launch with `mpirun` and its `orted` daemons."""
 
@@ -161,7 +165,7 @@ class OpenMpi(Mpi):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, which exit if they cannot find their launcher's agent.
         # The agent's folder is the run's own: leftovers of a killed mpirun are removed with it.
-        return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
+        return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent), **SPAWNS}
 
     def _program(self) -> str | None:
         return next((path for name in PROGRAMS if (path := find(name))), None)

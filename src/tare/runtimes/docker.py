@@ -197,7 +197,8 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        "--ipc", "shareable", "--shm-size", "1g", *request.limit_options,
+        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        *request.limit_options,
         *request.network_options, *shown, *client_options(request.devices), *gpu_options.docker_options(request.gpus),
         request.image_tag, "sleep", "infinity",
     )  # fmt: skip

@@ -180,8 +180,9 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host",
-        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
+        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
@@ -193,7 +194,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else pod_of
     return (
         "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host",
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
         "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={request.session}:{request.session}",
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
