@@ -40,6 +40,11 @@ LOADERS: Final = (
 )  # fmt: skip
 """Files that every program in an image loads; they show the CPU level that its distribution is compiled for."""
 
+PYTHON: Final = re.compile(r"python[\d.]*")
+MPI4PY: Final = "lib/python3*/site-packages/mpi4py"
+SYSTEM_S: Final = (Path("/"), Path("/usr"), Path("/usr/local"))
+"""Prefixes of the system's own interpreters, whose MPI the dynamic loader finds."""
+
 PLUGIN_PLACES: Final = (
     "usr/lib/*/openmpi/lib/openmpi*", "usr/lib*/openmpi/lib/openmpi", "usr/local/lib/openmpi", "opt/*/lib/openmpi",
 )  # fmt: skip
@@ -162,7 +167,7 @@ def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts 
 
 def mpi_of_program(program: Path, rootfs: Path | None, seen: Seen | None = None) -> MpiFacts | None:
     """Return the MPI that a program loads on this machine or in an image, or None if it loads no known MPI."""
-    loaded = libraries(program, rootfs, seen)
+    loaded = {**of_python(program), **libraries(program, rootfs, seen)}
     name = next((name for name in LIBRARIES if name in loaded), None)
     if name is None:
         return None
@@ -173,6 +178,14 @@ def mpi_of_program(program: Path, rootfs: Path | None, seen: Seen | None = None)
         version=numbers(version_of(family, library)) if library else (),
         pmix=numbers(pmix_of(pmix)) if pmix else (),
     )
+
+
+def of_python(program: Path) -> dict[str, Path]:
+    """Return the libraries of an MPI that pip or conda installed beside an mpi4py, in a Python's own prefix."""
+    prefix = program.parent.parent
+    if not PYTHON.fullmatch(program.name) or prefix in SYSTEM_S or not any(prefix.glob(MPI4PY)):
+        return {}
+    return {name: file for name in LIBRARIES if (file := prefix / "lib" / name).is_file()}
 
 
 def _real(file: Path, top: Path) -> Path | None:

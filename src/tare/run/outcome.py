@@ -158,7 +158,10 @@ def _tail(result: Result) -> str:
 
 def unread(workload: Workload, result: Result) -> str:
     """Return why a third-party program that succeeded wrote no tare record, or "" if it wrote one."""
-    return NO_MPI if (workload.command or workload.program) and not has_records(result.stdout) else ""
+    if not (workload.command or workload.program) or has_records(result.stdout):
+        return ""
+    known = recognised(result.stderr)
+    return f"it ended well, but {known}" if known else NO_MPI
 
 
 def untreated(

@@ -111,6 +111,12 @@ SYMPTOMS: Final = (
         "node, or smaller windows (`df /dev/shm` on the node)",
     ),
     _symptom(
+        "another MPI",
+        r"tare-wall: the program has another MPI",
+        "it brings an MPI of its own, which is not of the launcher's kind, so each rank is alone; remedy: choose that "
+        "MPI (--mpi mpich or --mpi openmpi; mpi: in a study)",
+    ),
+    _symptom(
         "spawned processes",
         r"tare-wall: started by MPI_Comm_spawn",
         "it starts processes itself (MPI_Comm_spawn), and Open MPI then forwards their output and its own twice, or "

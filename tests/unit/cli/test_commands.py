@@ -15,7 +15,6 @@ from tare.cli.quick import Wanted, quick_study
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
-from tare.errors import RefusedError
 from tare.feasibility import availability
 from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology

@@ -160,3 +160,16 @@ def test_the_mpi_of_a_program_is_that_of_the_library_it_loads(tmp_path: Path, mo
     assert preflight.mpi_of_program(Path("/app"), tmp_path) == MpiFacts(family="openmpi", version=(4, 1, 4))
     monkeypatch.setattr(preflight, "libraries", lambda program, root, seen: {})
     assert preflight.mpi_of_program(Path("/script"), tmp_path) is None
+
+
+def test_the_mpi_that_pip_or_conda_put_beside_an_mpi4py_counts(tmp_path: Path) -> None:
+    python = tmp_path / "venv/bin/python3.11"
+    (tmp_path / "venv/lib/python3.11/site-packages/mpi4py").mkdir(parents=True)
+    library = tmp_path / "venv/lib/libmpi.so.12"
+    assert preflight.of_python(python) == {}
+    library.write_bytes(b"\0000.4\0004.2.3\0")
+    assert preflight.of_python(python) == {"libmpi.so.12": library}
+    assert preflight.of_python(python.with_name("solver")) == {}
+    python.parent.mkdir()
+    python.symlink_to("/usr/bin/python3")
+    assert preflight.mpi_of_program(python, None) == MpiFacts(family="mpich", version=(4, 2, 3))
