@@ -199,7 +199,7 @@ def _programs(plan: Plan) -> dict[str, Path]:
         located.check_no_launcher(name)
         file = located.command_file(name)
         if file is not None:
-            located.check_executable(file)
+            located.check_executable(file, in_images=images_only)
             found[name] = file
         elif not images_only:
             raise located.no_such_program(name)

@@ -77,7 +77,7 @@ def run_launch(wanted: Wanted) -> int:
     try:
         wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
         located.check_no_launcher(wanted.command[0])
-        if not in_image_only(wanted) and (status := _unusable(wanted.command[0])) is not None:
+        if not in_image_only(wanted) and (status := _unusable(wanted)) is not None:
             return status
         return _run(wanted)
     except TareError as error:
@@ -91,8 +91,9 @@ def in_image_only(wanted: Wanted) -> bool:
     return bool(wanted.image) and program.startswith("/") and not Path(program).exists()
 
 
-def _unusable(program: str) -> int | None:
+def _unusable(wanted: Wanted) -> int | None:
     """Say what is wrong with a program that is named by its path, and return the status for it."""
+    program = wanted.command[0]
     if "/" not in program:
         return None
     path = Path(program)
@@ -100,7 +101,7 @@ def _unusable(program: str) -> int | None:
         print(f"tare: there is no program {program}\n  check its path, or name a program in the image", file=sys.stderr)
         return NOT_FOUND
     try:
-        located.check_executable(path, program)
+        located.check_executable(path, program, in_images=bool(wanted.image))
     except RefusedError as error:
         print(f"tare: {error}", file=sys.stderr)
         return NOT_EXECUTABLE

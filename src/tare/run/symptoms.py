@@ -111,6 +111,12 @@ SYMPTOMS: Final = (
         "node, or smaller windows (`df /dev/shm` on the node)",
     ),
     _symptom(
+        "missing Python module",
+        r"(?:ModuleNotFoundError|ImportError): No module named",
+        "the Python that ran has no such module; remedy: install it where it ran (in an image by `tare image add "
+        "NAME python3-MODULE`), or start the Python of a virtual environment that has it",
+    ),
+    _symptom(
         "another MPI",
         r"tare-wall: the program has another MPI",
         "it brings an MPI of its own, which is not of the launcher's kind, so each rank is alone; remedy: choose that "

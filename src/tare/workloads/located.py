@@ -13,6 +13,7 @@ from tare.host import process
 from tare.images.inside.below import inside
 from tare.model import Cell, Environment, Placement, Study, Workload
 from tare.runtimes import RUNTIMES
+from tare.workloads.file_form import check_form, check_source
 from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate
 
@@ -121,14 +122,16 @@ def check_no_launcher(name: str) -> None:
         )
 
 
-def check_executable(file: Path, name: str = "") -> None:
+def check_executable(file: Path, name: str = "", *, in_images: bool = False) -> None:
     """Raise `RefusedError` for a file of this machine that cannot be executed, with what forbids it.
 
-    `name` is what the user calls it.
+    `name` is what the user calls it; `in_images` as in `check_form`.
     """
     called = name or str(file)
     if os.access(file, os.X_OK):
+        check_form(file, called, in_images=in_images)
         return
+    check_source(file, called)
     if not file.stat().st_mode & EXECUTABLE:
         raise RefusedError(f"{called} is not executable", remedy=f"chmod +x {called}")
     if os.statvfs(file).f_flag & os.ST_NOEXEC:

@@ -162,6 +162,7 @@ SEEN = {
     "full shared memory of the container": (
         "It appears as if there is not enough space for /dev/shm/osc_sm.d0.1.0.4 (the shared-memory backing file)"
     ),
+    "missing Python module": "ModuleNotFoundError: No module named 'mpi4py'",
     "another MPI": "tare-wall: the program has another MPI: /opt/v/lib/libmpi.so.12",
     "spawned processes": "tare-wall: started by MPI_Comm_spawn\nmpirun noticed that process rank 0 exited on signal 13",
     "spawning": "[n0:00007] *** MPI_ERR_SPAWN: could not spawn processes",
