@@ -17,7 +17,7 @@ from tare.cli.output import say, writing
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, RefusedError
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
@@ -69,9 +69,18 @@ class Where:
         named = cluster or (takes_hosts if listed else None)
         return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds, thin=thin)
 
+    def nodes(self, usual: int) -> int:
+        """Return the number of nodes if none is asked for: the hosts, one machine as it is, or as many as usual."""
+        member = CLUSTERS.get(self.cluster or "")
+        return len(self.hosts) or (1 if member is not None and member.is_real and member.is_here else usual)
+
+    def moved(self, stated: Study) -> Study:
+        """Return a study moved here."""
+        return study.moved(stated, self.cluster, self.hosts, self.ssh_config, self.launcher)
+
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
-        stated = study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
+        stated = self.moved(study.load(path))
         if self.thin:
             return thin(stated)
         if not self.rounds:
@@ -104,8 +113,15 @@ def run_study(
     With `live`, browsers can follow it.
     """
     stated = where.load(path)
+    shown = (stated.writable,) if stated.writable else ()
+    for folder in shown:
+        if not Path(folder).is_dir():
+            raise RefusedError(f"writable: there is no folder {folder}", remedy="make it, or name another one")
+        located.check_can_be_shown(folder, "the writable folder")
     with Door.open() if live else nullcontext() as door:
-        return run_plan(stated, results, fresh=fresh, most_rounds=most_rounds, door=door)
+        return run_plan(
+            stated, results, fresh=fresh, shown=shown, writable=stated.writable, most_rounds=most_rounds, door=door
+        )
 
 
 def run_plan(
@@ -120,15 +136,34 @@ def run_plan(
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
-    `door` is where browsers can follow the run.
+    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work. `door` is where
+    browsers can follow the run. The user's commands work in the folder of the study.
     """
-    started = StartedIn(folder=str(Path.cwd()), shown=shown, writable=writable)
+    here = Path.cwd()
+    place = stated.folder if any(workload.command for workload in stated.workloads) else ""
+    started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
     if door is not None and not door.carried:
         say(f"tare: live page, answers between launches: {door.url}")
-    plan, files = _ready(stated, started, dict if door is None else door.carry)
-    session.check_available(plan)
     folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+    if Path(started.folder) != here:
+        folder = here / folder
+    with started.entered():
+        return _run(stated, started, folder, fresh=fresh, most_rounds=most_rounds, door=door, here=here)
+
+
+def _run(
+    stated: Study,
+    started: StartedIn,
+    folder: Path,
+    *,
+    fresh: bool,
+    most_rounds: int | None,
+    door: Door | None,
+    here: Path,
+) -> int:
+    """Run a study whose launches work in the current folder, with the command having been started in `here`."""
+    plan, files = _ready(stated, started, partial(_carried, here, door))
+    session.check_available(plan)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
@@ -141,6 +176,11 @@ def run_plan(
     if ending.reason:
         say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
+
+
+def _carried(here: Path, door: Door | None) -> Mapping[str, str]:
+    """Prepare for the command to start itself again as root of a user namespace; return variables for it."""
+    return {**restarted_in(here), **({} if door is None else door.carry())}
 
 
 def measure(
