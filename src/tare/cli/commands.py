@@ -21,7 +21,7 @@ from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, Refused
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
-from tare.model.text import bytes_label, printable
+from tare.model.text import bytes_label, counted, printable
 from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
@@ -217,7 +217,7 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     plan = session.make_plan(stated, say)
     session.check_available(plan)
     programs = _programs(plan)
-    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
+    folders = [folder for file in programs.values() for folder in located.folders_of(file)]
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
     for place in folders:
@@ -317,7 +317,8 @@ def plan_text(plan: Plan) -> str:
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
     takes = duration(estimate_s(plan))
-    rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
+    rounds = f"{counted(repeat.rounds, 'round')} x {counted(repeat.blocks_per_round, 'block')}"
+    rounds += f", up to {repeat.max_rounds}" if repeat.max_rounds > repeat.rounds else ""
     dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
     if repeat.turns > 1 and dividing:
         in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
@@ -328,7 +329,7 @@ def plan_text(plan: Plan) -> str:
         rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {trials} trials, about {takes}",
+        f"{rounds}: {counted(trials, 'trial')}, about {takes}",
         _resources(plan),
         "",
         *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
@@ -340,7 +341,7 @@ def _resources(plan: Plan) -> str:
     """Return what a plan uses, and what it may use."""
     budget = plan.study.repetition.budget_node_hours
     limit = f" of a budget of {budget:g}" if budget is not None else ""
-    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {resources.nodes_of(plan)} node(s)"
+    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {counted(resources.nodes_of(plan), 'node')}"
     return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
@@ -369,9 +370,9 @@ def _report(
 
 def _tell_resumed(store: Store) -> None:
     if store.count:
-        broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
-        torn = f", {store.truncated} torn line(s) were archived" if store.truncated else ""
-        say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
+        broken = f", {counted(store.interrupted, 'interrupted block')} to run again" if store.interrupted else ""
+        torn = f", {counted(store.truncated, 'torn line')} archived" if store.truncated else ""
+        say(f"resuming {store.path}: {counted(store.count, 'trial')} done{broken}{torn}")
 
 
 def _why(plan: Plan, cell: Cell) -> str:

@@ -34,6 +34,7 @@ from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import job, ping_pong
+from tare.run.sightings import watched
 from tare.run.site import deployed_alone, opened
 from tare.services import ssh
 from tare.workloads import located
@@ -208,8 +209,8 @@ def _run(wanted: Wanted) -> int:
         say(f"tare: {located.no_such_program(program)}")
         return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
-    folder, here = str(Path(program).parent), str(Path.cwd())
-    shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
+    here = str(Path.cwd())
+    shown = located.folders_of(Path(program)) if on_host else ()
     for place in shown:
         located.check_can_be_shown(place, "the program's folder")
     if here != "/":  # which is everywhere
@@ -242,7 +243,7 @@ def _run(wanted: Wanted) -> int:
         if wanted.prove and cell.placement.ranks_per_node > 1:
             for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
                 say(f"tare: {sentence}")
-        return _attended(wanted, launch, agent, site, up)
+        return _attended(wanted, cell, launch, agent, site, up)
 
 
 def _end_left(up: Deployed) -> None:
@@ -264,7 +265,7 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     return replace(launch, launcher=(*launch.launcher, *options), master=master)
 
 
-def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
+def _attended(wanted: Wanted, cell: Cell, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     command = job.command_of(site, up, launch, agent, name="launch")
     variables = {**os.environ, **command.environment, PADDING: ""}
     signals: list[int] = []
@@ -275,7 +276,10 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
 
     started = time.monotonic()
     kills = up.memory_kills()
-    status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
+    with watched(cell, site.pids) as seen:
+        status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
+    for sentence in filter(None, (seen.alone(), seen.more_threads())):
+        say(f"tare: {sentence}")
     if status and (ended_by := next((number for number in signals if number in ENDING), 0)):
         say(f"tare: the application was ended by {signal.Signals(ended_by).name}")
         return SIGNALLED + ended_by

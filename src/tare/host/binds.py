@@ -1,9 +1,9 @@
 r"""Parse a user's additions to an environment: files of the host that containers see, variables, a working folder.
 
-A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`; a colon of a path itself is
-`\:`. A runtime gets such a path unescaped, in an option that does not divide at colons. On a machine with SELinux Docker
-and Podman need a label in a bind (`:z`, which lets all containers use a folder), or they may not read the files. They
-change the labels of the files for that, so folders of the system keep theirs: containers may read these anyway.
+A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`; a colon of a path itself
+is `\:`. A runtime gets such a path unescaped, in an option that does not divide at colons. On a machine with SELinux
+Docker and Podman need a label in a bind (`:z`, which lets all containers use a folder), or they may not read the files.
+They change the labels of the files for that, so folders of the system keep theirs: containers may read these anyway.
 """
 
 from __future__ import annotations

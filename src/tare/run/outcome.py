@@ -30,7 +30,7 @@ from tare.workloads.said import printed_last, reason_said, said_meanwhile
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
-    "or it started the MPI program as a job of its own"
+    "it started the MPI program as a job of its own, or in an empty environment"
 )
 Pair = tuple[Environment, Placement]
 OWN_CHOICE: Final = "treatment not proven: the MPI chose what its messages use"
