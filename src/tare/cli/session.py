@@ -72,7 +72,8 @@ def make_ready(
         say(f"tare: containers do not see where these links lead: {links}; show it with --bind, in a study binds")
     if closed and not cwd:
         folders = ", ".join(closed)
-        say(f"tare: programs may not write to {folders}, in any environment, unlike with tare launch: {LET_WRITE}")
+        where = "in containers" if CLUSTERS[plan.study.cluster].is_real else "in any environment"
+        say(f"tare: programs may not write to {folders}, {where}, unlike with tare launch: {LET_WRITE}")
     unseen = _undivided(plan, (*shown, *([cwd] if cwd else [])))
     return preflight.fitting(replace(plan, unavailable={**plan.unavailable, **unseen}), files), files
 

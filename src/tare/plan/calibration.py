@@ -15,6 +15,7 @@ from tare.errors import CellsFailed
 from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial, Workload
 from tare.model.trial import NOT_ENDED
 from tare.plan.cells import available
+from tare.runtimes import RUNTIMES
 
 READ_ONLY: Final = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 END_OF_INPUT: Final = re.compile(r"end.of.file|\bEOF(?:Error)?\b", re.IGNORECASE)
@@ -78,13 +79,15 @@ def _is_read_only(failed: Failed) -> bool:
 
 
 def check_writes(plan: Plan, trials: Iterable[Trial]) -> None:
-    """Raise `CellsFailed` if a workload always failed where it has an image because it may not write, and else ran."""
+    """Raise `CellsFailed` if a workload always failed in containers because it may not write, and ran elsewhere."""
     outcomes: dict[str, list[Outcome]] = {}
     for trial in trials:
         outcomes.setdefault(trial.key.cell, []).append(trial.outcome)
     for workload in plan.study.workloads:
         cells = [cell for cell in available(plan) if cell.workload.name == workload.name and cell.key in outcomes]
-        inside = [each for cell in cells if cell.environment.image for each in outcomes[cell.key]]
+        inside = [
+            each for cell in cells if RUNTIMES[cell.environment.runtime].makes_containers for each in outcomes[cell.key]
+        ]
         ran = any(isinstance(each, Completed) for cell in cells for each in outcomes[cell.key])
         refused = [each for each in inside if isinstance(each, Failed) and _is_read_only(each)]
         if ran and refused and len(refused) == len(inside):

@@ -174,7 +174,7 @@ def exec_options(
         *sshd_rights(request),
         *hidden(request),
         "--pwd",
-        "/",
+        (alone and request.cwd) or "/",
         *shown_options(request, alone=alone),
         str(image),
     )

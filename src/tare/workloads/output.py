@@ -118,7 +118,7 @@ def records(stdout: str) -> list[dict[str, Any]]:
         raise OutputError("the output is cut off: its end record is missing")
     counted = Counter(str(record["type"]) for record in found)
     if len(worlds := [record.get("ranks") for record in found if record["type"] == "start"]) > 1 and set(worlds) == {1}:
-        raise OutputError(f"{len(worlds)} processes reported, each as the only rank of a job: {ALONE}")
+        raise OutputError(f"{len(worlds)} records say 'start', each of a job of one rank: {ALONE}")
     if twice := next((kind for kind in counted if kind in ONCE and counted[kind] > 1), ""):
         raise OutputError(f"{counted[twice]} records say {twice!r}, so it is not known which is the launch's")
     return found

@@ -207,6 +207,25 @@ def test_a_program_is_found_as_a_shell_finds_it_and_one_of_the_system_keeps_its_
         quick._program("./nothing", "")
 
 
+def test_pods_are_shown_where_the_links_of_a_program_lead_and_links_to_what_they_do_not_see_are_named(
+    folder: Path,
+) -> None:
+    here, real = folder / "here", folder / "real"
+    (real / "data").mkdir(parents=True)
+    (real / "app").write_text("")
+    (here / "app").symlink_to("also")
+    (here / "also").symlink_to("../real/app")
+    (here / "python").symlink_to("/usr/bin/env")
+    (here / "input").symlink_to("../real/data")
+    (here / "nowhere").symlink_to("gone")
+    assert located.folders_of(here / "app") == (str(here), str(real))
+    assert located.folders_of(here / "python") == (str(here),)
+    assert list(located.links_out_of([str(here)])) == [
+        (str(here / name), str(real / to)) for name, to in (("also", "app"), ("app", "app"), ("input", "data"))
+    ]
+    assert list(located.links_out_of([str(here), str(real), "/no/folder"])) == []
+
+
 @pytest.mark.parametrize("name", ["mpirun", "/usr/bin/mpiexec", "srun"])
 def test_a_launcher_is_refused_because_tare_starts_the_ranks(name: str) -> None:
     with pytest.raises(RefusedError, match="would start a job of its own in every rank"):
