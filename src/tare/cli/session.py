@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
@@ -14,17 +15,23 @@ from tare.errors import RefusedError
 from tare.explain.stored import causes_in
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
-from tare.host.binds import writable
+from tare.host.binds import bind_of, writable
 from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Plan, Summary
 from tare.node_service import clean
+from tare.plan.calibration import LET_WRITE
 from tare.plan.cells import available
 from tare.run import runner
 from tare.run.ending import Ending
 from tare.run.facts import facts
+from tare.runtimes import RUNTIMES
 from tare.store.writer import Results, Store
 from tare.summary import summarise
+from tare.workloads import located
+
+MOST_NAMED: Final = 3
+"""Links that are named."""
 
 __all__ = [
     "check_available",
@@ -56,9 +63,38 @@ def make_ready(
     files = replace(files, made={key: replace(each, cwd=cwd, read_only=closed) for key, each in files.made.items()})
     if CLUSTERS[plan.study.cluster].needs_root:
         become_root(carried)  # the files are built by now: as root of a user namespace they could not be
+    if links := _links(plan, shown):
+        say(f"tare: containers do not see where these links lead: {links}; show it with --bind, in a study binds")
     if closed and not cwd:
-        say(f"tare: programs may not write to {', '.join(closed)}, in any environment; tare quick has --writable")
-    return preflight.fitting(plan, files), files
+        folders = ", ".join(closed)
+        where = "in containers" if CLUSTERS[plan.study.cluster].is_real else "in any environment"
+        say(f"tare: programs may not write to {folders}, {where}, unlike with tare launch: {LET_WRITE}")
+    unseen = _undivided(plan, (*shown, *([cwd] if cwd else [])))
+    return preflight.fitting(replace(plan, unavailable={**plan.unavailable, **unseen}), files), files
+
+
+def _links(plan: Plan, shown: Iterable[str]) -> str:
+    """Return the links of folders that lead to what pods with an image do not see, in words; "" if there are none."""
+    environments = [cell.environment for cell in available(plan) if cell.environment.image]
+    bound = [bind_of(text).source for each in environments for text in each.binds]
+    links = list(located.links_out_of((*shown, *bound))) if environments else []
+    names = ", ".join(f"{link} (to {target})" for link, target in links[:MOST_NAMED])
+    return f"{names} and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else names
+
+
+def _undivided(plan: Plan, shown: Iterable[str]) -> dict[str, str]:
+    """Return the cells whose runtime cannot be told of a folder, as its options divide at a character of the path."""
+    found, folders = {}, tuple(shown)
+    for cell in available(plan):
+        environment = cell.environment
+        bound = [path for each in map(bind_of, environment.binds) for path in (each.source, each.target)]
+        for character in RUNTIMES[environment.runtime].separators if environment.image else "":
+            if path := next((path for path in (*folders, *bound) if character in path), ""):
+                found[cell.key] = (
+                    f"{environment.runtime} cannot show {path}, because its options divide at {character!r}: use a "
+                    "folder without it"
+                )
+    return found
 
 
 def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tare.host.binds import Bind, bind_of, merged
 from tare.node import Node
 from tare.node.limits import Limits
 from tare.wiring.plug import Wiring
@@ -67,10 +68,13 @@ class PodRequest:
         return tuple(f"--add-host={name}" for name in self.names)
 
     @property
-    def folders(self) -> tuple[str, ...]:
-        """Return the folders of the host that are shown, as binds: a program's read-only, the ranks' working folder."""
-        work = (f"{self.cwd}:{self.cwd}",) if self.cwd else ()
-        return (*(f"{path}:{path}:ro" for path in self.shown if path != self.cwd), *work, *self.binds)
+    def folders(self) -> tuple[Bind, ...]:
+        """Return what of the host is shown: a program's folders read-only, the ranks' working folder, the user's binds.
+
+        A bind replaces a folder that would be at the same path.
+        """
+        own = [Bind(source=path, target=path, read_only=path != self.cwd) for path in (*self.shown, self.cwd) if path]
+        return merged((*own, *map(bind_of, self.binds)))
 
     @property
     def limit_options(self) -> tuple[str, ...]:

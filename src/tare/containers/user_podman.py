@@ -22,7 +22,7 @@ from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices, outside
-from tare.host.binds import label
+from tare.host.binds import client_option, label
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import text_of
@@ -173,7 +173,7 @@ def _cgroups() -> tuple[str, ...]:
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
     return (
-        *(f"--volume={label(folder)}" for folder in request.folders),
+        *(client_option(folder, relabels=True) for folder in request.folders),
         *(f"--env={variable}" for variable in request.variables),
     )
 

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
@@ -75,7 +75,7 @@ def run(
     *,
     timeout_s: float | None = 60.0,
     env: Mapping[str, str] | None = None,
-    stdin: str | None = None,
+    stdin: str | Path | None = None,
     cwd: Path | None = None,
     check: bool = True,
     what: str = "",
@@ -85,9 +85,10 @@ def run(
 ) -> Result:
     """Run a command to its end and return its output and status.
 
-    `env` replaces the environment, by default `outside.environment`. `started` is called with the process ID as soon
-    as the process runs, `at_limit` at the time limit, before the process is ended; the limit is also reached when
-    `stop` becomes readable. Raises `MissingTool` if the program is not installed, and with `check`
+    `env` replaces the environment, by default `outside.environment`. `stdin` is a text for its standard input, or the
+    file that it is. `started` is called with the process ID as soon as the process runs, `at_limit` at the time limit,
+    before the process is ended; the limit is also reached when `stop` becomes readable. Raises `MissingTool` if the
+    program is not installed, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     A command that writes more than `STDOUT_BYTES` to stdout is ended. Only the last `STDERR_BYTES` of stderr are kept.
     After `interrupt_threads` it raises `KeyboardInterrupt`.
@@ -293,7 +294,7 @@ def _running(
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
-    stdin: str | None,
+    stdin: str | Path | None,
     stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
     """Start a command and run the block; an error or an interrupt ends it, even while it is being started."""
@@ -318,27 +319,34 @@ def _popen(
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
-    stdin: str | None,
+    stdin: str | Path | None,
     stop: socket.socket | None,
 ) -> tuple[subprocess.Popen[bytes], Capture]:
     try:
-        process = _noted(
-            subprocess.Popen(
+        given = stdin.open("rb") if isinstance(stdin, Path) else nullcontext(_pipe_for(stdin))
+    except OSError as error:
+        raise InfrastructureError(f"{stdin} cannot be read for {argv[0]}: {error.strerror}") from error
+    try:
+        with given as source:
+            process = _noted(subprocess.Popen(
                 list(argv),
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=dict(outside.environment() if env is None else env),
                 cwd=cwd,
                 start_new_session=True,
-            )
-        )
+            ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], cwd, error) from error
     if process.stdout is None or process.stderr is None:
         raise AssertionError("both were asked for")
-    written = (stdin or "").encode()
+    written = stdin.encode() if isinstance(stdin, str) else b""
     return process, Capture(process.stdin, process.stdout, process.stderr, written=written, stop=stop)
+
+
+def _pipe_for(text: str | None) -> int:
+    return subprocess.DEVNULL if text is None else subprocess.PIPE
 
 
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:

@@ -243,15 +243,16 @@ def started(
     padding: int = 0,
     key: str = "",
     cwd: Path | None = ROOT,
+    stdin: Path | None = None,
     at_limit: Callable[[], str] | None = None,
     stop: socket.socket | None = None,
 ) -> Result:
     """Run a launch to its end or its time limit; `padding` is the length of a variable without meaning.
 
-    In the returned stdout only the records of this launch are marked as such: those that a program prints of an earlier
-    one lack its `key`, by default a new one. MPI starts ranks in its own working folder if the node has it; tare's
-    programs need none, so it is /. At the limit, `at_limit` describes what still runs. `stop` ends the launch at any
-    time.
+    The MPI's launcher passes the file `stdin` on to its first rank. In the returned stdout only the records of this
+    launch are marked as such: those that a program prints of an earlier one lack its `key`, by default a new one. MPI
+    starts ranks in its own working folder if the node has it; tare's programs need none, so it is /. At the limit,
+    `at_limit` describes what still runs. `stop` ends the launch at any time.
     """
 
     def adopt(pid: int) -> None:
@@ -267,6 +268,7 @@ def started(
         env={PADDING: f"{key}:{'x' * padding}", **others},  # MPICH 4.0 passes the last to no rank
         timeout_s=timeout_s,
         cwd=cwd,
+        stdin=stdin,
         check=False,
         started=adopt,
         at_limit=at_limit,

@@ -116,7 +116,7 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         *UNLIMITED, "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
         "--network", network, *request.limit_options,
-        *volumes(request), *devices.client_options(request.devices), *podman_options(request.gpus),
+        *volumes(request, relabels=True), *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
         "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
         "--label", f"tare.study={request.study}",
         *UNLIMITED, "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
-        *request.limit_options, *volumes(request), f"--volume={request.session}:{request.session}",
+        *request.limit_options, *volumes(request, relabels=True), f"--volume={request.session}:{request.session}",
         *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip

@@ -29,6 +29,7 @@ from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
+from tare.host.binds import Bind, bind_of, client_option, merged
 from tare.host.namespaces import plain_python
 from tare.host.packages import install
 from tare.host.process import Result, need, run
@@ -219,11 +220,11 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
 
     An image's home folder of root does not let other users pass to its contents.
     """
+    shown = [Bind(source=at, target=path, read_only=how == "ro") for at, (how, path) in folders(request).items()]
     passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
     return (
         *((f"--tmpfs={PRIVATE}:mode=755",) if passed else ()),
-        *(f"--volume={at}:{path}{':ro' if mode == 'ro' else ''}" for at, (mode, path) in folders(request).items()),
-        *(f"--volume={bind}" for bind in request.binds),
+        *(client_option(bind, labels=False) for bind in merged((*shown, *map(bind_of, request.binds)))),
         *(f"--env={variable}" for variable in request.variables),
     )
 
