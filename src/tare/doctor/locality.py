@@ -52,6 +52,9 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
         if ranks or result.stdout or result.stderr:
             break
         result, ranks = _started(launcher, source)
+    if lone := ranks.get(None):
+        what, remedy = alone(lone)
+        raise CommandFailed(f"`{shlex.join(launcher)} python3 ...`: {what}", remedy=remedy)
     if len(ranks) != 2:
         output = result.stderr_tail or result.stdout[-600:].strip()
         raise CommandFailed(
@@ -63,8 +66,23 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
     return ranks[0], ranks[1]
 
 
-def _started(launcher: tuple[str, ...], source: str) -> tuple[Result, dict[int, Report]]:
-    """Start two ranks and return the launcher's result and the report of each rank."""
+def alone(report: Report) -> tuple[str, str]:
+    """Return what is wrong, and the remedy, where each process is rank 0 of 1, which is common and silent."""
+    if report["given"]:
+        given, mpi = report["given"][0], report["alone"]
+        what = f"although the launcher's variables reach it ({given}): its MPI, {mpi}, is another"
+        remedy = "start it with the launcher of that MPI, or with its own inside the container"
+    else:
+        what = "the launcher's variables (OMPI_*, PMIX_*, PMI_*) do not reach it"
+        remedy = (
+            "pass them on (docker run -e NAME, podman run --env-host, sudo -E); MPICH also needs its open file PMI_FD, "
+            "or -pmi-port; or start the container's own mpirun inside"
+        )
+    return f"each process is alone (rank 0 of 1): {what}", remedy
+
+
+def _started(launcher: tuple[str, ...], source: str) -> tuple[Result, dict[int | None, Report]]:
+    """Start two ranks and return the launcher's result and the report of each rank; None: of one that is alone."""
     result = run((*launcher, "python3", "-c", source), check=False, timeout_s=LIMIT_S)
     if result.timed_out:
         raise CommandTimeout(
@@ -73,7 +91,7 @@ def _started(launcher: tuple[str, ...], source: str) -> tuple[Result, dict[int, 
         )
     # Launchers sometimes join the lines of two ranks.
     reports = [json.JSONDecoder().raw_decode(part)[0] for part in result.stdout.split(MARK)[1:]]
-    return result, {report["rank"]: report for report in reports}
+    return result, {report.get("rank"): report for report in reports}
 
 
 def default_launcher() -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from tare.mpi import MPIS
 from tare.runtimes import RUNTIMES
 
 PAUSE_S: Final = 0.02
+LONGEST_S: Final = 5.0
+"""The pause between two looks, at first and at last."""
 PROC: Final = Path("/proc")
 NUMBERS: Final = (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"PMI_ID")
 """The variables by which launchers tell a rank its number."""
@@ -98,8 +100,10 @@ def watched(cell: Cell, pids: Callable[[], Collection[int]]) -> Iterator[Sightin
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(PAUSE_S):
+        pause_s = PAUSE_S
+        while not over.wait(pause_s):
             _look(sightings, pids())
+            pause_s = min(LONGEST_S, pause_s * 1.1)  # a program of hours is not disturbed
 
     thread = threading.Thread(target=look, name="sightings", daemon=True)
     thread.start()
