@@ -174,7 +174,7 @@ def test_quick_compares_a_program_in_the_named_environments_with_bare_ones(tmp_p
     named = ("--environments", "bare,bare+image,docker+overlay")
     result = tare("quick", "--rounds", "1", *named, "--", f"./{program.name}", "well", cwd=tmp_path)
     assert result.status == 3, result.stderr
-    results = next(tmp_path.glob(f"results/quick-{program.name}-*"))
+    results = next(tmp_path.glob(f"results/quick-{program.name}*"))
     found = by_environment(results)
     assert {"bare", "bare+image", "docker+overlay"} <= set(found)
     assert len(found) == 4

@@ -20,12 +20,13 @@ from tare.cli import commands
 from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
 from tare.cluster import CLUSTERS
-from tare.errors import RefusedError, UsageError
+from tare.errors import RefusedError, ResultsError, UsageError
 from tare.model import LabSpec, Placement, Study
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
+from tare.store.results import read_plan
 from tare.workloads import located
 
 USUAL: Final = (
@@ -83,7 +84,20 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    return commands.run_plan(stated, results, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+    folder = results or results_of(stated.name)
+    return commands.run_plan(stated, folder, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+
+
+def results_of(name: str, below: Path = commands.RESULTS_FOLDER) -> Path:
+    """Return the folder of the results of a study: of a program's first command it has no digest at its end."""
+    first = below / name.rpartition("-")[0]
+    try:
+        is_free = read_plan(first)["plan"]["study"]["name"] == name
+    except ResultsError:  # there is none, or it is damaged
+        is_free = not first.exists()
+    except (KeyError, TypeError):
+        is_free = False
+    return first if is_free else below / name
 
 
 def quick_study(wanted: Wanted) -> Study:

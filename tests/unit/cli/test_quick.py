@@ -10,7 +10,7 @@ import pytest
 
 from tare.cli import commands, quick
 from tare.cli.commands import Where
-from tare.cli.quick import Wanted, given_input, quick_study
+from tare.cli.quick import Wanted, given_input, quick_study, results_of
 from tare.cluster import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
 from tare.model import Cell, Placement, Role, Workload
@@ -121,6 +121,25 @@ def test_another_command_has_other_results_and_more_rounds_resume(change: dict[s
     first, other = quick_study(asked), quick_study(replace(asked, **change))  # type: ignore[arg-type]
     assert first.name.startswith("quick-app-")
     assert (first.name == other.name) == is_same
+
+
+@pytest.mark.parametrize(
+    ("plan", "has_it"),
+    [
+        ({"plan": {"study": {"name": "quick-app-11"}}}, True),
+        ({"plan": {"study": {"name": "quick-app-22"}}}, False),
+        ({"plan": {"study": 1}}, False),
+        ({}, False),
+    ],
+)
+def test_the_first_command_of_a_program_has_results_without_a_digest(
+    plan: dict[str, object], has_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert results_of("quick-app-11", tmp_path) == tmp_path / "quick-app"
+    (tmp_path / "quick-app").mkdir()
+    assert results_of("quick-app-11", tmp_path) == tmp_path / "quick-app-11", "another tool's, or damaged"
+    monkeypatch.setattr("tare.cli.quick.read_plan", lambda _: plan)
+    assert results_of("quick-app-11", tmp_path) == tmp_path / ("quick-app" if has_it else "quick-app-11")
 
 
 @pytest.mark.parametrize(
