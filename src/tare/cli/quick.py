@@ -84,8 +84,8 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    folder = results or results_of(stated.name)
-    return commands.run_plan(stated, folder, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+    into = results or results_of(stated.name)
+    return commands.run_plan(stated, into, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
 
 
 def results_of(name: str, below: Path = commands.RESULTS_FOLDER) -> Path:
