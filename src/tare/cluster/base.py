@@ -54,6 +54,10 @@ class Site(Protocol):
         """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
         ...
 
+    def placed(self, node: Node, nodes: int) -> Node:
+        """Return a node with the cores that it has in placements of so many nodes."""
+        ...
+
     @property
     def allocation(self) -> Allocated | None:
         """Return the allocation that its nodes are from, or None."""
@@ -112,6 +116,9 @@ class SiteDefaults:
     """What sites have in common whose nodes are as they are, and whose launchers start on the head."""
 
     __slots__ = ()
+
+    def placed(self, node: Node, nodes: int) -> Node:
+        return node
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()
@@ -202,6 +209,10 @@ class Cluster(ABC):
     @abstractmethod
     def topology(self, spec: LabSpec) -> Topology:
         """Return the cores of each node, without making any nodes."""
+
+    def topology_of(self, spec: LabSpec, nodes: int) -> Topology:
+        """Return the cores of each node for placements of so many nodes."""
+        return self.topology(spec)
 
     @abstractmethod
     def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:

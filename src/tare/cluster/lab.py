@@ -13,12 +13,13 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tare.cluster.lab_cores import all_cores, topology
 from tare.cluster.lab_links import add_bridge, add_peer, add_port, set_up
 from tare.errors import RefusedError
 from tare.host.fault import reach
@@ -33,9 +34,7 @@ from tare.host.namespaces import (
 )
 from tare.host.paths import cache_folder
 from tare.host.signals import uninterrupted
-from tare.host.topology import read_topology
 from tare.model import LabSpec
-from tare.model.placement import order_by_core
 from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node
 from tare.node.cgroups import Group, file_systems, group
@@ -62,7 +61,8 @@ class Lab:
     """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch, `router_pid` a router.
 
     `twins` duplicate the hosts (same cores, own namespaces and addresses), for software that changes a host by being
-    installed on it, such as Docker (docs/adr/0004-docker-on-twins.md).
+    installed on it, such as Docker (docs/adr/0004-docker-on-twins.md). `divisions` are the cores of each node by the
+    number of nodes of a placement.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Lab:
     shares_cores: bool
     twins: tuple[Node, ...] = ()
     router_pid: int = 0
+    divisions: Mapping[int, Topology] = field(default_factory=dict)
 
     @property
     def holders(self) -> tuple[int, ...]:
@@ -92,6 +93,13 @@ class Lab:
         held = {**beside, **{f"node {node.name}": node.pid for node in (*self.nodes, *self.twins)}}
         return next((f"what holds {what} of the lab" for what, pid in held.items() if pid and not runs(pid)), "")
 
+    def placed(self, node: Node, nodes: int) -> Node:
+        """Return a node with its share of the machine's cores in placements of so many nodes."""
+        if nodes not in self.divisions:
+            return node
+        own = self.divisions[nodes].nodes[node.index]
+        return replace(node, cores=own.cores, layout=own.layout)
+
     @property
     def launchers(self) -> Group:
         """Return the cgroup of processes started on the head, which the cluster creates."""
@@ -103,11 +111,20 @@ class Lab:
         return f"{CONTROL}.0.0/{CONTROL_PREFIX}"
 
 
-def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twins: bool = False) -> Lab:
+def up(
+    name: str,
+    spec: LabSpec,
+    *,
+    nics: int = 1,
+    keep: Sequence[str] = (),
+    twins: bool = False,
+    counts: Collection[int] = (),
+) -> Lab:
     """Create a lab with `nics` data NICs a node; folders in `keep` stay visible on all nodes, and so do tare's own.
 
-    With `twins` each node has a twin. Raises `RefusedError` for an impossible size and `InfrastructureError` if the
-    kernel refuses; nothing is left behind then.
+    With `twins` each node has a twin. `counts` are the numbers of nodes of placements, for each of which the machine's
+    cores are divided; a node may use all cores that it has in any of them. Raises `RefusedError` for an impossible size
+    and `InfrastructureError` if the kernel refuses; nothing is left behind then.
     """
     most = MAX_NODES // 2 if twins else MAX_NODES
     if not 1 <= spec.nodes <= most:
@@ -118,12 +135,14 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
     places, shares = topology(spec)
+    divisions = {count: topology(replace(spec, nodes=count))[0] for count in counts if count <= spec.nodes}
     top = group(name)
     holders: list[int] = []
     try:
         with uninterrupted():
             kept = (*own_places(), *keep)
-            made = _make_nodes(name, places.nodes * (1 + twins), top, kept, holders, nics, spec=spec)
+            bounds = [all_cores(node, (places, *divisions.values())) for node in range(spec.nodes)] * (1 + twins)
+            made = _make_nodes(name, places.nodes * (1 + twins), bounds, top, kept, holders, nics, spec=spec)
         reach("lab:held")
         head, switch = holders[0], holders[1]
         router = holders[2] if spec.subnets > 1 else 0
@@ -144,6 +163,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
         group=top,
         shares_cores=shares,
         router_pid=router,
+        divisions=divisions,
     )
 
 
@@ -164,36 +184,6 @@ def down(lab: Lab) -> None:
         _end(lab.name, lab.holders, lab.group)
 
 
-def topology(spec: LabSpec) -> tuple[Topology, bool]:
-    """Return the cores of each node of a lab, and whether nodes have to share some."""
-    cpus = os.sched_getaffinity(0)
-    layout = read_topology(cpus)
-    divided, shares = divide_cores(order_by_core(cpus, layout), spec)
-    nodes = (
-        NodeCores(cores=own, layout=tuple(each for each in layout if each.cpu in own), name=f"n{i}")
-        for i, own in enumerate(divided)
-    )
-    return Topology(nodes=tuple(nodes)), shares
-
-
-def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
-    """Return the cores of each node, and whether nodes have to share some.
-
-    `available` is ordered by the machine's physical cores, so that a node gets whole ones if possible. Without
-    `cores_per_node` cores are distributed evenly, and nodes share cores only if there are too few. Each node then
-    begins at another core, so that placements with few ranks on a node still have cores of their own.
-    """
-    each = spec.cores_per_node or max(1, len(available) // spec.nodes)
-    if each > len(available):
-        raise RefusedError(f"nodes of {each} cores are not possible: this machine has {len(available)}")
-    shared = each * spec.nodes > len(available)
-    step = max(1, len(available) // spec.nodes) if shared else each
-    chosen = tuple(
-        tuple(available[(node * step + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
-    )
-    return chosen, shared
-
-
 def mark(lab: str, part: str) -> str:
     """Return the mark of a holder, which is part of its command line."""
     return f"tare:{lab}:{part}"
@@ -202,6 +192,7 @@ def mark(lab: str, part: str) -> str:
 def _make_nodes(
     name: str,
     places: Sequence[NodeCores],
+    bounds: Sequence[tuple[int, ...]],
     top: Group,
     keep: Sequence[str],
     holders: list[int],
@@ -209,19 +200,22 @@ def _make_nodes(
     *,
     spec: LabSpec,
 ) -> tuple[Node, ...]:
-    """Create a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order."""
+    """Create a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order.
+
+    `bounds` are the cores that the processes of each may use.
+    """
     hosts = spec.nodes
     beside = ("head", "switch", *(["router"] if spec.subnets > 1 else []))
     names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
-    groups = [top.below(each).create(own.cores) for each, own in zip(names, places, strict=True)]
+    groups = [top.below(each).create(cores) for each, cores in zip(names, bounds, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
         for part in beside
     ]
     boot_ids = [str(uuid.uuid4()) for _ in places]
-    for i, own in enumerate(places):
-        own_spec = _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)
+    for i, cores in enumerate(bounds):
+        own_spec = _node_spec(names[i], groups[i], cores, boot_ids[i], keep)
         specs.append((mark(name, names[i]), {**own_spec, "hosts": hosts_file(names)}))
     answers = hold_all(specs)
     holders.extend(answer for answer in answers if isinstance(answer, int))

@@ -40,7 +40,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     recipes = {each.image for each in study.environments if not is_reference(each.image)} - paths - {""}
     lacking = {name: cannot_build(find_recipe(name)) for name in sorted(recipes)}
     cluster = CLUSTERS[study.cluster]
-    topology = cluster.topology(study.lab)
+    topologies = {count: cluster.topology_of(study.lab, count) for count in {each.nodes for each in study.placements}}
     cluster_reason = cluster.probe()
     apart = {**composition.apart(study.environments), **cluster.apart(study.lab, study.environments)}
 
@@ -53,7 +53,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)
             or composition.refuse_subnets(wanted, placement, study.lab)
-            or _no_place(geometry.as_launched(wanted, placement), topology, apart=cluster.is_real)
+            or _no_place(geometry.as_launched(wanted, placement), topologies[placement.nodes], apart=cluster.is_real)
             or cluster.lacks(study.lab, wanted)
             or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)

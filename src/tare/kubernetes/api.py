@@ -150,7 +150,11 @@ class Api:
 
 def probe() -> str | None:
     """Return that the official client is missing, with what installs it, or None."""
-    return None if find_spec("kubernetes") else f"the Python package kubernetes is not installed: {install_python('kubernetes')}"
+    return (
+        None
+        if find_spec("kubernetes")
+        else f"the Python package kubernetes is not installed: {install_python('kubernetes')}"
+    )
 
 
 def opened(kubeconfig: str = "", context: str = "") -> Api:

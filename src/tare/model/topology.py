@@ -20,12 +20,13 @@ class NodeCores:
     """The CPUs of one node, as the kernel numbers them, in the order of allocation.
 
     `layout` holds the locations of CPUs, possibly also of other nodes' CPUs; a CPU without a location counts as a
-    separate core.
+    separate core. `note` is the end of a sentence about too few of them.
     """
 
     cores: tuple[int, ...]
     layout: tuple[HardwareThread, ...] = ()
     name: str = ""
+    note: str = ""
 
     @property
     def whole_cores(self) -> tuple[tuple[HardwareThread, ...], ...]:
