@@ -252,11 +252,17 @@ def doctor(
     ] = False,
     noise: options.NoiseOption = False,
     as_json: options.NoiseJsonOption = False,
+    cluster: options.AskedClusterOption = "",
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
+    every: Annotated[bool, typer.Option("--all", help="Show every part, and each runtime in each network.")] = False,
 ) -> None:
-    """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
-    from tare.doctor.command import run_doctor
+    """Show what can run here, what is missing, how to install it, and whether the machine is quiet."""
+    from tare.doctor.command import About, run_doctor
 
-    raise typer.Exit(run_doctor(command or [], locality=locality, noise=noise, as_json=as_json))
+    listed = tuple(filter(None, map(str.strip, hosts.split(","))))
+    about = About(cluster=cluster, hosts=listed, ssh_config=ssh_config, every=every)
+    raise typer.Exit(run_doctor(command or [], about, locality=locality, noise=noise, as_json=as_json))
 
 
 @app.command()

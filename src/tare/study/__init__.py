@@ -108,7 +108,8 @@ def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
     parts, complaint = read_name(name, known)
     if complaint is not None:
         raise StudyError(
-            f"environment {name!r}: {complaint[1]}", remedy="`tare doctor` lists the environments of this machine"
+            f"environment {name!r}: {complaint[1]}",
+            remedy="`tare doctor --all` lists the environments that can run here",
         )
     network = network_of(parts["network"], Path.cwd())
     daemon = parts.get("daemon", "")

@@ -50,8 +50,7 @@ KNOWN: Mapping[str, str] = {
     ),
     LAB: (
         "cli/app.py: lab; cli/groups.py: lab kubernetes; cli/lab_commands.py: lab; "
-        "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab; "
-        "doctor/machine.py: lab local"
+        "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab"
     ),
     DEFAULT: (
         "cli/app.py: bare host openmpi; cli/groups.py: bare openmpi; cli/launch_command.py: bare openmpi; "
@@ -62,7 +61,7 @@ KNOWN: Mapping[str, str] = {
     BATCH: "batch/__init__.py: slurm; batch/slurm.py: slurm; cli/app.py: slurm",
     "a key of a lab's settings": "cli/lab_state.py: kubernetes slurm",
     STUDY: (
-        "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
+        "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; doctor/machine.py: command; "
         "plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
         "study/schema.py: kernels lab program; "
         "study/shorthand.py: kernels miniapp command commands"
