@@ -196,8 +196,8 @@ def test_the_report_of_a_run_shows_reasons_and_names_as_they_are(ascii_only: boo
 
 def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     yield path, group
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands_of(command, (*path, name))
+    for name, each in getattr(group, "commands", {}).items():
+        yield from commands_of(each, (*path, name))
 
 
 EVERY = list(commands_of(typer.main.get_command(app.app)))

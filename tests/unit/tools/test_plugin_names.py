@@ -61,7 +61,8 @@ KNOWN: Mapping[str, str] = {
     BATCH: "batch/__init__.py: slurm; batch/slurm.py: slurm; cli/app.py: slurm",
     "a key of a lab's settings": "cli/lab_state.py: kubernetes slurm",
     STUDY: (
-        "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; doctor/machine.py: command; "
+        "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
+        "doctor/machine.py: command; "
         "plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
         "study/schema.py: kernels lab program; "
         "study/shorthand.py: kernels miniapp command commands"
