@@ -93,13 +93,6 @@ class Lab:
         held = {**beside, **{f"node {node.name}": node.pid for node in (*self.nodes, *self.twins)}}
         return next((f"what holds {what} of the lab" for what, pid in held.items() if pid and not runs(pid)), "")
 
-    def placed(self, node: Node, nodes: int) -> Node:
-        """Return a node with its share of the machine's cores in placements of so many nodes."""
-        if nodes not in self.divisions:
-            return node
-        own = self.divisions[nodes].nodes[node.index]
-        return replace(node, cores=own.cores, layout=own.layout)
-
     @property
     def launchers(self) -> Group:
         """Return the cgroup of processes started on the head, which the cluster creates."""

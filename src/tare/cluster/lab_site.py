@@ -53,7 +53,10 @@ class LabSite(SiteDefaults):
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect, self.counted))
 
     def placed(self, node: Node, nodes: int) -> Node:
-        return self.lab.placed(node, nodes)
+        if nodes not in self.lab.divisions:
+            return node
+        own = self.lab.divisions[nodes].nodes[node.index]
+        return replace(node, cores=own.cores, layout=own.layout)
 
     @property
     def head(self) -> tuple[str, ...]:
