@@ -71,7 +71,8 @@ CODES: Final = (
     (
         EXIT_CELLS_FAILED,
         STUDY,
-        "a cell is invalid, did other work than the baseline's or fails more often, or the program does not run at all",
+        "a cell is invalid, did other work than the baseline's or fails more, the program does not run at all, or "
+        "no environment but the baseline can run, so that nothing could be compared",
         "the report gives each reason",
     ),
     (

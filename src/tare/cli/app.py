@@ -51,7 +51,7 @@ def plan(
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import Where, show_plan
 
-    show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin))
+    raise typer.Exit(show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin)))
 
 
 @app.command()

@@ -11,20 +11,20 @@ from typing import Final
 
 from rich.console import Console
 
-from tare import study
+from tare import stats, study
 from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
-from tare.feasibility import program_libraries
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE
+from tare.feasibility import programs
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, printable
 from tare.node_service import clean
-from tare.plan import composition, grants, resources
+from tare.plan import composition, grants, resources, unavailable
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.plan.thin import thin
 from tare.report import laying_out, render
@@ -33,8 +33,7 @@ from tare.run.progress import Progress, Watcher, duration
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
-from tare.workloads import located, plugin_of
-from tare.workloads.located import is_shown, shown_folder
+from tare.workloads import plugin_of
 
 RESULTS_FOLDER = Path("results")
 THIN_FOLDER: Final = "-thin"
@@ -84,11 +83,17 @@ HERE: Final = Where()
 """The cluster that the study's file names."""
 
 
-def show_plan(path: Path, where: Where = HERE) -> None:
-    """Print the plan of a study file."""
+def show_plan(path: Path, where: Where = HERE) -> int:
+    """Print the plan of a study file; return the exit code, or raise `RefusedError`, as `tare run` would."""
     stated = where.load(path)
-    text = f"{plan_text(session.make_plan(stated, say))}\n\n{grants.in_words(grants.grants(stated))}"
-    print(printable(text, lines=True))
+    plan = session.make_plan(stated, say)
+    plan = programs.looked_into(plan, programs.folders_of(plan))
+    parts = (plan_text(plan), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
+    print(printable("\n\n".join(filter(None, parts)), lines=True))
+    if available(plan):
+        return EXIT_DONE
+    say(f"tare: {session.NO_CELL}: the plan says why")
+    return EXIT_USAGE
 
 
 def run_study(
@@ -133,6 +138,8 @@ def run_plan(
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
+        if few := too_few_rounds(stated):
+            say(f"tare: {few}")
         _tell_others()
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
@@ -177,33 +184,8 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     """Return the plan of a study and its files, which show pods the folders of programs and those of `started`."""
     plan = session.make_plan(stated, say)
     session.check_available(plan)
-    programs = _programs(plan)
-    own = {name: file for name, file in programs.items() if not located.is_of_system(file)}
-    folders = [str(file.parent) for file in own.values()]
-    folders += program_libraries.folders_of(available(plan), own)
-    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
-    folders += sorted(map(shown_folder, others))
-    for place in folders:
-        located.check_can_be_shown(place, "the program's folder")
-    visible = tuple(dict.fromkeys((*started.shown, *folders)))
+    visible = tuple(dict.fromkeys((*started.shown, *programs.folders_of(plan))))
     return session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
-
-
-def _programs(plan: Plan) -> dict[str, Path]:
-    """Return the files of the commands that cells start, by name; some may be in images only.
-
-    Raises `RefusedError` for one that cells without an image need and this machine does not have.
-    """
-    found = {}
-    for name, images_only in sorted(located.commands_of(available(plan)).items()):
-        located.check_no_launcher(name)
-        file = located.command_file(name)
-        if file is not None:
-            located.check_executable(file, in_images=images_only)
-            found[name] = file
-        elif not images_only:
-            raise located.no_such_program(name)
-    return found
 
 
 def _tell_others() -> None:
@@ -294,9 +276,21 @@ def plan_text(plan: Plan) -> str:
         f"{rounds}: {trials} trials, about {takes}",
         _resources(plan),
         "",
-        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
+        *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
+        *(f"  - {line}" for line in unavailable.in_lines(plan)),
     ]
     return "\n".join(lines)
+
+
+def too_few_rounds(stated: Study) -> str:
+    """Return that a study has too few rounds for a verdict, "" if it has enough or decides nothing anyway."""
+    most = stated.repetition.max_rounds
+    if stated.thin or most >= stats.MIN_ROUNDS:
+        return ""
+    return (
+        f"{most} round{'s' * (most != 1)} can decide nothing: a verdict needs {stats.MIN_ROUNDS} or more; "
+        f"set rounds: {stats.MIN_ROUNDS} in the study, or run it with --rounds {stats.MIN_ROUNDS}"
+    )
 
 
 def _resources(plan: Plan) -> str:
@@ -337,10 +331,8 @@ def _tell_resumed(store: Store) -> None:
         say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
 
 
-def _why(plan: Plan, cell: Cell) -> str:
-    """Return why a cell cannot run, or that it needs root or may not end in time."""
-    if cell.key in plan.unavailable:
-        return f"  (unavailable: {plan.unavailable[cell.key]})"
+def _note(plan: Plan, cell: Cell) -> str:
+    """Return that a cell that can run needs root or may not end in time."""
     asks = CLUSTERS[plan.study.cluster].needs_root and composition.needs_root(cell.environment, cell.placement)
     root = "  (needs root)" if asks else ""
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s

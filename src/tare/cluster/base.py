@@ -54,10 +54,6 @@ class Site(Protocol):
         """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
         ...
 
-    def placed(self, node: Node, nodes: int) -> Node:
-        """Return a node with the cores that it has in placements of so many nodes."""
-        ...
-
     @property
     def allocation(self) -> Allocated | None:
         """Return the allocation that its nodes are from, or None."""
@@ -116,9 +112,6 @@ class SiteDefaults:
     """What sites have in common whose nodes are as they are, and whose launchers start on the head."""
 
     __slots__ = ()
-
-    def placed(self, node: Node, nodes: int) -> Node:
-        return node
 
     def reach(self, node: Node) -> tuple[str, ...]:
         return ()

@@ -15,11 +15,11 @@ import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cluster.lab_cores import all_cores, topology
+from tare.cluster.lab_cores import topology
 from tare.cluster.lab_links import add_bridge, add_peer, add_port, set_up
 from tare.errors import RefusedError
 from tare.host.fault import reach
@@ -35,7 +35,7 @@ from tare.host.namespaces import (
 from tare.host.paths import cache_folder
 from tare.host.signals import uninterrupted
 from tare.model import LabSpec
-from tare.model.topology import NodeCores, Topology
+from tare.model.topology import NodeCores
 from tare.node import Nic, Node
 from tare.node.cgroups import Group, file_systems, group
 
@@ -61,8 +61,7 @@ class Lab:
     """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch, `router_pid` a router.
 
     `twins` duplicate the hosts (same cores, own namespaces and addresses), for software that changes a host by being
-    installed on it, such as Docker (docs/adr/0004-docker-on-twins.md). `divisions` are the cores of each node by the
-    number of nodes of a placement.
+    installed on it, such as Docker (docs/adr/0004-docker-on-twins.md).
     """
 
     name: str
@@ -74,7 +73,6 @@ class Lab:
     shares_cores: bool
     twins: tuple[Node, ...] = ()
     router_pid: int = 0
-    divisions: Mapping[int, Topology] = field(default_factory=dict)
 
     @property
     def holders(self) -> tuple[int, ...]:
@@ -127,15 +125,13 @@ def up(
         raise RefusedError(f"{spec.nodes} nodes in {spec.subnets} subnets are not possible: 1 or 2, of a node at least")
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
-    places, shares = topology(spec)
-    divisions = {count: topology(replace(spec, nodes=count))[0] for count in counts if count <= spec.nodes}
+    places, shares = topology(spec, counts)
     top = group(name)
     holders: list[int] = []
     try:
         with uninterrupted():
             kept = (*own_places(), *keep)
-            bounds = [all_cores(node, (places, *divisions.values())) for node in range(spec.nodes)] * (1 + twins)
-            made = _make_nodes(name, places.nodes * (1 + twins), bounds, top, kept, holders, nics, spec=spec)
+            made = _make_nodes(name, places.nodes * (1 + twins), top, kept, holders, nics, spec=spec)
         reach("lab:held")
         head, switch = holders[0], holders[1]
         router = holders[2] if spec.subnets > 1 else 0
@@ -156,7 +152,6 @@ def up(
         group=top,
         shares_cores=shares,
         router_pid=router,
-        divisions=divisions,
     )
 
 
@@ -185,7 +180,6 @@ def mark(lab: str, part: str) -> str:
 def _make_nodes(
     name: str,
     places: Sequence[NodeCores],
-    bounds: Sequence[tuple[int, ...]],
     top: Group,
     keep: Sequence[str],
     holders: list[int],
@@ -193,22 +187,19 @@ def _make_nodes(
     *,
     spec: LabSpec,
 ) -> tuple[Node, ...]:
-    """Create a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order.
-
-    `bounds` are the cores that the processes of each may use.
-    """
+    """Create a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order."""
     hosts = spec.nodes
     beside = ("head", "switch", *(["router"] if spec.subnets > 1 else []))
     names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
-    groups = [top.below(each).create(cores) for each, cores in zip(names, bounds, strict=True)]
+    groups = [top.below(each).create(own.in_any_placement) for each, own in zip(names, places, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
         for part in beside
     ]
     boot_ids = [str(uuid.uuid4()) for _ in places]
-    for i, cores in enumerate(bounds):
-        own_spec = _node_spec(names[i], groups[i], cores, boot_ids[i], keep)
+    for i, own in enumerate(places):
+        own_spec = _node_spec(names[i], groups[i], own.in_any_placement, boot_ids[i], keep)
         specs.append((mark(name, names[i]), {**own_spec, "hosts": hosts_file(names)}))
     answers = hold_all(specs)
     holders.extend(answer for answer in answers if isinstance(answer, int))
@@ -221,6 +212,7 @@ def _make_nodes(
             index=i % hosts,
             cores=own.cores,
             layout=own.layout,
+            shares=own.shares,
             control_address=control_address(i),
             nics=tuple(data_nic(k, i, spec) for k in range(nics)),
             pid=holders[i + len(beside)],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from tare.errors import RefusedError
 from tare.host.topology import read_topology
@@ -12,16 +13,27 @@ from tare.model.placement import order_by_core
 from tare.model.topology import NodeCores, Topology
 
 
-def topology(spec: LabSpec) -> tuple[Topology, bool]:
-    """Return the cores of each node of a lab, and whether nodes have to share some."""
+def topology(spec: LabSpec, counts: Collection[int] = ()) -> tuple[Topology, bool]:
+    """Return the cores of each node of a lab, and whether nodes have to share some.
+
+    `counts` are the numbers of nodes of placements, for each of which the machine is divided again.
+    """
     cpus = os.sched_getaffinity(0)
     layout = read_topology(cpus)
-    divided, shares = divide_cores(order_by_core(cpus, layout), spec)
+    available = order_by_core(cpus, layout)
+    divided, shares = divide_cores(available, spec)
+    again = {count: divide_cores(available, replace(spec, nodes=count))[0] for count in counts if count <= spec.nodes}
     note = f": this machine's cores are divided among {spec.nodes} nodes" if spec.nodes > 1 else ""
     note = f": cores_per_node is {spec.cores_per_node}" if spec.cores_per_node else note
     nodes = (
-        NodeCores(cores=own, layout=tuple(each for each in layout if each.cpu in own), name=f"n{i}", note=note)
-        for i, own in enumerate(divided)
+        NodeCores(
+            cores=own,
+            layout=layout,
+            name=f"n{number}",
+            note=note,
+            shares=tuple((count, cores[number]) for count, cores in again.items() if number < count),
+        )
+        for number, own in enumerate(divided)
     )
     return Topology(nodes=tuple(nodes)), shares
 
@@ -42,8 +54,3 @@ def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[i
         tuple(available[(node * step + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
     )
     return chosen, shared
-
-
-def all_cores(node: int, divided: Iterable[Topology]) -> tuple[int, ...]:
-    """Return the cores that a node has in any of several divisions of the machine."""
-    return tuple(sorted({core for each in divided for own in each.nodes[node : node + 1] for core in own.cores}))

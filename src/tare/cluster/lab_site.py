@@ -52,12 +52,6 @@ class LabSite(SiteDefaults):
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect, self.counted))
 
-    def placed(self, node: Node, nodes: int) -> Node:
-        if nodes not in self.lab.divisions:
-            return node
-        own = self.lab.divisions[nodes].nodes[node.index]
-        return replace(node, cores=own.cores, layout=own.layout)
-
     @property
     def head(self) -> tuple[str, ...]:
         return ("nsenter", f"--net=/proc/{self.lab.head_pid}/ns/net", "--")

@@ -112,7 +112,7 @@ def _order(site: Site, environment: Environment, placement: Placement, *, slot: 
     chosen = site.daemon_nodes if on_daemon_nodes(environment) else site.nodes
     count = len(chosen[: placement.nodes])
     nodes = tuple(
-        site.placed(chosen[number] if is_inside(environment.sides, number, count) else site.nodes[number], count)
+        (chosen if is_inside(environment.sides, number, count) else site.nodes)[number].among(count)
         for number in range(count)
     )
     return Order(
