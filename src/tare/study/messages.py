@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
 from tare.errors import StudyError
 from tare.study.yaml_nodes import Problem, YamlNode, locate
+
+OTHER_NAMES: Final = {
+    "singularity": "apptainer", "singularity-ce": "apptainer", "singularityce": "apptainer", "ch-run": "charliecloud",
+    "moby": "docker", "native": "bare", "none": "bare", "k8s": "kubernetes", "ompi": "openmpi",
+}  # fmt: skip
+"""What others call a name of tare's."""
 
 
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
@@ -34,8 +40,9 @@ def _place(file: str, node: YamlNode) -> str:
 def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
     """Return the sentence about an unknown name, with the nearest name and all that are allowed."""
     allowed = list(allowed)
-    near = difflib.get_close_matches(str(name), allowed, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    other = OTHER_NAMES.get(str(name).lower(), "")
+    near = difflib.get_close_matches(str(name).lower(), allowed, 1)
+    hint = f": use {other}" if other in allowed else f"; did you mean {near[0]}?" if near else ""
     return f"unknown {what} {str(name)!r}{hint} (allowed: {', '.join(allowed)})"
 
 
@@ -66,6 +73,8 @@ def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping
         "bool": "true or false",
         "string": "text",
     }.get(kind.split("_")[0])
+    if loc == ("environments",) and isinstance(value, str):
+        wanted = f"a list ([{', '.join(value.replace(',', ' ').split())}]) or a mapping (`name: ...` lines)"
     if wanted and kind.endswith(("_type", "_parsing", "_from_float")):
         return f"this must be {wanted}, not {shown}"
     if kind == "string_pattern_mismatch":
