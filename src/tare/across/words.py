@@ -75,7 +75,7 @@ def notes(pair: Pair, across: Across) -> list[str]:
             texts = ["not estimated: the interval of its ratio is wider than a hundredfold"]
         for text in texts:
             together.setdefault(text, []).append(change)
-    found = [f"{_cells(changes)}: {text}" for text, changes in together.items()]
+    found = [f"{_cells(changes, '{} ({})')}: {text}" for text, changes in together.items()]
     for label, places in zip(labels, pair.only, strict=True):
         if places:
             cells = list(dict.fromkeys(f"{place.group} / {place.environment}" for place in places))
@@ -103,11 +103,11 @@ def causes(pair: Pair) -> Iterator[tuple[str, str]]:
         yield _cells(changes), _could(could)
 
 
-def _cells(changes: Sequence[Change]) -> str:
+def _cells(changes: Sequence[Change], form: str = "{}: {}") -> str:
     by_cell: dict[str, list[str]] = {}
     for change in changes:
         by_cell.setdefault(f"{change.place.environment} in {change.place.group}", []).append(change.label)
-    return "; ".join(f"{cell} ({', '.join(labels)})" for cell, labels in by_cell.items())
+    return "; ".join(form.format(cell, ", ".join(labels)) for cell, labels in by_cell.items())
 
 
 def _could(could: Sequence[Difference]) -> str:

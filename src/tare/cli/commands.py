@@ -17,15 +17,15 @@ from tare.cli.output import say, writing
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, ResultsError
 from tare.feasibility import programs
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, printable
 from tare.node_service import clean
-from tare.plan import composition, grants, resources, unavailable
-from tare.plan.cells import available, estimate_s, estimate_trial_s
+from tare.plan import composition, grants, pace, resources, unavailable
+from tare.plan.cells import available, estimate_trial_s
 from tare.plan.thin import thin
 from tare.report import laying_out, render
 from tare.report.samples.counting import CountsOf, count_here, counting
@@ -88,7 +88,7 @@ def show_plan(path: Path, where: Where = HERE) -> int:
     stated = where.load(path)
     plan = session.make_plan(stated, say)
     plan = programs.looked_into(plan, programs.folders_of(plan))
-    parts = (plan_text(plan), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
+    parts = (plan_text(plan, _measured(plan)), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
     print(printable("\n\n".join(filter(None, parts)), lines=True))
     if available(plan):
         return EXIT_DONE
@@ -134,7 +134,7 @@ def run_plan(
         say(f"tare: live page, answers between launches: {door.url}")
     plan, files = _ready(stated, started, dict if door is None else door.carry)
     session.check_available(plan)
-    folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+    folder = results or _folder_of(stated)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
@@ -256,12 +256,35 @@ def show_clean(*, dry_run: bool, running: bool = False, forget: Sequence[str] = 
     return EXIT_INFRASTRUCTURE if is_left else EXIT_DONE
 
 
-def plan_text(plan: Plan) -> str:
-    """Return a plan as text: cells, trials, time, and what cannot run."""
+def _folder_of(stated: Study) -> Path:
+    """Return the folder for a study's results where none is named."""
+    return RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+
+
+def _measured(plan: Plan) -> float | None:
+    """Return how long a round of a plan took in the study's own results, None without any that are like it."""
+    try:
+        results = read_only(_folder_of(plan.study), skip_damaged=True)
+        alike = results.plan.digest == plan.digest and available(results.plan) == available(plan)
+        return pace.round_s(results.trials) if alike else None
+    except ResultsError:
+        return None
+
+
+def _takes(plan: Plan, round_s: float | None) -> str:
+    """Return about how long a plan takes, by a round that was measured or by what is known of its workloads."""
+    about = f"about {duration(pace.estimated_s(plan, round_s))}"
+    if round_s is not None:
+        return f"{about}, by the rounds in {_folder_of(plan.study)}"
+    launches = [f"{count} launches of {name}" for name, count in pace.unknown(plan).items()]
+    return f"{about} and the time of {', '.join(launches)}" if launches else about
+
+
+def plan_text(plan: Plan, round_s: float | None = None) -> str:
+    """Return a plan as text: cells, trials, time, and what cannot run; `round_s` is the time of a round if measured."""
     repeat = plan.study.repetition
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
-    takes = duration(estimate_s(plan))
     rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
     dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
     if repeat.turns > 1 and dividing:
@@ -273,7 +296,7 @@ def plan_text(plan: Plan) -> str:
         rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {trials} trials, about {takes}",
+        f"{rounds}: {trials} trials, {_takes(plan, round_s)}",
         _resources(plan),
         "",
         *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
