@@ -20,6 +20,7 @@ from typing import Final
 from tare import study
 from tare.cli import session
 from tare.cli.output import say
+from tare.cli.remedies import worded
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -81,7 +82,7 @@ def run_launch(wanted: Wanted) -> int:
             return status
         return _run(wanted)
     except TareError as error:
-        print(f"tare: {error}", file=sys.stderr)
+        print(f"tare: {worded(str(error), 'launch')}", file=sys.stderr)
         return FAILED
 
 

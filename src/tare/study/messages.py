@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -11,11 +12,7 @@ from pydantic import BaseModel
 from tare.errors import StudyError
 from tare.study.yaml_nodes import Problem, YamlNode, locate
 
-OTHER_NAMES: Final = {
-    "singularity": "apptainer", "singularity-ce": "apptainer", "singularityce": "apptainer", "ch-run": "charliecloud",
-    "moby": "docker", "native": "bare", "none": "bare", "k8s": "kubernetes", "ompi": "openmpi",
-}  # fmt: skip
-"""What others call a name of tare's."""
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
@@ -37,10 +34,13 @@ def _place(file: str, node: YamlNode) -> str:
     return f"{file}:{node.line}:{node.column}" if node.line else file
 
 
-def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
-    """Return the sentence about an unknown name, with the nearest name and all that are allowed."""
+def unknown(what: str, name: object, allowed: Iterable[str], others: Mapping[str, str] = EMPTY) -> str:
+    """Return the sentence about an unknown name, with the nearest name and all that are allowed.
+
+    `others` are allowed names by what they are called elsewhere.
+    """
     allowed = list(allowed)
-    other = OTHER_NAMES.get(str(name).lower(), "")
+    other = others.get(str(name).lower(), "")
     near = difflib.get_close_matches(str(name).lower(), allowed, 1)
     hint = f": use {other}" if other in allowed else f"; did you mean {near[0]}?" if near else ""
     return f"unknown {what} {str(name)!r}{hint} (allowed: {', '.join(allowed)})"
