@@ -156,6 +156,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
     results: options.ResultsOption = None,
     fresh: options.FreshOption = False,
+    live: options.LiveOption = False,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
     from tare.cli.quick import Wanted, run_quick
@@ -175,6 +176,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         env=tuple(env or ()),
         writable=writable,
         time_limit_s=time_limit,
+        live=live,
     )
     raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 

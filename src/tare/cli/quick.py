@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -12,6 +13,7 @@ from tare import study
 from tare.cli import commands
 from tare.cli.launch_command import variables
 from tare.errors import UsageError
+from tare.live import Door
 from tare.model import Placement, Study
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
@@ -32,7 +34,8 @@ class Wanted:
     """The options of `tare quick`; `ranks` is the number on each node.
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
-    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
+    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder. With
+    `live`, browsers can follow the run.
     """
 
     command: tuple[str, ...]
@@ -49,6 +52,7 @@ class Wanted:
     binds: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     writable: bool = False
+    live: bool = False
 
 
 def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> int:
@@ -59,7 +63,10 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    return commands.run_plan(stated, results, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+    with Door.open() if wanted.live else nullcontext() as door:
+        return commands.run_plan(
+            stated, results, fresh=fresh, shown=shown, writable=here if wanted.writable else "", door=door
+        )
 
 
 def quick_study(wanted: Wanted) -> Study:
