@@ -71,8 +71,7 @@ CODES: Final = (
     (
         EXIT_CELLS_FAILED,
         STUDY,
-        "a cell is invalid, did other work than the baseline's or fails more, the program does not run at all, or "
-        "no environment but the baseline can run, so that nothing could be compared",
+        "a cell is invalid, did other work than the baseline's or fails more, or nothing could be compared",
         "the report gives each reason",
     ),
     (

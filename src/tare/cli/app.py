@@ -13,8 +13,7 @@ from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
-from tare.cli.remedies import worded
-from tare.cli.usage import usage_error
+from tare.cli.usage import usage_error, worded
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
 from tare.host.signals import end_as_interrupt
 from tare.model.text import printable

@@ -20,7 +20,7 @@ from typing import Final
 from tare import study
 from tare.cli import session
 from tare.cli.output import say
-from tare.cli.remedies import worded
+from tare.cli.usage import worded
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError

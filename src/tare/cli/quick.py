@@ -34,8 +34,8 @@ class Wanted:
     """The options of `tare quick`; `ranks` is the number on each node.
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
-    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder. With
-    `live`, browsers can follow the run.
+    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
+    With `live`, browsers can follow the run.
     """
 
     command: tuple[str, ...]

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from tare.cli.app import app
-from tare.cli.remedies import KEYS, OPTIONS, worded
+from tare.cli.usage import KEYS, OPTIONS, worded
 
 CORES = "use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)"
 FEWER = "use fewer ranks per node"
