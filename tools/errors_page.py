@@ -71,7 +71,7 @@ CODES: Final = (
     (
         EXIT_CELLS_FAILED,
         STUDY,
-        "a cell is invalid, did other work than the baseline's or fails more often, or the program does not run at all",
+        "a cell is invalid, did other work than the baseline's or fails more, or nothing could be compared",
         "the report gives each reason",
     ),
     (
@@ -176,11 +176,12 @@ def placeholder(node: ast.expr, known: Mapping[str, str]) -> str:
 
 
 def installed_by(node: ast.Call, known: Mapping[str, str]) -> str | None:
-    """Return what `tare.host.packages.install` says on Debian, None for the call of another function."""
-    if not isinstance(node.func, ast.Name) or node.func.id != "install":
+    """Return what the functions of `tare.host.packages` say on Debian, None for the call of another function."""
+    command = {"install": COMMANDS["apt"], "install_python": "python3 -m pip install"}
+    if not isinstance(node.func, ast.Name) or node.func.id not in command:
         return None
     packages = [text_of(part, known) or placeholder(part, known) for part in node.args]
-    return f"{COMMANDS['apt']} {' '.join(packages)}"
+    return f"{command[node.func.id]} {' '.join(packages)}"
 
 
 def messages() -> dict[str, list[Message]]:

@@ -53,7 +53,7 @@ def test_a_bundle_brings_tare_without_a_network(readable: Path) -> None:
     assert f"Next: {tare} doctor" in installed.stdout
     assert sorted(path.name for path in (home / "here").iterdir()) == ["venv"]
 
-    doctor = as_user_without_network(tare, "doctor", folder=home)
+    doctor = as_user_without_network(tare, "doctor", "--all", folder=home)
     assert "ok      MPI openmpi" in doctor.stdout, doctor.stderr
     study = write_study(home, "study", ["bare", "bare+bridge"])
     plan = as_user_without_network(tare, "plan", study, folder=home)

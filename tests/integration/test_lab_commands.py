@@ -233,7 +233,7 @@ def test_quick_says_what_is_not_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.requires("docker", "cni")
 def test_the_doctor_finds_everything_that_the_bootstrap_installs(tmp_path: Path) -> None:
-    result = tare("doctor", cwd=tmp_path)
+    result = tare("doctor", "--all", cwd=tmp_path)
     assert result.status == 0
     lines = [line.strip() for line in result.stdout.splitlines()]
     fine = [line.split(maxsplit=1)[1] for line in lines if line.startswith("ok ")]

@@ -80,7 +80,7 @@ def home(trixie: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_doctor_of_debian_13_names_its_mpis_and_what_apt_would_install(trixie: Path, home: Path) -> None:
     version = in_root(trixie, home, "tare/venv/bin/python", "--version").stdout
     assert version.startswith("Python 3.13"), version
-    doctor = in_root(trixie, home, "tare/venv/bin/tare", "doctor")
+    doctor = in_root(trixie, home, "tare/venv/bin/tare", "doctor", "--all")
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     assert "ok      cluster local" in doctor.stdout
     assert "ok      MPI mpich  (MPICH 4" in doctor.stdout

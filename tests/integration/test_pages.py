@@ -20,7 +20,7 @@ from unit.docs.test_examples import blocks
 
 pytestmark = [*live("apptainer", "mmdebstrap"), pytest.mark.long]
 SHORTER = {
-    "pip install tare-hpc": "tare --version",  # test_other_distributions has what pip installs
+    "pip install tare_hpc-*.whl": "tare --version",  # test_other_distributions has what pip installs
     "rounds: 6": "rounds: 2, max_rounds: 2",
     "tare submit site.yaml --wait": "tare submit site.yaml --wait --allocations 2",
 }
@@ -29,7 +29,7 @@ SHORTER = {
 def followed(page: str, shell: Callable[[str], CompletedProcess[str]]) -> str:
     """Run every script of a page, with fewer rounds, and return what they print; inconclusive results are fine."""
     text = "".join(blocks(page, "sh"))
-    assert text.count("pip install tare-hpc") == text.count("rounds: 6") == 1
+    assert text.count("pip install tare_hpc-*.whl") == text.count("rounds: 6") == 1
     seen = ""
     for block in blocks(page, "sh"):
         shorter = reduce(lambda text, pair: text.replace(*pair), SHORTER.items(), block)

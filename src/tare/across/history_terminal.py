@@ -71,7 +71,10 @@ def sparkline(series: Series, *, plain: bool = False) -> str:
 def _series(series: Series, history: History, plain: bool) -> Iterator[RenderableType]:
     encode = encoder(plain)
     yield Text(encode(words.series_name(series)), style="bold")
-    yield Text(encode(f"  {words.level(series, 0)} {sparkline(series, plain=plain)} {words.level(series, -1)}"))
+    first, last = (series.text(series.points[place].log.value) for place in (max(0, len(series.points) - WIDEST), -1))
+    yield Text(encode(f"  {first} {sparkline(series, plain=plain)} {last}"))
+    if len(series.points) > 2 and len(history.series) > WITH_TABLE:
+        yield Text(encode(f"  {words.values(series)}"))
     if not series.steps:
         yield Text(encode(f"  {words.no_change(series)}"), style="dim")
     for step in series.steps:

@@ -21,6 +21,8 @@ ONE_SESSION: Final = (
 )
 FEWEST_RESULTS: Final = 4
 """Results below which no change can be found: two levels of two."""
+LISTED: Final = 6
+"""Results whose values a line has room for."""
 NAMED: Final = 4
 """Facts that a sentence about possible causes names."""
 
@@ -65,15 +67,15 @@ def notes(pair: Pair, across: Across) -> list[str]:
     """Return what must be known of single cells: missing figures, other numbers of rounds, cells of one result only."""
     usual = (across.readings[pair.first].rounds, across.readings[pair.second].rounds)
     labels = (across.labels[pair.first], across.labels[pair.second])
-    together: dict[tuple[str, str], list[str]] = {}
+    together: dict[str, list[Change]] = {}
     for change in pair.changes:
         n = change.cost.n if change.cost else usual
         texts = [*_missing(change, labels), *([f"n = {n[0]} and {n[1]} rounds"] if n != usual else [])]
         if change.cost is None and not texts and min(usual) > 1:
             texts = ["not estimated: the interval of its ratio is wider than a hundredfold"]
         for text in texts:
-            together.setdefault((f"{change.place.environment} in {change.place.group}", text), []).append(change.label)
-    found = [f"{cell} ({', '.join(metrics)}): {text}" for (cell, text), metrics in together.items()]
+            together.setdefault(text, []).append(change)
+    found = [f"{_cells(changes, '{} ({})')}: {text}" for text, changes in together.items()]
     for label, places in zip(labels, pair.only, strict=True):
         if places:
             cells = list(dict.fromkeys(f"{place.group} / {place.environment}" for place in places))
@@ -101,11 +103,11 @@ def causes(pair: Pair) -> Iterator[tuple[str, str]]:
         yield _cells(changes), _could(could)
 
 
-def _cells(changes: Sequence[Change]) -> str:
+def _cells(changes: Sequence[Change], form: str = "{}: {}") -> str:
     by_cell: dict[str, list[str]] = {}
     for change in changes:
         by_cell.setdefault(f"{change.place.environment} in {change.place.group}", []).append(change.label)
-    return "; ".join(f"{cell}: {', '.join(labels)}" for cell, labels in by_cell.items())
+    return "; ".join(form.format(cell, ", ".join(labels)) for cell, labels in by_cell.items())
 
 
 def _could(could: Sequence[Difference]) -> str:
@@ -138,19 +140,19 @@ def series_name(series: Series) -> str:
     return f"{series.place.group} / {series.place.environment}: {series.label}, {series.what}"
 
 
-def level(series: Series, place: int) -> str:
-    """Return the value of the first (0) or newest (-1) level."""
-    return series.text(series.levels[place][2])
+def values(series: Series) -> str:
+    """Return the value of each result of a short series, otherwise the smallest and the largest."""
+    logs = [point.log.value for point in series.points]
+    if len(logs) <= LISTED:
+        return ", ".join(map(series.text, logs))
+    return f"smallest {series.text(min(logs))}, largest {series.text(max(logs))}"
 
 
 def no_change(series: Series) -> str:
     """Return why a series has no change."""
     count = len(series.points)
-    return (
-        "no change"
-        if count >= FEWEST_RESULTS
-        else f"{count} results: changes are looked for in {FEWEST_RESULTS} or more"
-    )
+    results = f"{count} result{'s' * (count != 1)}"
+    return "no change" if count >= FEWEST_RESULTS else f"{results}: changes are looked for in {FEWEST_RESULTS} or more"
 
 
 def step(change: Step, series: Series, history: History) -> str:

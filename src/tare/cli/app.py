@@ -13,7 +13,7 @@ from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
-from tare.cli.usage import usage_error
+from tare.cli.usage import usage_error, worded
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
 from tare.host.signals import end_as_interrupt
 from tare.model.text import printable
@@ -51,7 +51,7 @@ def plan(
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import Where, show_plan
 
-    show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin))
+    raise typer.Exit(show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin)))
 
 
 @app.command()
@@ -159,6 +159,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     ssh_config: options.SshConfigOption = "",
     results: options.ResultsOption = None,
     fresh: options.FreshOption = False,
+    live: options.LiveOption = False,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
     from tare.cli.commands import Where
@@ -181,6 +182,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         writable=writable,
         time_limit_s=time_limit,
         where=Where.of(cluster, hosts, ssh_config),
+        live=live,
     )
     raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 
@@ -269,11 +271,17 @@ def doctor(
     ] = False,
     noise: options.NoiseOption = False,
     as_json: options.NoiseJsonOption = False,
+    cluster: options.AskedClusterOption = "",
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
+    every: Annotated[bool, typer.Option("--all", help="Show every part, and each runtime in each network.")] = False,
 ) -> None:
-    """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
-    from tare.doctor.command import run_doctor
+    """Show what can run here, what is missing, how to install it, and whether the machine is quiet."""
+    from tare.doctor.command import About, run_doctor
 
-    raise typer.Exit(run_doctor(command or [], locality=locality, noise=noise, as_json=as_json))
+    listed = tuple(filter(None, map(str.strip, hosts.split(","))))
+    about = About(cluster=cluster, hosts=listed, ssh_config=ssh_config, every=every)
+    raise typer.Exit(run_doctor(command or [], about, locality=locality, noise=noise, as_json=as_json))
 
 
 @app.command()
@@ -323,7 +331,7 @@ def main() -> None:
         if status == EXIT_INTERRUPTED:
             raise KeyboardInterrupt  # reported below
     except TareError as error:
-        _say(str(error))
+        _say(worded(str(error), next(iter(sys.argv[1:]), "")))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted: cleaned up; run the same command to resume")

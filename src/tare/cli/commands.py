@@ -11,21 +11,21 @@ from typing import Final
 
 from rich.console import Console
 
-from tare import study
+from tare import stats, study
 from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, RefusedError
-from tare.feasibility import program_libraries
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError, ResultsError
+from tare.feasibility import programs
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, counted, printable
 from tare.node_service import clean
-from tare.plan import composition, grants, resources
-from tare.plan.cells import available, estimate_s, estimate_trial_s
+from tare.plan import composition, grants, pace, resources, unavailable
+from tare.plan.cells import available, estimate_trial_s
 from tare.plan.thin import thin
 from tare.report import laying_out, render
 from tare.report.samples.counting import CountsOf, count_here, counting
@@ -34,7 +34,6 @@ from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
 from tare.workloads import located, plugin_of
-from tare.workloads.located import is_shown, shown_folder
 
 RESULTS_FOLDER = Path("results")
 THIN_FOLDER: Final = "-thin"
@@ -93,11 +92,17 @@ HERE: Final = Where()
 """The cluster that the study's file names."""
 
 
-def show_plan(path: Path, where: Where = HERE) -> None:
-    """Print the plan of a study file."""
+def show_plan(path: Path, where: Where = HERE) -> int:
+    """Print the plan of a study file; return the exit code, or raise `RefusedError`, as `tare run` would."""
     stated = where.load(path)
-    text = f"{plan_text(session.make_plan(stated, say))}\n\n{grants.in_words(grants.grants(stated))}"
-    print(printable(text, lines=True))
+    plan = session.make_plan(stated, say)
+    plan = programs.looked_into(plan, programs.folders_of(plan))
+    parts = (plan_text(plan, _measured(plan)), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
+    print(printable("\n\n".join(filter(None, parts)), lines=True))
+    if available(plan):
+        return EXIT_DONE
+    say(f"tare: {session.NO_CELL}: the plan says why")
+    return EXIT_USAGE
 
 
 def run_study(
@@ -145,7 +150,7 @@ def run_plan(
     started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
     if door is not None and not door.carried:
         say(f"tare: live page, answers between launches: {door.url}")
-    folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+    folder = results or _folder_of(stated)
     if Path(started.folder) != here:
         folder = here / folder
     with started.entered():
@@ -168,6 +173,8 @@ def _run(
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
+        if few := too_few_rounds(stated):
+            say(f"tare: {few}")
         _tell_others()
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
@@ -217,33 +224,8 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     """Return the plan of a study and its files, which show pods the folders of programs and those of `started`."""
     plan = session.make_plan(stated, say)
     session.check_available(plan)
-    programs = _programs(plan)
-    own = {name: file for name, file in programs.items() if not located.is_of_system(file)}
-    folders = [folder for file in own.values() for folder in located.folders_of(file)]
-    folders += program_libraries.folders_of(available(plan), own)
-    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
-    folders += sorted(map(shown_folder, others))
-    for place in folders:
-        located.check_can_be_shown(place, "the program's folder")
-    visible = tuple(dict.fromkeys((*started.shown, *folders)))
+    visible = tuple(dict.fromkeys((*started.shown, *programs.folders_of(plan))))
     return session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
-
-
-def _programs(plan: Plan) -> dict[str, Path]:
-    """Return the files of the commands that cells start, by name; some may be in images only.
-
-    Raises `RefusedError` for one that cells without an image need and this machine does not have.
-    """
-    found = {}
-    for name, images_only in sorted(located.commands_of(available(plan)).items()):
-        located.check_no_launcher(name)
-        file = located.command_file(name)
-        if file is not None:
-            located.check_executable(file, in_images=images_only)
-            found[name] = file
-        elif not images_only:
-            raise located.no_such_program(name)
-    return found
 
 
 def _tell_others() -> None:
@@ -314,12 +296,35 @@ def show_clean(*, dry_run: bool, running: bool = False, forget: Sequence[str] = 
     return EXIT_INFRASTRUCTURE if is_left else EXIT_DONE
 
 
-def plan_text(plan: Plan) -> str:
-    """Return a plan as text: cells, trials, time, and what cannot run."""
+def _folder_of(stated: Study) -> Path:
+    """Return the folder for a study's results where none is named."""
+    return RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+
+
+def _measured(plan: Plan) -> float | None:
+    """Return how long a round of a plan took in the study's own results, None without any that are like it."""
+    try:
+        results = read_only(_folder_of(plan.study), skip_damaged=True)
+        alike = results.plan.digest == plan.digest and available(results.plan) == available(plan)
+        return pace.round_s(results.trials) if alike else None
+    except ResultsError:
+        return None
+
+
+def _takes(plan: Plan, round_s: float | None) -> str:
+    """Return about how long a plan takes, by a round that was measured or by what is known of its workloads."""
+    about = f"about {duration(pace.estimated_s(plan, round_s))}"
+    if round_s is not None:
+        return f"{about}, by the rounds in {_folder_of(plan.study)}"
+    launches = [f"{count} launches of {name}" for name, count in pace.unknown(plan).items()]
+    return f"{about} and the time of {', '.join(launches)}" if launches else about
+
+
+def plan_text(plan: Plan, round_s: float | None = None) -> str:
+    """Return a plan as text: cells, trials, time, and what cannot run; `round_s` is the time of a round if measured."""
     repeat = plan.study.repetition
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
-    takes = duration(estimate_s(plan))
     rounds = f"{counted(repeat.rounds, 'round')} x {counted(repeat.blocks_per_round, 'block')}"
     rounds += f", up to {repeat.max_rounds}" if repeat.max_rounds > repeat.rounds else ""
     dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
@@ -332,12 +337,24 @@ def plan_text(plan: Plan) -> str:
         rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {counted(trials, 'trial')}, about {takes}",
+        f"{rounds}: {counted(trials, 'trial')}, {_takes(plan, round_s)}",
         _resources(plan),
         "",
-        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
+        *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
+        *(f"  - {line}" for line in unavailable.in_lines(plan)),
     ]
     return "\n".join(lines)
+
+
+def too_few_rounds(stated: Study) -> str:
+    """Return that a study has too few rounds for a verdict, "" if it has enough or decides nothing anyway."""
+    most = stated.repetition.max_rounds
+    if stated.thin or most >= stats.MIN_ROUNDS:
+        return ""
+    return (
+        f"{most} round{'s' * (most != 1)} can decide nothing: a verdict needs {stats.MIN_ROUNDS} or more; "
+        f"set rounds: {stats.MIN_ROUNDS} in the study, or run it with --rounds {stats.MIN_ROUNDS}"
+    )
 
 
 def _resources(plan: Plan) -> str:
@@ -378,10 +395,8 @@ def _tell_resumed(store: Store) -> None:
         say(f"resuming {store.path}: {counted(store.count, 'trial')} done{broken}{torn}")
 
 
-def _why(plan: Plan, cell: Cell) -> str:
-    """Return why a cell cannot run, or that it needs root or may not end in time."""
-    if cell.key in plan.unavailable:
-        return f"  (unavailable: {plan.unavailable[cell.key]})"
+def _note(plan: Plan, cell: Cell) -> str:
+    """Return that a cell that can run needs root or may not end in time."""
     asks = CLUSTERS[plan.study.cluster].needs_root and composition.needs_root(cell.environment, cell.placement)
     root = "  (needs root)" if asks else ""
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s

@@ -16,6 +16,8 @@ from tare.node.cgroups import group
 from tare.node.owners import NAMESPACE, boot_id, is_visible, pid_namespace, start_time, this_boot
 
 STATE: Final = "lab.json"
+OF_A_STUDY: Final = ("launches", "shares")
+"""What a node of a lab has only while a study runs."""
 NOT_OF_A_LAB: Final = {
     "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec(), "kubernetes": KubernetesSpec(),
 }  # fmt: skip
@@ -92,7 +94,7 @@ def as_json(made: lab.Lab) -> dict[str, Any]:
 
 
 def _node_as_json(node: Node) -> dict[str, Any]:
-    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node) if f.name != "launches"}
+    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node) if f.name not in OF_A_STUDY}
     parts = {name: [dataclasses.asdict(each) for each in getattr(node, name)] for name in ("nics", "layout")}
     return {**plain, **parts, "group": node.group.path}
 

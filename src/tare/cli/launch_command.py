@@ -21,6 +21,7 @@ from tare import study
 from tare.cli import session
 from tare.cli.commands import HERE, Where
 from tare.cli.output import say
+from tare.cli.usage import worded
 from tare.cluster import CLUSTERS, Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -88,7 +89,7 @@ def run_launch(wanted: Wanted) -> int:
             return status
         return _run(wanted)
     except TareError as error:
-        print(f"tare: {error}", file=sys.stderr)
+        print(f"tare: {worded(str(error), 'launch')}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt as interrupt:
         name = str(interrupt) or signal.SIGINT.name

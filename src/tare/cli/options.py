@@ -86,6 +86,14 @@ ClusterOption = Annotated[
         "--cluster", help="Run on lab, local, ssh or slurm, whatever cluster a study names.", show_default=False
     ),
 ]
+AskedClusterOption = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        help="Ask about lab, local, ssh, slurm or kubernetes.",
+        show_default="lab for root, else local",
+    ),
+]
 HostsOption = Annotated[
     str, typer.Option("--hosts", metavar="A,B", help="Hosts of cluster ssh, in order of ranks.", show_default=False)
 ]

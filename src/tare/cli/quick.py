@@ -10,6 +10,7 @@ import stat
 import sys
 import termios
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -21,6 +22,7 @@ from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
 from tare.cluster import CLUSTERS
 from tare.errors import RefusedError, ResultsError, UsageError
+from tare.live import Door
 from tare.model import LabSpec, Placement, Study
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
@@ -43,7 +45,8 @@ class Wanted:
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
     network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
-    `nodes` None are as many as usual on the cluster. `input` is the file that each launch reads as standard input.
+    `nodes` None are as many as usual on the cluster. `input` is the file that each launch reads as standard input. With
+    `live`, browsers can follow the run.
     """
 
     command: tuple[str, ...]
@@ -63,6 +66,7 @@ class Wanted:
     writable: bool = False
     where: Where = HERE
     input: str = ""
+    live: bool = False
 
     @property
     def placement(self) -> Placement:
@@ -84,8 +88,9 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    into = results or results_of(stated.name)
-    return commands.run_plan(stated, into, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+    into, writable = results or results_of(stated.name), here if wanted.writable else ""
+    with Door.open() if wanted.live else nullcontext() as door:
+        return commands.run_plan(stated, into, fresh=fresh, shown=shown, writable=writable, door=door)
 
 
 def results_of(name: str, below: Path = commands.RESULTS_FOLDER) -> Path:

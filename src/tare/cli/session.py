@@ -20,6 +20,7 @@ from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Plan, Summary
 from tare.node_service import clean
+from tare.plan import unavailable
 from tare.plan.calibration import LET_WRITE
 from tare.plan.cells import available
 from tare.run import runner
@@ -41,6 +42,8 @@ __all__ = [
     "make_ready",
     "summary_of",
 ]
+
+NO_CELL: Final = "no cell of this study can run here"
 
 
 def make_ready(
@@ -108,8 +111,7 @@ def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:
 def check_available(plan: Plan) -> None:
     """Raise `RefusedError` with the reasons if no cell of a plan can run."""
     if not available(plan):
-        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
-        raise RefusedError("no cell of this study can run here", remedy=reasons)
+        raise RefusedError(NO_CELL, remedy="\n  ".join(unavailable.in_lines(plan)))
 
 
 def execute(

@@ -203,6 +203,10 @@ class Cluster(ABC):
     def topology(self, spec: LabSpec) -> Topology:
         """Return the cores of each node, without making any nodes."""
 
+    def topology_of(self, spec: LabSpec, nodes: int) -> Topology:
+        """Return the cores of each node for placements of so many nodes."""
+        return self.topology(spec)
+
     @abstractmethod
     def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:
         """Bring up the cluster for a study."""

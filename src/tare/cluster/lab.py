@@ -13,12 +13,13 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tare.cluster.lab_cores import topology
 from tare.cluster.lab_links import add_bridge, add_peer, add_port, set_up
 from tare.errors import RefusedError
 from tare.host.fault import reach
@@ -33,10 +34,8 @@ from tare.host.namespaces import (
 )
 from tare.host.paths import cache_folder
 from tare.host.signals import uninterrupted
-from tare.host.topology import read_topology
 from tare.model import LabSpec
-from tare.model.placement import order_by_core
-from tare.model.topology import NodeCores, Topology
+from tare.model.topology import NodeCores
 from tare.node import Nic, Node
 from tare.node.cgroups import Group, file_systems, group
 
@@ -103,11 +102,20 @@ class Lab:
         return f"{CONTROL}.0.0/{CONTROL_PREFIX}"
 
 
-def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twins: bool = False) -> Lab:
+def up(
+    name: str,
+    spec: LabSpec,
+    *,
+    nics: int = 1,
+    keep: Sequence[str] = (),
+    twins: bool = False,
+    counts: Collection[int] = (),
+) -> Lab:
     """Create a lab with `nics` data NICs a node; folders in `keep` stay visible on all nodes, and so do tare's own.
 
-    With `twins` each node has a twin. Raises `RefusedError` for an impossible size and `InfrastructureError` if the
-    kernel refuses; nothing is left behind then.
+    With `twins` each node has a twin. `counts` are the numbers of nodes of placements, for each of which the machine's
+    cores are divided; a node may use all cores that it has in any of them. Raises `RefusedError` for an impossible size
+    and `InfrastructureError` if the kernel refuses; nothing is left behind then.
     """
     most = MAX_NODES // 2 if twins else MAX_NODES
     if not 1 <= spec.nodes <= most:
@@ -117,7 +125,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
         raise RefusedError(f"{spec.nodes} nodes in {spec.subnets} subnets are not possible: 1 or 2, of a node at least")
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
-    places, shares = topology(spec)
+    places, shares = topology(spec, counts)
     top = group(name)
     holders: list[int] = []
     try:
@@ -164,36 +172,6 @@ def down(lab: Lab) -> None:
         _end(lab.name, lab.holders, lab.group)
 
 
-def topology(spec: LabSpec) -> tuple[Topology, bool]:
-    """Return the cores of each node of a lab, and whether nodes have to share some."""
-    cpus = os.sched_getaffinity(0)
-    layout = read_topology(cpus)
-    divided, shares = divide_cores(order_by_core(cpus, layout), spec)
-    nodes = (
-        NodeCores(cores=own, layout=tuple(each for each in layout if each.cpu in own), name=f"n{i}")
-        for i, own in enumerate(divided)
-    )
-    return Topology(nodes=tuple(nodes)), shares
-
-
-def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
-    """Return the cores of each node, and whether nodes have to share some.
-
-    `available` is ordered by the machine's physical cores, so that a node gets whole ones if possible. Without
-    `cores_per_node` cores are distributed evenly, and nodes share cores only if there are too few. Each node then
-    begins at another core, so that placements with few ranks on a node still have cores of their own.
-    """
-    each = spec.cores_per_node or max(1, len(available) // spec.nodes)
-    if each > len(available):
-        raise RefusedError(f"nodes of {each} cores are not possible: this machine has {len(available)}")
-    shared = each * spec.nodes > len(available)
-    step = max(1, len(available) // spec.nodes) if shared else each
-    chosen = tuple(
-        tuple(available[(node * step + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
-    )
-    return chosen, shared
-
-
 def mark(lab: str, part: str) -> str:
     """Return the mark of a holder, which is part of its command line."""
     return f"tare:{lab}:{part}"
@@ -213,7 +191,7 @@ def _make_nodes(
     hosts = spec.nodes
     beside = ("head", "switch", *(["router"] if spec.subnets > 1 else []))
     names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
-    groups = [top.below(each).create(own.cores) for each, own in zip(names, places, strict=True)]
+    groups = [top.below(each).create(own.in_any_placement) for each, own in zip(names, places, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
@@ -221,7 +199,7 @@ def _make_nodes(
     ]
     boot_ids = [str(uuid.uuid4()) for _ in places]
     for i, own in enumerate(places):
-        own_spec = _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)
+        own_spec = _node_spec(names[i], groups[i], own.in_any_placement, boot_ids[i], keep)
         specs.append((mark(name, names[i]), {**own_spec, "hosts": hosts_file(names)}))
     answers = hold_all(specs)
     holders.extend(answer for answer in answers if isinstance(answer, int))
@@ -234,6 +212,7 @@ def _make_nodes(
             index=i % hosts,
             cores=own.cores,
             layout=own.layout,
+            shares=own.shares,
             control_address=control_address(i),
             nics=tuple(data_nic(k, i, spec) for k in range(nics)),
             pid=holders[i + len(beside)],

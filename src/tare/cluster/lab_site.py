@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tare.cluster import lab, lab_kubernetes
+from tare.cluster import lab, lab_cores, lab_kubernetes
 from tare.cluster.base import Allocated, Cluster, Site, SiteDefaults
 from tare.cluster.needs import Needs
 from tare.containers.folder_owners import act_as_owners
@@ -135,7 +135,11 @@ class LabCluster(Cluster):
         return lab_kubernetes.lacks(environment) if self.makes_pods(spec) else super().lacks(spec, environment)
 
     def topology(self, spec: LabSpec) -> Topology:
-        return lab.topology(spec)[0]
+        return lab_cores.topology(spec)[0]
+
+    def topology_of(self, spec: LabSpec, nodes: int) -> Topology:
+        divides = nodes <= spec.nodes and not self.makes_pods(spec)
+        return self.topology(replace(spec, nodes=nodes) if divides else spec)
 
     @contextmanager
     def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[Site]:
@@ -157,7 +161,8 @@ class LabCluster(Cluster):
                 folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
                 keep = (*needs.shown, *_current_folder(), str(folder))
                 with uninterrupted():
-                    made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
+                    counts = frozenset() if self.makes_pods(spec) else needs.node_counts
+                    made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker, counts=counts)
                     stack.callback(lambda: reach("lab:after-down"))
                     stack.callback(lab.down, made)
                     stack.callback(lambda: reach("lab:before-down"))

@@ -16,6 +16,8 @@ class Needs:
     `programs` are the user's own, which nodes must have at the same paths. `runtime_classes` are the names of those
     that pods of a Kubernetes have.
 
+    `node_counts` are the numbers of nodes of its placements, among which a lab divides the machine's cores.
+
     `jobs` means that trials are MPIJobs; `longest_s` is the longest time limit of a launch.
 
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
@@ -30,5 +32,6 @@ class Needs:
     made: tuple[Path, ...] = ()
     programs: tuple[str, ...] = ()
     runtime_classes: tuple[str, ...] = ()
+    node_counts: frozenset[int] = frozenset()
     jobs: bool = False
     longest_s: float = 0.0

@@ -57,6 +57,8 @@ class Runtime(ABC):
     """Whether each of several containers of a pod can have its own limits."""
     shares_network: bool = False
     """Whether its containers have their node's network and can have no other."""
+    other_names: tuple[str, ...] = ()
+    """What it is called elsewhere, for the answer to such a name."""
     starts_from: str = ""
     """The format (`tare.images.convert`) of the image that it starts from, "" for its root file system.
 

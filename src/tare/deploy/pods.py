@@ -112,7 +112,8 @@ def _order(site: Site, environment: Environment, placement: Placement, *, slot: 
     chosen = site.daemon_nodes if on_daemon_nodes(environment) else site.nodes
     count = len(chosen[: placement.nodes])
     nodes = tuple(
-        chosen[number] if is_inside(environment.sides, number, count) else site.nodes[number] for number in range(count)
+        (chosen if is_inside(environment.sides, number, count) else site.nodes)[number].among(count)
+        for number in range(count)
     )
     return Order(
         study=f"{site.name}-{slot}",

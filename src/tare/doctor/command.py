@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tare.errors import UsageError
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, UsageError
+from tare.model.text import printable
 
 
-def run_doctor(command: Sequence[str], *, locality: bool, noise: bool, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The cluster that is asked about ("": the one that this user has), its hosts, and whether everything is shown."""
+
+    cluster: str = ""
+    hosts: tuple[str, ...] = ()
+    ssh_config: str = ""
+    every: bool = False
+
+
+def run_doctor(command: Sequence[str], about: About, *, locality: bool, noise: bool, as_json: bool) -> int:
     """Answer what can run here, whether two ranks share memory, or what disturbs; return the exit code."""
+    if (noise or locality) and about != About():
+        raise UsageError(
+            "--cluster, --hosts, --ssh-config and --all are for what can run, not for --noise and --locality",
+            remedy="leave them out",
+        )
     if noise and not (locality or command):
         from tare.doctor.noise import show_noise
 
@@ -26,6 +43,17 @@ def run_doctor(command: Sequence[str], *, locality: bool, noise: bool, as_json: 
             "tare doctor takes a command only with --locality",
             remedy="leave the command out, or write `tare doctor --locality -- mpirun -n 2`",
         )
-    from tare.doctor.machine import show_doctor
+    return show_doctor(about)
 
-    return show_doctor()
+
+def show_doctor(about: About) -> int:
+    """Print the diagnosis; return 0 when at least one environment can run, else 5."""
+    from tare.doctor.quiet import watching
+
+    noise = watching()  # meanwhile, a second's worth of modules is imported
+    from tare.doctor.machine import diagnose
+    from tare.doctor.text import brief, whole
+
+    found = diagnose(about.cluster, about.hosts, about.ssh_config, noise=noise(), pairs=about.every)
+    print(printable("\n".join(whole(found) if about.every else brief(found)), lines=True))
+    return EXIT_DONE if found.able else EXIT_INFRASTRUCTURE

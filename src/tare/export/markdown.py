@@ -19,7 +19,7 @@ from tare.model.text import counted, printable, without_html
 from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, cell_text
 from tare.report.tables import merge
-from tare.report.verdicts import EXIT_MEANINGS
+from tare.report.verdicts import exit_meaning
 from tare.report.view import Column, TableGroup
 
 MOST_CHARACTERS: Final = 65_000
@@ -79,7 +79,7 @@ def _ending(summary: Summary) -> str:
         f"margin {units.percent(summary.margin, sign=False)}",
         f"limit {limit}",
         view.counts_text(summary),
-        f"exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}",
+        f"exit code {summary.exit_code}: {exit_meaning(summary)}",
         f"tare {__version__}",
     ]
     return "; ".join(parts)

@@ -27,5 +27,5 @@ def write(source: Source, path: Path) -> None:
 
 
 PARQUET: Final = FilesFormat(
-    meaning="tables and samples as Parquet, in a folder; needs tare-hpc[frames]", zips=False, write=write
+    meaning="tables and samples as Parquet, in a folder; needs pyarrow", zips=False, write=write
 )

@@ -6,6 +6,8 @@ This is the first check, before anything is built. The second, `preflight`, look
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from tare.cluster import CLUSTERS
@@ -27,6 +29,8 @@ from tare.plan.cells import expand
 from tare.study import is_path
 from tare.workloads import located, plugin_of
 
+Judge = Callable[[Environment, Placement], str | None]
+
 
 def make_plan(study: Study, say: Progress = silent) -> Plan:
     """Expand a study; cells that cannot run here are in it with the reason.
@@ -37,29 +41,6 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     study = located.located(study)
     paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
     own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
-    recipes = {each.image for each in study.environments if not is_reference(each.image)} - paths - {""}
-    lacking = {name: cannot_build(find_recipe(name)) for name in sorted(recipes)}
-    cluster = CLUSTERS[study.cluster]
-    topology = cluster.topology(study.lab)
-    cluster_reason = cluster.probe()
-    apart = {**composition.apart(study.environments), **cluster.apart(study.lab, study.environments)}
-
-    def availability(wanted: Environment, placement: Placement) -> str | None:
-        return (
-            cluster_reason
-            or composition.refuse_launcher(wanted, cluster)
-            or composition.refuse_pods(wanted, cluster, study.lab)
-            or cluster.refuse(study.lab, wanted, placement)
-            or composition.refuse(wanted, placement)
-            or apart.get(wanted.name)
-            or composition.refuse_subnets(wanted, placement, study.lab)
-            or _no_place(geometry.as_launched(wanted, placement), topology, apart=cluster.is_real)
-            or cluster.lacks(study.lab, wanted)
-            or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
-            or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
-            or lacking.get(wanted.image)
-        )
-
     memory_bytes = limits.machine_memory()
 
     def ability(workload: Workload, wanted: Environment, placement: Placement) -> str | None:
@@ -69,7 +50,46 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or no_memory(workload, placement, memory_bytes)
         )
 
-    return expand(study, availability, ability)
+    return expand(study, judge_of(study, own), ability)
+
+
+def judge_of(study: Study, own: Mapping[str, Image]) -> Judge:
+    """Return what says why an environment cannot run in a placement on a study's cluster, or None.
+
+    `own` are the user's images, by path.
+    """
+    cluster = CLUSTERS[study.cluster]
+    topologies = {count: cluster.topology_of(study.lab, count) for count in {each.nodes for each in study.placements}}
+    cluster_reason = cluster.probe()
+    apart = {**composition.apart(study.environments), **cluster.apart(study.lab, study.environments)}
+    lacking = cache(lambda name: cannot_build(find_recipe(name)))
+
+    def judge(wanted: Environment, placement: Placement) -> str | None:
+        is_recipe = wanted.image and wanted.image not in own and not is_reference(wanted.image)
+        return (
+            cluster_reason
+            or refuse(study, wanted, placement)
+            or apart.get(wanted.name)
+            or composition.refuse_subnets(wanted, placement, study.lab)
+            or _no_place(geometry.as_launched(wanted, placement), topologies[placement.nodes], apart=cluster.is_real)
+            or cluster.lacks(study.lab, wanted)
+            or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
+            or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
+            or (lacking(wanted.image) if is_recipe else None)
+        )
+
+    return judge
+
+
+def refuse(study: Study, wanted: Environment, placement: Placement) -> str | None:
+    """Return why an environment in a placement makes no sense on a study's cluster, whatever is installed, or None."""
+    cluster = CLUSTERS[study.cluster]
+    return (
+        composition.refuse_launcher(wanted, cluster)
+        or composition.refuse_pods(wanted, cluster, study.lab)
+        or cluster.refuse(study.lab, wanted, placement)
+        or composition.refuse(wanted, placement)
+    )
 
 
 def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import MissingTool
 from tare.frames.columns import Column, Kind, Row, Table, names_of
+from tare.host.packages import install_python
 
 if TYPE_CHECKING:
     import pandas
@@ -21,12 +22,6 @@ ROWS_OF_BATCH: Final = 50_000
 PANDAS_TYPES: Final = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "float64", Kind.TRUTH: "boolean"}
 """pandas' types: missing texts, integers and truth values are `NA`, missing numbers `NaN`."""
 
-INSTALLS: Final = {
-    "pyarrow": "pip install 'tare-hpc[frames]'",
-    "polars": "pip install polars",
-    "pandas": "pip install pandas",
-}
-
 
 def load(library: str) -> Any:
     """Import and return a library of frames; raise `MissingTool` with the command that installs it."""
@@ -35,7 +30,7 @@ def load(library: str) -> Any:
     except ImportError as error:
         raise MissingTool(
             f"{library} is not installed in the Python that runs tare ({error})",
-            remedy=f"install it with `{INSTALLS[library]}`",
+            remedy=f"install it with `{install_python(library)}`",
         ) from error
 
 

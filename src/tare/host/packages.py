@@ -7,6 +7,7 @@ and zypper (openSUSE, SLES) come from these distributions' package pages and spe
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,7 @@ _NAMES: Final[Mapping[str, tuple[str, str, str]]] = {
     "iperf3": ("iperf3", "iperf3", "iperf"),
     "iproute2": ("iproute2", "iproute", "iproute2"),
     "iptables": ("iptables", "iptables-nft", "iptables"),
+    "libcairo2": ("cairo", "cairo", "libcairo2"),
     "libc-bin": ("ldd", "glibc-common", "glibc"),
     "libmpich-dev": ("MPICH with its compiler", "mpich-devel", "mpich-devel"),
     "libopenmpi-dev": ("Open MPI with its compiler", "openmpi-devel", "openmpi4-devel"),
@@ -78,6 +80,11 @@ def install(*packages: str, os_release: Path | None = None) -> str:
         return f"{COMMANDS[manager]} {' '.join(names)}"
     software = dict.fromkeys(_NAMES[package][0] if package in _NAMES else package for package in packages)
     return f"install {' and '.join(software)} with your package manager"
+
+
+def install_python(package: str) -> str:
+    """Return the command that installs a Python package where this tare finds it: for the Python that runs tare."""
+    return f"{shlex.quote(sys.executable)} -m pip install {package}"
 
 
 def name_of(package: str, manager: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tare.errors import MissingTool, UsageError
+from tare.host.packages import install_python
 
 VERSIONS: Final = {"openmpi": "4.1.6", "mpich": "4.1.2", "ucx": "1.15.0", "rdma-core": "49.0"}
 """The versions that are compiled: Open MPI and MPICH as close to Debian 12's as this UCX allows."""
@@ -82,5 +83,7 @@ def _hpccm() -> Any:
         import hpccm.building_blocks
         import hpccm.primitives
     except ImportError as error:
-        raise MissingTool("hpccm is not installed", remedy="install it: pip install 'tare-hpc[recipes]'") from error
+        raise MissingTool(
+            "hpccm is not installed in the Python that runs tare", remedy=f"install it with `{install_python('hpccm')}`"
+        ) from error
     return hpccm

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlencode
 
 from tare.errors import InfrastructureError, MissingTool, TareError
+from tare.host.packages import install_python
 from tare.remote.conversation import Unreachable
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 REQUEST_S: Final = 30.0
 MOST_ANSWER: Final = 256 << 20
 """Bytes that are read of one answer: a list of ten thousand pods takes a hundred million."""
-EXTRA: Final = "pip install 'tare-hpc[kubernetes]'"
 
 
 class Stream(Protocol):
@@ -150,7 +150,11 @@ class Api:
 
 def probe() -> str | None:
     """Return that the official client is missing, with what installs it, or None."""
-    return None if find_spec("kubernetes") else f"the Python package kubernetes is not installed: {EXTRA}"
+    return (
+        None
+        if find_spec("kubernetes")
+        else f"the Python package kubernetes is not installed: {install_python('kubernetes')}"
+    )
 
 
 def opened(kubeconfig: str = "", context: str = "") -> Api:
@@ -159,7 +163,10 @@ def opened(kubeconfig: str = "", context: str = "") -> Api:
         from kubernetes import config
         from kubernetes.client import Configuration
     except ImportError:
-        raise MissingTool("cluster kubernetes needs the Python package kubernetes", remedy=EXTRA) from None
+        raise MissingTool(
+            "cluster kubernetes needs the Python package kubernetes",
+            remedy=f"install it with `{install_python('kubernetes')}`",
+        ) from None
     configuration = Configuration()
     load: Any = config.load_kube_config
     try:

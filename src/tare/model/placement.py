@@ -209,6 +209,7 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
             containers = placement.containers_per_node
             request = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
+        more += node.note
         raise RefusedError(
             f"placement {placement.label}: {request} need{'s' * (request == '1 rank')} {needed} cores on node {name}, "
             f"which has {cores}{more}",

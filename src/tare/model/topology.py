@@ -20,12 +20,20 @@ class NodeCores:
     """The CPUs of one node, as the kernel numbers them, in the order of allocation.
 
     `layout` holds the locations of CPUs, possibly also of other nodes' CPUs; a CPU without a location counts as a
-    separate core.
+    separate core. `note` is the end of a sentence about too few of them. `shares` are its CPUs in placements, by their
+    numbers of nodes, where these differ.
     """
 
     cores: tuple[int, ...]
     layout: tuple[HardwareThread, ...] = ()
     name: str = ""
+    note: str = ""
+    shares: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def in_any_placement(self) -> tuple[int, ...]:
+        """Return the CPUs that the node has in any placement."""
+        return tuple(sorted({*self.cores, *(cpu for _, cpus in self.shares for cpu in cpus)}))
 
     @property
     def whole_cores(self) -> tuple[tuple[HardwareThread, ...], ...]:

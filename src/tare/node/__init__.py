@@ -7,7 +7,7 @@ afterwards, as in CNI.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -50,7 +50,8 @@ class Node:
     `layout` is the topology of its cores, `machine` the machine whose numbering they use ("": this machine). Nodes of
     one machine can share a core. `head_ports` are the first and the last TCP port of the head's 127.0.0.1 that pods
     with a network of their own must reach, where there is no control network for them. `launches` is the cgroup by
-    which launches on a machine are found; nothing is limited in it.
+    which launches on a machine are found; nothing is limited in it. `shares` are its cores by the number of nodes of a
+    placement, where a lab divides the machine's for each placement.
     """
 
     name: str
@@ -66,6 +67,11 @@ class Node:
     machine: str = ""
     head_ports: tuple[int, int] | None = None
     launches: Group = NO_GROUP
+    shares: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    def among(self, nodes: int) -> Node:
+        """Return the node with the cores that it has in placements of so many nodes."""
+        return replace(self, cores=dict(self.shares).get(nodes, self.cores))
 
     @property
     def is_machine(self) -> bool:

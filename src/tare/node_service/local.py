@@ -36,6 +36,7 @@ class _Deployment:
     """What a node holds of a deployment, by phase."""
 
     order: Order
+    node: Node
     network: Network
     stacks: dict[Phase, ExitStack] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
@@ -85,15 +86,16 @@ class LocalNode:
 
     def prepare(self, order: Order) -> None:
         self._surroundings = None
-        order = replace(order, environment=order.environment_on(self.node))
+        node = next((each for each in order.nodes if each.name == self.node.name), self.node)
+        order = replace(order, environment=order.environment_on(node))
         folders = set(order.writable) - self._watched
         if folders and self.node.pid == 0:  # a machine, which may have been given to tare
             self._watched.update(folders)
             self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
-        deployment = self._deployments[order.study] = _Deployment(order=order, network=network)
+        deployment = self._deployments[order.study] = _Deployment(order=order, node=node, network=network)
         stack = deployment.stack(Phase.PREPARED)
-        stack.enter_context(network.prepare(self.node, order.nodes, order.study))
+        stack.enter_context(network.prepare(node, order.nodes, order.study))
 
     def share(self, study: str) -> None:
         deployment = self._deployments[study]
@@ -103,7 +105,7 @@ class LocalNode:
     def deploy(self, study: str) -> tuple[Side, ...]:
         deployment = self._deployments[study]
         maker = Maker(
-            node=self.node,
+            node=deployment.node,
             folder=self._folder,
             connect=self._connect,
             order=deployment.order,
@@ -116,7 +118,7 @@ class LocalNode:
     def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
         deployment = self._deployments[study]
         stack = deployment.stack(Phase.JOINED)
-        endpoints = stack.enter_context(deployment.network.join(self.node, pods))
+        endpoints = stack.enter_context(deployment.network.join(deployment.node, pods))
         pairs = zip(deployment.sides, endpoints, strict=True)
         deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
         self.keep(study)

@@ -194,14 +194,17 @@ def _pair_reason(availability: Availability, environment: Environment, placement
 # All figures here are estimates shown to the user ("about 4 minutes"); no result depends on them.
 
 
-def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
-    """Estimate how many seconds the study takes; a budget bounds the result."""
+def estimate_s(plan: Plan, *, rounds: int | None = None, known_only: bool = False) -> float:
+    """Estimate how many seconds the study takes; a budget bounds the result.
+
+    With `known_only`, programs whose time is not known take none.
+    """
     repeat = plan.study.repetition
     cells = available(plan)
     pods = sum({(c.environment, c.placement): estimate_pods_s(c) for c in cells}.values())
     if any(c.workload.startup is not None for c in cells):
         pods *= STARTUPS
-    per_round = pods + repeat.blocks_per_round * sum(estimate_trial_s(cell) for cell in cells)
+    per_round = pods + repeat.blocks_per_round * sum(estimate_trial_s(cell, known_only=known_only) for cell in cells)
     total = per_round * (repeat.rounds if rounds is None else rounds)
     return total if repeat.budget_s is None else min(total, repeat.budget_s + per_round)
 
@@ -215,9 +218,10 @@ def estimate_pods_s(cell: Cell) -> float:
     return pods * runtime.pod_s
 
 
-def estimate_trial_s(cell: Cell) -> float:
-    """Estimate how many seconds one launch takes."""
+def estimate_trial_s(cell: Cell, *, known_only: bool = False) -> float:
+    """Estimate how many seconds one launch takes; with `known_only`, its start if it is not known how long it runs."""
     start = MPI_JOB_S if cell.environment.launch is Launching.MPIJOB else RUNTIMES[cell.environment.runtime].start_s
     if cell.workload.startup is not None:
         return STARTUPS * start
-    return start + plugin_of(cell.workload).expected_s(cell.workload, cell.placement)
+    plugin = plugin_of(cell.workload)
+    return start + (plugin.expected_s(cell.workload, cell.placement) if plugin.knows_time or not known_only else 0.0)

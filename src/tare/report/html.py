@@ -29,7 +29,7 @@ from tare.report.samples.drawing import Wanted, drawing
 from tare.report.samples.histograms import SampleSource, row_key
 from tare.report.tables import merge
 from tare.report.traffic import traffic_tables
-from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
+from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
 
 Groups = Sequence[view.TableGroup]
 RunsOf = Mapping[str, Sequence[ShownLaunch]]
@@ -118,7 +118,7 @@ def _parts(
         ladder=_ladder_symbols(summary),
         adjusted=any(comparison.adjusted_for for comparison in summary.comparisons),
         has_loop=any(comparison.loop_s for comparison in summary.comparisons),
-        exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
+        exit_meaning=exit_meaning(summary),
         sections=sections(summary.manifest),
         cells=cells,
         commands=last_commands,

@@ -22,7 +22,7 @@ from tare.model.text import printable
 from tare.report import published, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import merge
-from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
+from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
 from tare.report.view import Column, TableGroup
 
 _NAME_WIDTH: Final = 14
@@ -282,7 +282,7 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
             ),
             style="yellow",
         )
-    yield Text(encode(f"Exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}."))
+    yield Text(encode(f"Exit code {summary.exit_code}: {exit_meaning(summary)}."))
 
 
 def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:

@@ -15,7 +15,7 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_USAGE,
 )
-from tare.model import Verdict
+from tare.model import Summary, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +67,11 @@ EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         EXIT_INFRASTRUCTURE: "the infrastructure failed",
     }
 )
+
+
+def exit_meaning(summary: Summary) -> str:
+    """Return what the exit code of a study's results says."""
+    verdicts = {item.verdict for item in summary.comparisons} - {Verdict.BASELINE, Verdict.NOISE_FLOOR}
+    if summary.exit_code == EXIT_CELLS_FAILED and verdicts == {Verdict.UNAVAILABLE}:
+        return "nothing could be compared"
+    return EXIT_MEANINGS.get(summary.exit_code, "unknown")

@@ -64,7 +64,7 @@ class Pace:
     """Estimate the remaining time from the median times so far, of each cell and of making a round's pods.
 
     A cell that has not run yet is expected to take as long as the other cells of its group. If none of them has run,
-    the calibration's or the plan's estimate is used.
+    the calibration's time is used, or the plan's estimate, by as much longer as other cells took than theirs.
     """
 
     plan: Plan
@@ -98,7 +98,15 @@ class Pace:
         known = [
             median(self.took_s[c.key]) for c in available(self.plan) if c.group == cell.group and c.key in self.took_s
         ]
-        return median(known) if known else self.calibrated_s.get(cell.workload.name, estimate_trial_s(cell))
+        if known:
+            return median(known)
+        return self.calibrated_s.get(cell.workload.name) or estimate_trial_s(cell) * self._factor()
+
+    def _factor(self) -> float:
+        """Return by how much the launches so far took longer than estimated; 1 before the first."""
+        cells = [cell for cell in available(self.plan) if self.took_s.get(cell.key)]
+        estimated = sum(map(estimate_trial_s, cells))
+        return sum(median(self.took_s[cell.key]) for cell in cells) / estimated if estimated else 1.0
 
     def _pods_s(self) -> float:
         if self.pods_s:

@@ -76,6 +76,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
         store=any(find(c.environment.network).needs_store for c in cells),
         shown=shown,
         runtime_classes=tuple(sorted({c.environment.runtime_class for c in cells} - {""})),
+        node_counts=frozenset(c.placement.nodes for c in cells),
         jobs=any(c.environment.launch is Launching.MPIJOB for c in cells),
         longest_s=max((c.workload.time_limit_s for c in cells), default=0.0),
     )

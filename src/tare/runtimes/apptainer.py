@@ -47,6 +47,7 @@ class Apptainer(Runtime):
     """Run in containers of Apptainer."""
 
     name = "apptainer"
+    other_names = ("singularity", "singularity-ce")
     runs_sshd = True
     programs = MappingProxyType({"apptainer": "apptainer"})
     clients = ("apptainer", "singularity")

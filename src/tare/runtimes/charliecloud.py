@@ -57,6 +57,7 @@ class Charliecloud(Runtime):
     """Run in containers of Charliecloud."""
 
     name = "charliecloud"
+    other_names = ("ch-run",)
     programs = MappingProxyType({"charliecloud": "ch-run"})
     pods_are_hosts = False
 

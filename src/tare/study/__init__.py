@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -34,6 +34,9 @@ from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, YamlNode, decode, locate, nodes_of, plain, read_yaml
 
+NEAR: Final = 0.75
+"""How alike the name of a file must be to one that is not there: two letters may differ in eight."""
+
 
 def load(path: Path, *, known: Known = KNOWN) -> model.Study:
     """Return the study in a file; it is named after the file unless the file gives a name.
@@ -44,10 +47,10 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)  # a device has no end
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [other.name for other in _siblings(path)], 1)
+        near = _nearest(path)
         raise StudyError(
             f"{path}: there is no such file",
-            remedy=f"did you mean {path.with_name(near[0])}?" if near else "check the path of the study file",
+            remedy=f"did you mean {near}?" if near else "check the path of the study file",
         ) from None
     except IsADirectoryError:
         raise StudyError(f"{path} is a folder, not a study file", remedy="name the study file in it") from None
@@ -110,7 +113,8 @@ def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
     parts, complaint = read_name(name, known)
     if complaint is not None:
         raise StudyError(
-            f"environment {name!r}: {complaint[1]}", remedy="`tare doctor` lists the environments of this machine"
+            f"environment {name!r}: {complaint[1]}",
+            remedy="`tare doctor --all` lists the environments that can run here",
         )
     network = network_of(parts["network"], Path.cwd())
     daemon = parts.get("daemon", "")
@@ -121,8 +125,12 @@ def _name_of(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:80] or "study"
 
 
-def _siblings(path: Path) -> Iterable[Path]:
+def _nearest(path: Path) -> Path | None:
+    """Return the study file beside a path whose name without its ending is nearly the same, None without one."""
     try:
-        return list(path.parent.iterdir())
+        beside = {each.stem: each for each in path.parent.iterdir() if each.suffix in {".yaml", ".yml", path.suffix}}
     except OSError:
-        return ()
+        return None
+    wanted = path.stem if path.suffix in {".yaml", ".yml"} else path.name
+    near = difflib.get_close_matches(wanted, beside, 1, cutoff=NEAR)
+    return beside[near[0]] if near else None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
 from tare.errors import StudyError
 from tare.study.yaml_nodes import Problem, YamlNode, locate
+
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
@@ -31,11 +34,15 @@ def _place(file: str, node: YamlNode) -> str:
     return f"{file}:{node.line}:{node.column}" if node.line else file
 
 
-def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
-    """Return the sentence about an unknown name, with the nearest name and all that are allowed."""
+def unknown(what: str, name: object, allowed: Iterable[str], others: Mapping[str, str] = EMPTY) -> str:
+    """Return the sentence about an unknown name, with the nearest name and all that are allowed.
+
+    `others` are allowed names by what they are called elsewhere.
+    """
     allowed = list(allowed)
-    near = difflib.get_close_matches(str(name), allowed, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    other = others.get(str(name).lower(), "")
+    near = difflib.get_close_matches(str(name).lower(), allowed, 1)
+    hint = f": use {other}" if other in allowed else f"; did you mean {near[0]}?" if near else ""
     return f"unknown {what} {str(name)!r}{hint} (allowed: {', '.join(allowed)})"
 
 
@@ -66,6 +73,8 @@ def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping
         "bool": "true or false",
         "string": "text",
     }.get(kind.split("_")[0])
+    if loc == ("environments",) and isinstance(value, str):
+        wanted = f"a list ([{', '.join(value.replace(',', ' ').split())}]) or a mapping (`name: ...` lines)"
     if wanted and kind.endswith(("_type", "_parsing", "_from_float")):
         return f"this must be {wanted}, not {shown}"
     if kind == "string_pattern_mismatch":

@@ -59,11 +59,16 @@ class Known:
     paced: tuple[str, ...] = ("spacing",)
     of_floats: tuple[str, ...] = ("allreduce",)
     of_doubles: tuple[str, ...] = ("halo",)
+    other_names: Mapping[str, str] = field(
+        default_factory=lambda: {
+            other: name for name, each in reversed(tuple(RUNTIMES.items())) for other in each.other_names
+        }
+    )
     never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce", "halo")
 
     def unknown(self, what: str, name: object, allowed: Iterable[str]) -> str:
         """Return the sentence about an unknown name, with the allowed names that are not for tests."""
-        return unknown(what, name, [each for each in allowed if each not in self.fakes])
+        return unknown(what, name, [each for each in allowed if each not in self.fakes], self.other_names)
 
     def image_for(self, mpi: object) -> str:
         """Return the image of an environment for which the study names none: the first that contains its MPI."""

@@ -40,7 +40,7 @@ from tare.summary.allocations import allocation_caveats
 from tare.summary.compare import Table, compare
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
-from tare.summary.headline import DECIDED, NOT_COMPARED, headline
+from tare.summary.headline import NOT_COMPARED, headline
 from tare.summary.isolation import isolation_of
 from tare.summary.loaded import differing
 from tare.summary.mechanisms import findings, proof_gaps_of
@@ -224,18 +224,18 @@ def exit_code(codes: Iterable[int]) -> int:
 def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     """Return the exit codes that the table requires.
 
-    4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more; 1 if an
-    overhead is beyond the limit; 3 if a comparison is inconclusive, or if environments were planned and none is
-    decided. An unavailable cell among decided ones adds no code: its reason is in the plan and in the report.
+    4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more, or if
+    environments were planned and nothing could be compared; 1 if an overhead is beyond the limit; 3 if a comparison is
+    inconclusive. An unavailable cell among others adds no code: its reason is in the plan and in the report.
     """
     compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     codes = set()
-    if any(item.verdict in {Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS} for item in comparisons):
+    nothing = compared and all(item.verdict is Verdict.UNAVAILABLE for item in compared)
+    if nothing or any(item.verdict in {Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS} for item in comparisons):
         codes.add(EXIT_CELLS_FAILED)
     if any(item.over_limit for item in comparisons):
         codes.add(EXIT_OVER_LIMIT)
-    undecided = compared and not any(item.verdict in DECIDED for item in compared)
-    if undecided or any(item.verdict is Verdict.INCONCLUSIVE for item in compared):
+    if any(item.verdict is Verdict.INCONCLUSIVE for item in compared):
         codes.add(EXIT_INCONCLUSIVE)
     return codes
 

@@ -23,6 +23,7 @@ class Command(WorkloadPlugin):
     timer = "CLOCK_MONOTONIC"
     synchronisation = "none: each rank from its own MPI_Init to its own MPI_Finalize"
     reduction = "maximum over ranks"
+    knows_time = False
 
     def serves(self, workload: Workload) -> bool:
         others = workload.kernels or workload.miniapp or workload.program or workload.startup or workload.commands

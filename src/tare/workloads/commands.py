@@ -32,6 +32,7 @@ class Commands(WorkloadPlugin):
     timer = "CLOCK_MONOTONIC of the head"
     synchronisation = "none: one command after the other"
     reduction = "sum over commands"
+    knows_time = False
     runs_on_node = True
 
     def serves(self, workload: Workload) -> bool:

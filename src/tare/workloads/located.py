@@ -154,7 +154,9 @@ def no_such_program(name: str) -> RefusedError:
     if Path(name).is_dir():
         return RefusedError(f"{name} is a folder, not a program", remedy="name the program in it")
     if "/" in name:
-        return RefusedError(f"there is no program {name} in {Path.cwd()}", remedy="check the path of the program")
+        path, here = Path(name), Path.cwd()
+        called, place = (path.name, path.parent) if path.is_absolute() else (name, here)
+        return RefusedError(f"there is no program {called} in {place}", remedy="check the path of the program")
     return RefusedError(
         f"there is no program {name} on PATH or in the current folder",
         remedy="give the path of the program, such as ./app",

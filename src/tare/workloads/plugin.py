@@ -35,6 +35,9 @@ class WorkloadPlugin(ABC):
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         """Return the argv of each rank; `prefix` is where tare's programs are in the rank's file system."""
 
+    knows_time: bool = True
+    """Whether `expected_s` knows how long a launch measures; otherwise it is a guess for time limits."""
+
     runs_on_node: bool = False
     """Whether a launch runs the workload's commands on the first node, in place of ranks."""
 

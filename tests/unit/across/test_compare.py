@@ -165,6 +165,14 @@ def test_failed_launches_are_said(tmp_path: Path) -> None:
     assert change_of(result, "bare").missing == ("", "2 of 10 launches have no figure")
 
 
+def test_a_reason_that_cells_share_is_said_once(tmp_path: Path) -> None:
+    everywhere = {"bare": 2, "docker": 2}
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", seed=2, fails=everywhere))
+    said = notes(result.pairs[0], result)
+    cells = "; ".join(f"{each} in {GROUP} (latency 8 B, bw 1 MiB)" for each in ("bare", "docker"))
+    assert said == [f"{cells}: B: 2 of 10 launches have no figure", f"{cells}: n = 10 and 8 rounds"]
+
+
 def test_other_baselines_leave_no_overhead_to_compare(tmp_path: Path) -> None:
     other = replace(folders.STUDY, baseline="docker")
     result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=other, seed=2))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import factory_across as folders
@@ -21,7 +22,7 @@ from factory_across import GROUP
 from tare.across import history as module
 from tare.across.history import History, Series, find_results, history
 from tare.across.history_data import history_data
-from tare.across.history_terminal import sparkline
+from tare.across.history_terminal import HistoryReport, sparkline
 from tare.across.kinds import KINDS, in_words
 from tare.cli.app import app
 from tare.errors import ResultsError, TareError, UsageError
@@ -161,6 +162,24 @@ def test_a_history_is_json_and_a_sparkline_that_shows_the_change(slower: Path, s
     assert [len(series["points"]) for series in data["series"]] == [9, 9, 9, 9]
     assert data["series"][0]["changes"][0]["differs_in"] == ["kernel"]
     assert [result["differs_in"] for result in data["results"]].count(["kernel"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("machines", "lines"),
+    [
+        ([5.0], ["1 result below", r"50\.\d µs ▁ 50\.\d µs", "1 result: changes are looked for in 4 or more"]),
+        ([5.0, 1.0], ["2 results below", r"50\.\d µs █▁ 10\.\d+ µs", "2 results: changes"]),
+        ([5.0, 1.0, 2.0], [r"50\.\d µs █▁▄ 20\.\d µs", r"50\.\d µs, 10\.\d+ µs, 20\.\d µs"]),
+        ([1, 2, 1, 2, 1, 5, 1], [r"10\.\d+ µs ▁▄▁▄▁█▁ 10\.\d+ µs", r"smallest 10\.\d+ µs, largest 50\.\d µs"]),
+    ],
+)
+def test_a_history_shows_the_values_of_results_beside_their_bars(
+    machines: list[float], lines: list[str], tmp_path: Path
+) -> None:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(HistoryReport(history=history(nights(tmp_path, machines, spread=0.001), ["latency"])))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(re.search(line, text) for line in lines), text
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "comparing.md"

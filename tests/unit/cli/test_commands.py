@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +16,14 @@ from tare.cli.quick import Wanted, quick_study
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
-from tare.feasibility import availability
+from tare.errors import RefusedError
+from tare.feasibility import availability, preflight
+from tare.feasibility.compatibility import MpiFacts
 from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
+from tare.mpi import MPIS
 from tare.node_service.order import Files
-from tare.plan import composition
+from tare.plan import composition, unavailable
 from tare.plan.cells import expand
 from tare.study import KNOWN, parse
 from tare.study import environment as environment_of
@@ -45,6 +49,75 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     marked = {line[4:].split("  (")[0]: line[2] for line in lines[4:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
     assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
+
+
+@pytest.mark.parametrize(
+    ("reasons", "lines"),
+    [
+        ({"1r / bare": "x", "2r / bare": "y"}, ["w / 1n x 1r / bare  (unavailable: x)", "w / 1n x 2r / bare  (una"]),
+        ({"1r / bare": "x", "1r / podman": "x"}, ["bare, podman in w / 1n x 1r  (unavailable: x)"]),
+        ({"bare": "x", "podman": "x"}, ["bare, podman in w / 1n x 1r, w / 1n x 2r  (unavailable: x)"]),
+        ({"": "x"}, ["all 6 cells  (unavailable: x)"]),
+    ],
+)
+def test_a_reason_that_cells_share_is_said_once(reasons: dict[str, str], lines: list[str]) -> None:
+    stated = parse("environments: [bare, podman]\nplacements: [1x1, 1x2]\nworkloads: {w: {command: [x]}}\n")
+    plan = expand(stated, lambda *_: None)
+    found = {cell.key: why for cell in plan.cells for end, why in reasons.items() if cell.key.endswith(end)}
+    refused = replace(plan, unavailable=found)
+    said = list(unavailable.in_lines(refused))
+    assert len(said) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(said, lines, strict=True)), said
+    if len(found) == len(plan.cells):
+        with pytest.raises(RefusedError, match=re.escape(lines[0])):
+            session.check_available(refused)
+
+
+STUDY = "environments: [bare]\nplacements: [{placement}]\nworkloads: {{app: {{command: [{command}]}}}}\n{more}"
+
+
+@pytest.mark.parametrize(
+    ("command", "placement", "more", "code", "said"),
+    [
+        ("./app", "1x1", "", 0, "+ app / 1n x 1r / bare"),
+        ("./app", "1x1", "repetition: {rounds: 2, max_rounds: 5}", 0, "5 rounds can decide nothing: a verdict needs 6"),
+        ("./app", "1x999", "", 2, "all 2 cells  (unavailable: placement 1n x 999r"),
+        ("./nope", "1x1", "", None, "there is no program nope in "),
+        ("mpirun, -n, 2, ./app", "1x1", "", None, "mpirun would start a job of its own in every rank"),
+        ("./text", "1x1", "", None, "text is not executable"),
+        ("./mpich", "1x1", "", 2, "all 2 cells  (unavailable: mpich is built for MPICH 4.0; started by Open MPI"),
+    ],
+)
+def test_a_plan_looks_at_the_program_as_a_run_does(
+    command: str,
+    placement: str,
+    more: str,
+    code: int | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("app", "mpich"):
+        shutil.copy("/bin/true", tmp_path / name)
+    (tmp_path / "text").touch()
+    mpich, open_mpi = MpiFacts(family="mpich", version=(4, 0)), MpiFacts(family="openmpi", version=(4, 1))
+    monkeypatch.setattr(preflight, "mpi_here", lambda _: open_mpi)
+    monkeypatch.setattr(preflight, "mpi_of_program", lambda file, *_: mpich if file.name == "mpich" else open_mpi)
+    monkeypatch.setattr(MPIS["openmpi"].__class__, "probe", lambda _: None)
+    monkeypatch.setattr(MPIS["openmpi"].__class__, "probe_launcher", lambda _: None)
+    file = tmp_path / "study.yaml"
+    file.write_text("cluster: local\n" + STUDY.format(command=command, placement=placement, more=more))
+    if code is None:
+        with pytest.raises(RefusedError, match=re.escape(said)) as planned:
+            commands.show_plan(file)
+        with pytest.raises(RefusedError) as ran:
+            commands.run_study(file, tmp_path / "results", fresh=False)
+        assert str(ran.value) == str(planned.value)
+        return
+    assert commands.show_plan(file) == code
+    assert said in capsys.readouterr().out
 
 
 def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:

@@ -14,7 +14,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from tare.cli import app, commands, lab_commands, quick, session
-from tare.doctor import machine
+from tare.doctor import command
 from tare.errors import (
     CellsFailed,
     CommandFailed,
@@ -50,7 +50,7 @@ def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, m
     monkeypatch.setattr(commands, "run_study", lambda *_, **__: code)
     monkeypatch.setattr(quick, "run_quick", lambda *_, **__: code)
     monkeypatch.setattr(commands, "show_report", lambda *_, **__: code)
-    monkeypatch.setattr(machine, "show_doctor", lambda: code)
+    monkeypatch.setattr(command, "show_doctor", lambda _: code)
     for arguments in (("run", "x.yaml"), ("quick", "--", "./a"), ("report", "x"), ("doctor",)):
         assert main(monkeypatch, *arguments) == code
 
@@ -196,8 +196,8 @@ def test_the_report_of_a_run_shows_reasons_and_names_as_they_are(ascii_only: boo
 
 def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     yield path, group
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands_of(command, (*path, name))
+    for name, each in getattr(group, "commands", {}).items():
+        yield from commands_of(each, (*path, name))
 
 
 EVERY = list(commands_of(typer.main.get_command(app.app)))

@@ -278,13 +278,16 @@ def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentenc
     located.check_can_be_shown("/tmp/study", "the current folder")
 
 
-def test_the_current_folder_is_writable_only_if_asked_for(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
     ran: list[dict[str, object]] = []
     monkeypatch.setattr(commands, "run_plan", lambda *_, **given: ran.append(given) or 0)
     for writable in (False, True):
-        quick.run_quick(replace(ASKED, command=("mine",), writable=writable), None)
+        quick.run_quick(replace(ASKED, command=("mine",), writable=writable, live=writable), None)
     here = str(folder / "here")
     assert [(each["shown"], each["writable"]) for each in ran] == [((here,), ""), ((here,), here)]
+    assert [each["door"] is None for each in ran] == [True, False]
 
 
 def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

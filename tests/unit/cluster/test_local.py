@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.cluster import CLUSTERS, Needs
-from tare.cluster.lab import divide_cores
+from tare.cluster import CLUSTERS, Needs, lab_cores
+from tare.cluster.lab_cores import divide_cores
 from tare.cluster.local import LocalCluster
 from tare.errors import RefusedError
 from tare.host import process
 from tare.model import Environment, LabSpec, Placement
+from tare.model.placement import place
 from tare.model.study import Link
 from tare.node import marked
 from tare.node.owners import boot_id
+from tare.study import parse
 
 LOCAL = LocalCluster()
 BARE = Environment(name="bare", runtime="bare", network="host")
@@ -110,3 +112,28 @@ def test_nodes_that_share_cores_begin_at_others_and_none_has_more_than_the_machi
     assert [cores[0] for cores in chosen] == [4, 6]
     with pytest.raises(RefusedError, match="nodes of 3 cores are not possible: this machine has 2"):
         divide_cores((0, 1), LabSpec(nodes=1, cores_per_node=3))
+
+
+@pytest.mark.parametrize(
+    ("machine", "cells"),
+    [
+        (2, {"2x1": [(0,), (1,)], "1x2": [(0, 1)]}),
+        (4, {"4x1": [(0,), (1,), (2,), (3,)], "2x2": [(0, 1), (2, 3)], "1x4": [(0, 1, 2, 3)]}),
+        (4, {"3x1": [(0,), (1,), (2,)], "2x2": [(0, 1), (2, 3)], "1x5": []}),
+    ],
+)
+def test_a_lab_divides_all_cores_among_the_nodes_of_each_placement(
+    machine: int, cells: dict[str, list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab_cores.os, "sched_getaffinity", lambda _: set(range(machine)))
+    monkeypatch.setattr(lab_cores, "read_topology", lambda _: ())
+    stated = parse(f"placements: [{', '.join(cells)}]\nenvironments: [bare]\nworkloads: {{a: {{command: [x]}}}}\n")
+    for placement, nodes in zip(stated.placements, cells.values(), strict=True):
+        topology = CLUSTERS["lab"].topology_of(stated.lab, placement.nodes)
+        if not nodes:
+            with pytest.raises(RefusedError, match="5 ranks need 5 cores on node n0, which has 4"):
+                place(placement, topology)
+            continue
+        assert [node.cores for node in topology.nodes] == nodes
+        used = [core for slot in place(placement, topology) for core in slot.cores]
+        assert len(set(used)) == len(used)

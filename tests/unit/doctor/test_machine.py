@@ -9,94 +9,178 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tare import study
 from tare.cluster import CLUSTERS
-from tare.doctor import locality, machine
+from tare.doctor import command, locality, machine, quiet, text
 from tare.doctor.locality import ask, described, diagnose, explain
 from tare.errors import CommandFailed, UsageError
+from tare.feasibility.availability import make_plan
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.node_service import clean
 from tare.runtimes import RUNTIMES
 
+CLUSTER_NAMES = [name for name, each in CLUSTERS.items() if not each.is_fake]
+GOLDEN = """\
+cluster lab (in this emulated lab), as root
+machine: 1 socket, 2 cores, 24 GiB, Linux 6.1, cgroup v2
+works
+  MPIs: openmpi
+  runtimes: bare
+  networks: host, bridge
+  images built: none
+note: killed runs left 3 items behind: `tare clean` removes them
+missing
+  to install what is missing: apt-get install mpich docker.io podman crun
+  podman, podman-rootless: podman is not installed
+  mpich: MPICH is not installed
+  docker: dockerd is not installed
+  flannel, canal: flanneld is not installed: run tools/networks flannel
+  podman-hpc works for ordinary users on a machine, not in the lab: use
+    podman-rootless
+  enroot is not installed: have an administrator install it
+noise: others use 0.1% of a core: quiet enough
+more: --all has each pair of runtime and network; --cluster local, ssh
+"""
+
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "WATCH_S", 0.01)
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean, "find", lambda **_: ())
 
 
-def the_line(lines: list[str], start: str) -> str:
-    (found,) = [line for line in lines if line.strip().startswith(start)]
-    return found
+def diagnosis(*, unusable: str = "", notes: int = 1, **reasons: str | None) -> machine.Diagnosis:
+    """Return a diagnosis of parts named `FAMILY_NAME`, each with the reason why it cannot be used."""
+    parts = [
+        machine.Part(family=family.upper() if family == "mpi" else family, name=name.replace("_", "-"), reason=reason)
+        for key, reason in reasons.items()
+        for family, _, name in (key.partition("_"),)
+    ]
+    return machine.Diagnosis(
+        cluster="lab", where="In this emulated lab", user="root", unusable=unusable, parts=tuple(parts),
+        machine="1 socket, 2 cores, 24 GiB, Linux 6.1, cgroup v2", noise="others use 0.1% of a core: quiet enough",
+        notes=("killed runs left 3 items behind: `tare clean` removes them",) * notes,
+    )  # fmt: skip
 
 
-def test_every_part_has_a_line_and_every_pair_can_run_is_missing_something_or_is_refused() -> None:
-    lines, _ = machine.diagnosis()
+def test_a_diagnosis_groups_what_is_missing_by_its_reason_with_one_command_for_all_of_it() -> None:
+    podman, flannel = "podman is not installed: apt-get install podman crun", "flanneld is not installed: run tools/n"
+    found = diagnosis(
+        cluster_lab=None, cluster_local=None, cluster_ssh=None, mpi_openmpi=None, runtime_bare=None, network_host=None,
+        mpi_mpich="MPICH is not installed: apt-get install mpich", runtime_docker=DOCKER, network_bridge=None,
+        runtime_podman=podman, runtime_podman_rootless=podman, network_flannel=f"{flannel}etworks flannel",
+        runtime_podman_hpc="podman-hpc works for ordinary users on a machine, not in the lab: use podman-rootless",
+        network_canal=f"{flannel}etworks flannel", image_debian="not built yet: tare image build debian",
+        runtime_enroot="enroot is not installed: have an administrator install it",
+    )  # fmt: skip
+    assert "\n".join(text.brief(found)) + "\n" == GOLDEN
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from(["cluster", "mpi", "runtime", "network", "image"]), st.text("abc", min_size=1)),
+        st.none() | st.text("ab :", min_size=1, max_size=400),
+        max_size=80,
+    ),
+    st.integers(0, 8),
+    st.text("ab ", max_size=900),
+)
+def test_a_diagnosis_fits_on_a_screen_whatever_is_missing(
+    reasons: dict[tuple[str, str], str | None], notes: int, unusable: str
+) -> None:
+    named = {"_".join(key): reason for key, reason in reasons.items()}
+    assert len(text.brief(diagnosis(unusable=unusable, notes=notes, **named))) <= text.LINES == 24
+
+
+@pytest.mark.parametrize("cluster", ["", *CLUSTER_NAMES])
+def test_the_doctor_says_which_cluster_it_asked_in_a_screen_and_with_all_has_each_part_and_pair(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quiet, "WATCH_S", 0.0)
+    monkeypatch.setattr("tare.kubernetes.api.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    command.show_doctor(command.About(cluster=cluster))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    name = cluster or machine._usual_cluster(())
+    assert lines[0].startswith(f"cluster {name} (")
+    command.show_doctor(command.About(cluster=cluster, every=True))
+    lines = capsys.readouterr().out.splitlines()
     for family, members in (("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS)):
-        for name in members:
-            found = [line for line in lines if f" {family} {name}" in line.replace(":", " ") + " "]
-            assert bool(found) == (not name.startswith("fake"))
-    assert "fake" not in "\n".join(lines)
-    begin = lines.index("environments (two nodes)")
+        for part in members:
+            found = [line for line in lines if f" {family} {part}" in line.replace(":", " ") + " "]
+            assert bool(found) == (not part.startswith("fake"))
+    begin = lines.index(f"environments on cluster {name}")
     told = {line.split()[1].rstrip(":"): line.split()[0] for line in lines[begin + 1 :] if line.startswith("  ")}
-    pairs = len([r for r in RUNTIMES if r != "fake"]) * len([n for n in NETWORKS if not n.startswith("fake")])
-    assert len(told) == pairs
+    assert len(told) == len(machine.environments())
     assert set(told.values()) <= {"ok", "missing", "no"}
-    assert told["bare+overlay"] == "no"
-    assert told["docker+docker-default"] == "no"
 
 
-def test_what_is_missing_is_told_with_what_installs_it_and_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(RUNTIMES["docker"]), "probe", lambda self: "dockerd is not installed: apt-get install x")
+DOCKER = "dockerd is not installed: apt-get install docker.io"
+
+
+def test_the_doctor_gives_the_reasons_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(RUNTIMES["docker"]), "probe", lambda self: DOCKER)
+    monkeypatch.setattr(type(RUNTIMES["podman"]), "probe_machine", lambda self: "no podman here")
     monkeypatch.setattr("tare.node.limits.missing", lambda: "no cgroup for us")
     monkeypatch.setattr(machine.mpi_programs, "on_path", lambda: "mpicc is MPICH's and mpirun Open MPI's")
-    lines, _ = machine.diagnosis()
-    assert the_line(lines, "missing runtime docker") == (
-        "  missing runtime docker: dockerd is not installed: apt-get install x"
-    )
-    assert the_line(lines, "missing docker+host").endswith("apt-get install x")
-    assert " NUMA node" in the_line(lines, "machine:")
-    assert the_line(lines, "missing limits") == "  missing limits of containers (memory, CPUs): no cgroup for us"
-    assert "  note    mpicc is MPICH's and mpirun Open MPI's" in lines
+    lab, local = machine.diagnose("lab", pairs=True), machine.diagnose("local", pairs=True)
+    assert {part.reason for part in lab.of("runtime") if part.name == "docker"} == {DOCKER}
+    assert {part.reason for part in local.of("runtime") if part.name == "podman"} == {"no podman here"}
+    never = {part.name: part.reason for part in lab.pairs if part.never}
+    assert {"bare+overlay", "docker+docker-default"} <= set(never)
+    assert "bridge needs a data NIC of its own" in str([part.reason for part in local.pairs if part.never])
+    assert {"no cgroup for us", "mpicc is MPICH's and mpirun Open MPI's"} <= set(lab.notes)
+    for found in (lab, local):
+        stated = study.parse(
+            f"cluster: {found.cluster}\nplacements: [{2 if found.cluster == 'lab' else 1}x1]\n"
+            "environments: [bare, docker+host, podman]\nworkloads: {a: {command: ['true']}}"
+        )
+        reasons = {key.rpartition(" / ")[2]: reason for key, reason in make_plan(stated).unavailable.items()}
+        pairs = {part.name: part.reason for part in found.pairs}
+        assert [reasons.get("docker+host"), reasons.get("podman")] == [pairs["docker+host"], pairs["podman+host"]]
 
 
 @pytest.mark.parametrize(
-    ("missing", "code"),
+    ("missing", "cluster", "able"),
     [
-        ((), 0),
-        (("lab",), 0),
-        (("openmpi",), 0),
-        (("lab", "local"), 5),
-        (("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi", "site"), 5),
+        ((), "", True),
+        (("lab",), "", True),
+        (("lab",), "lab", False),
+        (("openmpi",), "", True),
+        (("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi", "site"), "", False),
     ],
 )
-def test_without_a_cluster_or_an_mpi_the_doctor_ends_with_5(
-    missing: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_where_no_environment_can_run_the_doctor_ends_with_5(
+    missing: tuple[str, ...], cluster: str, able: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    members = {name: member for name, member in (*CLUSTERS.items(), *MPIS.items()) if not member.is_fake}
     for other in (*RUNTIMES.values(), *NETWORKS.values()):  # what they look for takes long
         monkeypatch.setattr(type(other), "probe", lambda self: None)
-    for name, member in members.items():
+    for name, member in (*CLUSTERS.items(), *MPIS.items()):
         reason = "it is gone: apt-get install it" if name in missing else None
-        monkeypatch.setattr(type(member), "probe", lambda self, reason=reason: reason)
-    assert machine.show_doctor() == code
-    assert "machine: " in capsys.readouterr().out
+        if not member.is_fake and name not in {"ssh", "kubernetes", "slurm"}:
+            monkeypatch.setattr(type(member), "probe", lambda self, reason=reason: reason)
+    monkeypatch.setattr(quiet, "WATCH_S", 0.0)
+    assert command.show_doctor(command.About(cluster=cluster)) == (0 if able else 5)
 
 
 @pytest.mark.parametrize(
     ("busy_s", "steal_s", "verdict"), [(0.0, 0.0, "quiet enough"), (0.5, 0.0, "NOT quiet"), (0.0, 0.2, "NOT quiet")]
 )
-def test_a_used_machine_is_not_quiet(
+def test_a_used_machine_is_not_quiet_whatever_this_process_does_meanwhile(
     busy_s: float, steal_s: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readings = iter([(100.0, 10.0, 0.0), (100.0 + busy_s, 10.0 + steal_s, 0.0)])
-    moments = iter([0.0, 1.0])
-    monkeypatch.setattr(machine.scheduling, "machine_times", lambda: next(readings))
-    monkeypatch.setattr(machine.time, "monotonic", lambda: next(moments))
-    monkeypatch.setattr(machine.time, "process_time", lambda: 0.0)
-    monkeypatch.setattr(machine.time, "sleep", lambda s: None)
-    (line,) = machine._quiet()
+    readings = iter([(100.0, 10.0, 0.0), (100.9 + busy_s, 10.0 + steal_s, 0.0)])
+    moments = iter([0.0, 0.9, 1.0])
+    own = iter([0.0, 0.9])
+    monkeypatch.setattr(quiet.scheduling, "machine_times", lambda: next(readings))
+    monkeypatch.setattr(quiet.time, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(quiet.time, "process_time", lambda: next(own))
+    monkeypatch.setattr(quiet.time, "sleep", lambda s: None)
+    line = quiet.watching()()
     assert verdict in line
     assert f"{busy_s:.1%}" in line
     assert f"{steal_s:.1%}" in line
@@ -105,7 +189,7 @@ def test_a_used_machine_is_not_quiet(
 def test_leftovers_of_killed_runs_are_counted_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     left = clean.Leftover(lab="s1", what="folder x")
     monkeypatch.setattr(clean, "find", lambda **options: (left,) * 3 if options == {"dead_only": True} else ())
-    assert machine._left() == ["left behind by killed runs: 3 items; `tare clean` removes them"]
+    assert machine._left() == "killed runs left 3 items behind: `tare clean` removes them"
 
 
 def test_environments_have_an_available_mpi_and_the_image_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,10 +113,10 @@ def test_a_missing_library_is_named_with_its_installer(results: OpenResults, mon
 
     monkeypatch.setattr("tare.frames.frame.import_module", absent)
     for convert, command in (
-        (results.trials.to_arrow, "pip install 'tare-hpc[frames]'"),
+        (results.trials.to_arrow, "pip install pyarrow"),
         (results.trials.to_polars, "pip install polars"),
         (results.trials.to_pandas, "pip install pandas"),
-        (results.samples().to_arrow, "pip install 'tare-hpc[frames]'"),
+        (results.samples().to_arrow, "pip install pyarrow"),
     ):
         with pytest.raises(MissingTool) as missing:
             convert()

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import struct
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tare.containers import user_podman
 from tare.host import binds, kernel_modules, packages
 from tare.host import ping as pings
 from tare.host.binds import has_selinux, labelled, needs_label
-from tare.host.packages import COMMANDS, install, name_of, package_manager
+from tare.host.packages import COMMANDS, install, install_python, name_of, package_manager
 from tare.host.ping import checksum, is_reply, ping
 from tare.runtimes import docker
 
@@ -169,3 +170,11 @@ def test_the_loopback_answers_at_once_and_an_address_without_a_route_never() -> 
     assert sum(trips) <= time.monotonic() - began_s
     assert ping(os.getpid(), "127.0.0.1", count=1, packet_bytes=65535, timeout_s=600)
     assert ping(os.getpid(), "240.0.0.1", count=1, timeout_s=0.1) == ()
+
+
+def test_python_packages_come_from_an_index_that_has_them_and_tare_from_its_wheel() -> None:
+    assert install_python("hpccm") == f"{sys.executable} -m pip install hpccm"
+    top = Path(__file__).parents[3]
+    texts = [top / "README.md", *(top / "docs").rglob("*.md"), *(top / "src/tare").rglob("*.py")]
+    asked = re.compile(r"pip install[^\n`]*\btare-hpc\b|tare-hpc\[")
+    assert [str(path) for path in texts if asked.search(path.read_text())] == []

@@ -253,5 +253,5 @@ def test_a_missing_library_is_named_before_anything_is_written(
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingTool, match="cairosvg") as caught:
         write_figures(figures, tmp_path / "folder")
-    assert "tare-hpc[figures]" in caught.value.remedy
+    assert "pip install cairosvg" in caught.value.remedy
     assert not (tmp_path / "folder").exists()

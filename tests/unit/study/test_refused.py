@@ -48,6 +48,11 @@ WRONG: list[tuple[str, str, str]] = [
     (f"environments: {{bare: {{image: debian}}}}{WORK}", "1:23", "unknown image 'debian'; did you mean debian-mpich"),
     (f"environments: {{bare: , a/b: docker}}{WORK}", "1:24", "'a/b' is not a valid name"),
     (f"environments: [bare, [docker]]{WORK}", "1:22", "an environment is a name or"),
+    (
+        f"environments: bare, docker{WORK}",
+        "1:1",
+        "this must be a list ([bare, docker]) or a mapping (`name: ...` lines)",
+    ),
     (f"environments: 3{WORK}", "1:1", "environments: this must be a mapping (`name: ...` lines), not 3"),
     (f"environments: {WORK}", "1:1", "environments: this key has no value"),
     (f"environments: []{WORK}", "1:1", "environments: this is empty"),
@@ -227,10 +232,14 @@ def test_hostile_text_is_refused_in_a_sentence(text: str, part: str) -> None:
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").write_text("x")
+    (tmp_path / "units.yaml").write_text("x")
     (tmp_path / "latin.yaml").write_bytes(b"name: a\nfoo: kaf\xe9\n")
     (tmp_path / "large.yaml").write_bytes(b" " * (2 << 20))
     for name, part in [
         ("quickstrat.yaml", "there is no such file\n  did you mean"),
+        ("nofile.yaml", "there is no such file\n  check the path"),
+        ("quickstart", "there is no such file\n  did you mean"),
+        ("latinx.yml", "latin.yaml?"),
         ("", "is a folder"),
         ("latin.yaml", ":2:9: byte 0xe9 is not UTF-8"),
         ("large.yaml", "too large for a study"),

@@ -171,6 +171,8 @@ def test_a_name_says_runtime_image_and_network(name: str, runtime: str, network:
     ("name", "part"),
     [
         ("dockr", "unknown runtime 'dockr'; did you mean docker?"),
+        ("singularity", "unknown runtime 'singularity': use apptainer (allowed: "),
+        ("Docker", "unknown runtime 'Docker'; did you mean docker?"),
         ("docker+brideg", "unknown network 'brideg'; did you mean bridge?"),
         ("bare+bridge+host", "write it as runtime[+dockerd][+image][+network]"),
         ("", "unknown runtime ''"),

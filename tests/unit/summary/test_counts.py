@@ -86,7 +86,7 @@ def test_a_cell_or_a_baseline_that_is_unavailable_is_that_and_not_invalid() -> N
     summary = summary_of("host", unavailable={BARE: "no mpirun"})
     assert of(summary, "host").verdict is Verdict.UNAVAILABLE
     assert of(summary, "host").reason == "the baseline bare is unavailable: no mpirun"
-    assert summary.exit_code == 3
+    assert summary.exit_code == 4
     assert "nothing could be compared" in summary.headline
     plan = make_plan("host")
     stranger = make_trial(replace(plan.cells[0], key="other/bare"), 0, Completed(metrics=()))

@@ -50,8 +50,7 @@ KNOWN: Mapping[str, str] = {
     ),
     LAB: (
         "cli/app.py: lab; cli/groups.py: lab kubernetes; cli/lab_commands.py: lab; "
-        "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab; "
-        "doctor/machine.py: lab local"
+        "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab"
     ),
     DEFAULT: (
         "cli/app.py: bare host openmpi; cli/groups.py: bare openmpi; cli/launch_command.py: bare openmpi; "
@@ -63,6 +62,7 @@ KNOWN: Mapping[str, str] = {
     "a key of a lab's settings": "cli/lab_state.py: kubernetes slurm",
     STUDY: (
         "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
+        "doctor/machine.py: command; "
         "plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
         "study/schema.py: kernels lab program; "
         "study/shorthand.py: kernels miniapp command commands"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
+from tare.host.packages import install, install_python
 from tare.host.safe_files import folder_at, replacing
 from tare.report.plots.figures import Drawing
 from tare.report.plots.svg import svg_file
@@ -65,7 +66,7 @@ def _converter() -> Callable[[str], bytes]:
     except (ImportError, OSError) as error:  # OSError: the library cairo is not there
         raise MissingTool(
             f"figures cannot be written as PDF: {error}",
-            remedy="pip install 'tare-hpc[figures]', and for the library cairo: apt-get install libcairo2",
+            remedy=f"install it with `{install_python('cairosvg')}`, and the library cairo: {install('libcairo2')}",
         ) from error
 
     def to_pdf(text: str) -> bytes:
