@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
+from tare.workloads.programs.lines import check_single
 from tare.workloads.programs.options import with_value
 from tare.workloads.programs.quantities import Quantity
 
@@ -22,23 +23,15 @@ THIN_S: Final = "1"
 LARGEST: Final = 1e300
 FORBIDDEN: Final = frozenset(
     {
-        "-s",
-        "--server",
-        "-c",
-        "--client",
-        "-p",
-        "--port",
-        "-B",
-        "--bind",
-        "-D",
-        "--daemon",
-        "--logfile",
-        "-I",
-        "--pidfile",
+        "-s", "--server", "-c", "--client", "-p", "--port", "-B", "--bind", "-D", "--daemon", "--logfile", "-I",
+        "--pidfile", "--json-stream",
     }
-)
+)  # fmt: skip
 """Options that `tare-pair` sets for the two sides itself, or that would hide the result."""
 
+BIDIRECTIONAL: Final = "--bidir"
+FROM_3_11: Final = "3.11"
+"""The version from which the result of UDP has what the receiver saw (`sum_received`)."""
 STATISTIC: Final = "mean of one run, as the receiver saw it"
 QUANTITIES: Final = {
     "TCP": Quantity(key="tcp", label="iperf3 TCP", statistic=STATISTIC, done=1e9, unit="b/s"),
@@ -57,6 +50,7 @@ class Iperf3(ProgramAdapter):
     timer = "iperf3's own clock on each side"
     synchronisation = "iperf3's own control connection"
     reduction = STATISTIC
+    failure = re.compile(r"^iperf3: (?:error|interrupt)")
     brought_by = install("iperf3")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
@@ -70,6 +64,8 @@ class Iperf3(ProgramAdapter):
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if placement.ranks < 2:
             return f"iperf3 needs 2 ranks or more, one for each side, but the placement has {placement.ranks}"
+        if BIDIRECTIONAL in arguments:
+            return f"iperf3: {BIDIRECTIONAL} has a figure for each direction: measure one of them, the other with -R"
         for argument in arguments:
             if argument.partition("=")[0] in FORBIDDEN:
                 return f"iperf3: leave {argument} out: tare starts both sides itself"
@@ -87,8 +83,8 @@ class Iperf3(ProgramAdapter):
                 return float(arguments[at + 1]) + 1.0
         return USUAL_S + 1.0
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        result = _document(text)
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        result = _document("\n".join(lines))
         if "error" in result:
             raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
@@ -97,7 +93,10 @@ class Iperf3(ProgramAdapter):
         protocol = _at(result, "start", "test_start", "protocol")
         if protocol != _protocol(arguments):
             raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
-        received = _number(result, "end", "sum_received", "bits_per_second")
+        end = _at(result, "end")
+        if isinstance(end, Mapping) and any(str(name).endswith("_bidir_reverse") for name in end):
+            raise OutputError(f"iperf3: the output is of {BIDIRECTIONAL}, which has a figure for each direction")
+        received = _received(result, str(protocol))
         figures = _udp(result) if protocol == "UDP" else _tcp(result)
         figures += [
             _figure("cpu.sender", "iperf3, CPU of the sender", _number(result, *_CPU, "host_total"), "%"),
@@ -115,16 +114,33 @@ def _protocol(arguments: tuple[str, ...]) -> str:
 
 def _document(text: str) -> dict[str, Any]:
     """Return the JSON object in a program's output; text before or after it is ignored."""
-    start = re.search(r"^\{", text, re.MULTILINE)
-    if not start:
+    starts = [found.start() for found in re.finditer(r"^\{", text, re.MULTILINE)]
+    if not starts:
         raise OutputError("iperf3: the line '{' that begins its JSON is missing")
+    part = text[starts[0] :]
     try:
-        found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+        found, length = json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
+    except json.JSONDecodeError as error:
+        if part[error.pos :].strip() in {"", '"'}:
+            raise OutputError("iperf3: the output is cut off: the '}' that ends its JSON is missing") from error
+        line = part[part.rfind("\n", 0, error.pos) + 1 :].split("\n", 1)[0].strip()
+        raise OutputError(f"iperf3: its JSON is cut off or broken at {line[:80]!r}: {error.msg}") from error
+    except OutputError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise OutputError("iperf3: the output is cut off or broken: the '}' that ends its JSON is missing") from error
+        raise OutputError(f"iperf3: its JSON is broken: {error}") from error
+    check_single(1 + sum(start >= starts[0] + length for start in starts), "the JSON of iperf3")
     if not isinstance(found, dict):
         raise OutputError("iperf3: its JSON is not an object")
     return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose sums are there once: before 3.10 both directions of --bidir had the same names."""
+    names = [name for name, _ in pairs if name.startswith("sum")]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise OutputError(f"iperf3: {twice!r} is in its JSON twice, once for each direction of {BIDIRECTIONAL}")
+    return dict(pairs)
 
 
 def _at(result: Mapping[str, Any], *keys: str) -> object:
@@ -147,7 +163,22 @@ def _figure(key: str, label: str, value: float, unit: str = "") -> Figure:
     return Figure(key=f"iperf3.{key}", label=label, value=value, unit=unit)
 
 
+def _received(result: Mapping[str, Any], protocol: str) -> float:
+    """Return the bits a second at the receiver; older versions give those sent over UDP and the share that was lost."""
+    end = _at(result, "end")
+    if protocol != "UDP" or (isinstance(end, Mapping) and "sum_received" in end):
+        return _number(result, "end", "sum_received", "bits_per_second")
+    if _at(result, "start", "test_start", "reverse"):
+        raise OutputError(f"iperf3: -u with -R needs version {FROM_3_11} or later: end.sum_received is missing")
+    lost = _number(result, "end", "sum", "lost_percent")
+    return _number(result, "end", "sum", "bits_per_second") * (1 - lost / 100)
+
+
 def _tcp(result: Mapping[str, Any]) -> list[Figure]:
+    """Return the retransmissions, if the system counts them."""
+    sent = _at(result, "end", "sum_sent")
+    if not isinstance(sent, Mapping) or "retransmits" not in sent:
+        return []
     retransmits = _number(result, "end", "sum_sent", "retransmits")
     return [_figure("retransmits", "iperf3, retransmissions", retransmits)]
 

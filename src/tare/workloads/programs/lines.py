@@ -1,4 +1,4 @@
-"""Read the output of programs: complete lines, finite numbers, known versions."""
+"""Read the output of programs: complete lines without what launchers and terminals add, finite numbers, versions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,41 @@ from typing import Final
 
 from tare.workloads.output import OutputError
 
-NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf(?:inity)?"
+NUMBER: Final = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?nan|[-+]?inf(?:inity)?"
+
+TERMINAL: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B])|\ufeff")
+"""Colours, titles and other sequences that steer a terminal, and the mark of a text's byte order."""
+LINE_END: Final = re.compile(r"\r*\n|\r")
+TAGGED: Final = re.compile(
+    r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?:\[[^\]\s]*\d+,\d+\](?:\[[^\]]*\])*)?<std(?:out|err|diag)>: ?"
+)
+"""What mpirun puts before a line: `[1,0]<stdout>:`, `[prterun-host-7@1,0]<stdout>: `, with or without a time."""
+NUMBERED: Final = re.compile(r"\s*\d+:(?: |$)|\[\d+\](?: |$)|\[PE_\d+\]:? ?")
+"""What srun, Hydra and aprun put before a line if they are asked to: `0: `, `[0] `, `[PE_0]: `."""
+HALF_A_VALUE: Final = re.compile(r"[\d=]")
 
 
 def whole(text: str) -> list[str]:
-    """Return the lines that are complete; text after the last line end may be half a number and is ignored."""
-    return [line.rstrip("\r") for line in text.split("\n")[:-1]]
+    """Return the lines that are complete, without colours and the prefixes of launchers.
+
+    Text after the last line end may be half a number or half a value: then it is ignored.
+    """
+    *lines, rest = LINE_END.split(TERMINAL.sub("", text))
+    if rest and not HALF_A_VALUE.search(rest):
+        lines.append(rest)
+    lines = [TAGGED.sub("", line, count=1) if "<std" in line and TAGGED.match(line) else line for line in lines]
+    numbered = sum(1 for line in lines if NUMBERED.match(line))
+    if 2 * numbered > sum(map(bool, map(str.strip, lines))):  # else it is the line of a table
+        lines = [line[found.end() :] if (found := NUMBERED.match(line)) else line for line in lines]
+    return lines
 
 
 def number(token: str, where: str) -> float:
     """Return the number that a program printed; `where` names it in the message of `OutputError`."""
-    try:
-        value = float(token)
-    except ValueError as error:
-        raise OutputError(f"{where}: {token!r} is not a number") from error
+    if not re.fullmatch(NUMBER, token.strip(), re.IGNORECASE):
+        comma = "; numbers with commas are not supported: run the program with LC_ALL=C" if "," in token else ""
+        raise OutputError(f"{where}: {token!r} is not a number{comma}")
+    value = float(token)
     if not math.isfinite(value):
         raise OutputError(f"{where} is {token.strip()}, which is not a finite number")
     return value
@@ -30,7 +51,7 @@ def number(token: str, where: str) -> float:
 
 def count(token: str, where: str) -> int:
     """Return the whole number, not below zero, that a program printed."""
-    if not re.fullmatch(r"\d{1,18}", token):
+    if not re.fullmatch(r"[0-9]{1,18}", token):
         raise OutputError(f"{where}: {token!r} is not a whole number from 0")
     return int(token)
 
@@ -48,6 +69,15 @@ def ended(lines: Sequence[str], mark: str, *, what: str) -> None:
     """Raise `OutputError` if the line that ends a program's output is missing."""
     if not any(line.strip().startswith(mark) for line in lines):
         raise OutputError(f"{what}: the output is cut off, its line {mark!r} is missing")
+
+
+def check_single(times: int, what: str) -> None:
+    """Raise `OutputError` if a program's output is there more than once: ranks that do not find each other do that."""
+    if times > 1:
+        raise OutputError(
+            f"{what} is in the output {times} times, so it is not known which is the launch's: it ran several times, "
+            "or each rank ran alone because the program was built for another MPI"
+        )
 
 
 def known_version(version: str, known: Sequence[str], *, what: str) -> None:
