@@ -147,7 +147,7 @@ def _quantity(kernel: str, letter: str) -> Quantity:
     )
 
 
-def _value(report: list[str], label: str, what: str) -> str:
+def _value(report: Sequence[str], label: str, what: str) -> str:
     """Return the value after `label =` in the report; the label must be the whole text before the sign."""
     for line in report:
         name, sign, value = line.partition("=")
