@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from tare.host.packages import install
@@ -79,7 +80,7 @@ class Patterned(ProgramAdapter):
         return called(self.file, self.places, program, (*self.words, *arguments), *self.options)
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
-        for option, value in zip(arguments, (*arguments[1:], ""), strict=True):
+        for option, value in pairwise((*arguments, "")):
             if option in self.own_files and not value.startswith("/"):
                 return f"{self.name}: {option} {value} must be an absolute path, because it runs in a folder of its own"
         return None
