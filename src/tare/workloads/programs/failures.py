@@ -6,32 +6,34 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+LOOKED_AT: Final = 1000
 LONGEST: Final = 200
+"""Characters of a line that are searched, and that are shown."""
 
 FATAL: Final = re.compile(
-    r"""MPI_ABORT\ was\ invoked|application\ called\ MPI_Abort|^Abort\(-?\d+\)|BAD\ TERMINATION\ OF
-    |exited\ on\ signal|exited\ with\ non-zero\ status|^Primary\ job\s+terminated\ normally,\ but
-    |An\ error\ occurred\ in\ MPI_|^Fatal\ error\ in\ |received\ signal|oom[-_ ]kill|^Out\ of\ memory
-    |DUE\ TO\ (?:TIME\ LIMIT|NODE\ FAIL\w*|PREEMPTION)|job\ killed|TERM_(?:RUN|MEM)LIMIT|time\ limit\ for\ job
+    r"""MPI_ABORT\ was\ invoked|application\ called\ MPI_Abort|^Abort\(-?\d+\)|BAD\ TERMINATION\ OF|^MPT\ ERROR
+    |exited\ on\ signal|exited\ with\ non-zero\ status|^Primary\ job\s+terminated\ normally,\ but|^job\ aborted
+    |TERMINATED\ WITH\ THE\ EXIT\ STRING|caused\ collective\ abort|lost\ communication\ with|\(!closed\)\ failed
+    |An\ error\ occurred\ in\ MPI_|^Fatal\ error\ in\ |Process\ received\ signal|^Program\ received\ signal
+    |CANCELLED\ AT|DUE\ TO\ TIME\ LIMIT|job\ killed|TERM_(?:RUN|MEM)LIMIT|time\ limit\ .*(?:reached|exceeded)
+    |oom[-_ ]kill|^Out\ of\ memory|[Ee]xceeded\ (?:job|step)\ memory|^Exited\ with\ exit\ code|\b(?:Killed|Terminated)$
     |^srun:\ error:.*(?:[Tt]erminated|Killed|Exited\ with|Aborted|fault|exception|launch\ failed)
-    |^Exited\ with\ exit\ code|Segmentation\ fault|^(?:\S+:\ .*)?Bus\ error|Floating\ point\ exception|core\ dumped
-    |\bKilled$|forrtl:\ (?:severe|error)|^terminate\ called|^Traceback\ \(most|^free\(\):|stack\ smashing""",
+    |Segmentation\ fault|^(?:\S+:\ .*)?Bus\ error|Floating\ point\ exception|core\ dumped|forrtl:\ (?:severe|error)
+    |^terminate\ called|^Traceback\ \(most|^free\(\):|stack\ smashing""",
     re.VERBOSE,
 )
 """Lines that only a launch that failed has, whatever its program is."""
 
 COMPLAINS: Final = re.compile(
-    r"""\b(?:error|fatal|fail(?:ed|ure)|cannot|can't|could\ not|unable|denied|not\ found|no\ such|not\ enough|requires?
-    |needs|must|invalid|unrecognized|unknown\ option|too\ few|too\ many|usage:|refused|timed\ out)\b""",
-    re.VERBOSE | re.IGNORECASE,
+    r"""\berror:|\bERROR\b|\berror\ (?:while|opening|reading|in)\b|command\ not\ found|No\ such\ file
+    |[Pp]ermission\ denied|not\ enough|\b(?:requires|must|needs)\ (?:at|to|be|exactly|return|\d)|failed\ to\b
+    |failed(?:[:.!]|$)|^[Uu]sage:
+    |(?:[Cc]annot|[Cc]an't|[Cc]ould\ not|[Uu]nable\ to)\ (?:open|find|connect|launch|load|read|create|allocate)
+    |(?:invalid|unrecognized|unknown)\ (?:option|argument|benchmark)|[Cc]onnection\ refused|timed\ out""",
+    re.VERBOSE,
 )
-"""Words of a line that may say why there is no result; looked for only where there is none."""
-NO_COMPLAINT: Final = re.compile(
-    r"""^\s*(?:[\#|\d=*-]|$)|^\w+\s*=|warn|norms?\b|residual|tolerance|epsilon|tests\ completed|\b(?:0|no)\ errors?\b
-    |\berrors?\b[^:=]*[:=]?\s*[-+]?[\d.]+\s*$""",
-    re.VERBOSE | re.IGNORECASE,
-)
-"""Lines of results, and warnings."""
+"""What a line may have that says why there is no result; looked for only where there is none."""
+NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error", re.IGNORECASE)
 
 
 def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> str:
@@ -39,15 +41,17 @@ def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> s
     patterns = (own, FATAL) if own else (FATAL,)
     for pattern in patterns:
         for at, line in enumerate(lines):
-            if pattern.search(line):
+            if pattern.search(line[:LOOKED_AT]):
                 return _shown(lines, at)
     return ""
 
 
 def first_complaint(lines: Sequence[str]) -> str:
     """Return the first line that may say why an output has no result, "" if there is none."""
-    found = (at for at, line in enumerate(lines) if COMPLAINS.search(line) and not NO_COMPLAINT.search(line))
-    return next((_shown(lines, at) for at in found), "")
+    for at, line in enumerate(lines):
+        if COMPLAINS.search(line[:LOOKED_AT]) and not NO_COMPLAINT.search(line[:LOOKED_AT]):
+            return _shown(lines, at)
+    return ""
 
 
 def _shown(lines: Sequence[str], at: int) -> str:

@@ -14,7 +14,7 @@ from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
 
 USUAL: Final = {"nx": "32", "ny": "32", "nz": "32", "rt": "10"}
-VERSION: Final = re.compile(r"(?:HPCG-Benchmark )?version[=:]\s*(\d\S*)")
+VERSION: Final = re.compile(r"\s*(?:HPCG-Benchmark )?version[=:]\s*(\d\S*)")
 RESULTS: Final = ("HPCG-Benchmark*.txt",)
 RATING: Final = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
 SUMMARY: Final = "Final Summary::HPCG result is"
@@ -82,7 +82,8 @@ class Hpcg(ProgramAdapter):
             raise OutputError("HPCG: the line 'version=' is missing: no result file was written")
         known_version(versions[0], ("3.1",), what="HPCG")
         check_single(len(versions), "the result of HPCG")
-        values = {key.strip(): value.strip() for key, sign, value in (line.partition("=") for line in lines) if sign}
+        pairs = (re.sub(r"\s*::\s*", "::", line).partition("=") for line in lines)
+        values = {key.strip(): value.strip() for key, sign, value in pairs if sign}
         wrong = [f"HPCG: {key}={value}" for key, value in values.items() if key.startswith(SUMMARY) and key != RATING]
         wrong += [
             f"HPCG: the result of the {label} is {values[key]}"

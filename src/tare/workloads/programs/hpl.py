@@ -27,7 +27,7 @@ ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
 STATISTIC: Final = "one solution, the slowest rank's time"
 BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
-CODE: Final = re.compile(r"W[A-Z][A-Z0-9]+", re.IGNORECASE)
+CODE: Final = re.compile(r"W[RC]\w*\d\w*")
 """What a row begins with: the variant that was timed."""
 IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
 """What vendors add behind a column and its figures, as in `Gflops (   per GPU)`."""
@@ -156,8 +156,9 @@ def reading(solved: Sequence[Solution], arguments: tuple[str, ...]) -> Reading:
     if wrong:
         return Reading(metrics=(), wrong=wrong)
     asked, factors = keyed(arguments, USUAL)["n"], blockings(arguments)
-    if other := next((solution.n for solution in solved if asked and solution.n != int(asked)), None):
-        raise OutputError(f"the output is of HPL N={other}, not of N={asked}")
+    if asked and not any(solution.n == int(asked) for solution in solved):
+        raise OutputError(f"the output is of HPL N={solved[0].n}, not of N={asked}")
+    solved = [solution for solution in solved if not asked or solution.n == int(asked)]
     for nb in factors:
         times = sum(solution.nb == nb for solution in solved)
         if not times:

@@ -13,28 +13,35 @@ NUMBER: Final = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?nan
 
 TERMINAL: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B])|\ufeff")
 """Colours, titles and other sequences that steer a terminal, and the mark of a text's byte order."""
-LINE_END: Final = re.compile(r"\r*\n|\r")
+LINE_END: Final = re.compile(r"\r+\n?|\n")
 TAGGED: Final = re.compile(
     r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?:\[[^\]\s]*\d+,\d+\](?:\[[^\]]*\])*)?<std(?:out|err|diag)>: ?"
 )
 """What mpirun puts before a line: `[1,0]<stdout>:`, `[prterun-host-7@1,0]<stdout>: `, with or without a time."""
-NUMBERED: Final = re.compile(r"\s*\d+:(?: |$)|\[\d+\](?: |$)|\[PE_\d+\]:? ?")
-"""What srun, Hydra and aprun put before a line if they are asked to: `0: `, `[0] `, `[PE_0]: `."""
-HALF_A_VALUE: Final = re.compile(r"[\d=]")
+PREFIX: Final = re.compile(
+    r"""\s*\d+:(?:\ |$)|\[\d+\](?:\ |$)|\[PE_\d+\]:?\ ?
+    |\[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d[^\s\]]*\]?(?:\ |$)(?:std(?:out|err)\ [FP]\ )?|[\w.-]+\ +\|(?:\ |$)""",
+    re.VERBOSE,
+)
+"""What srun, Hydra and aprun put before each line if they are asked to (`0: `, `[0] `, `[PE_0]: `), and what logs of
+containers do: a time, or `name | `."""
+MOST_PREFIXES: Final = 3
+NO_WORD: Final = re.compile(r"[^\w=]+")
 
 
 def whole(text: str) -> list[str]:
     """Return the lines that are complete, without colours and the prefixes of launchers.
 
-    Text after the last line end may be half a number or half a value: then it is ignored.
+    Text after the last line end may be half a word or number: then it is ignored.
     """
     *lines, rest = LINE_END.split(TERMINAL.sub("", text))
-    if rest and not HALF_A_VALUE.search(rest):
+    if NO_WORD.fullmatch(rest):
         lines.append(rest)
-    lines = [TAGGED.sub("", line, count=1) if "<std" in line and TAGGED.match(line) else line for line in lines]
-    numbered = sum(1 for line in lines if NUMBERED.match(line))
-    if 2 * numbered > sum(map(bool, map(str.strip, lines))):  # else it is the line of a table
-        lines = [line[found.end() :] if (found := NUMBERED.match(line)) else line for line in lines]
+    lines = [line[found.end() :] if "<std" in line and (found := TAGGED.match(line)) else line for line in lines]
+    printed = sum(map(bool, map(str.strip, lines)))
+    for _ in range(MOST_PREFIXES):
+        if 2 * sum(1 for line in lines if PREFIX.match(line)) > printed:  # else it is a line of a table
+            lines = [line[found.end() :] if (found := PREFIX.match(line)) else line for line in lines]
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
@@ -109,14 +110,16 @@ class Npb(ProgramAdapter):
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         kernel, letter = _asked(arguments)
         what = f"NPB {kernel.upper()}"
-        starts = [(at, found[1].lower()) for at, line in enumerate(lines) if (found := COMPLETED.match(line))]
+        starts = [at for at, line in enumerate(lines) if COMPLETED.match(line)]
         if not starts:
             raise OutputError(f"{what}: the line '{kernel.upper()} Benchmark Completed' is missing")
-        check_single(len(starts), "a report of the NPB")
-        report, ran = lines[starts[0][0] :], starts[0][1]
+        reports = [lines[at:end] for at, end in pairwise([*starts, len(lines)])]
+        own = [report for report in reports if _of(report, what) == f"{kernel}.{letter}"]
+        if not own:
+            raise OutputError(f"the output is of {_of(reports[0], what)}, not of {kernel}.{letter}")
+        check_single(len(own), f"the report of {what} class {letter}")
+        report = own[0]
         known_version(_value(report, "Version", what), VERSIONS, what="NPB")
-        if (ran, _value(report, "Class", what)) != (kernel, letter):
-            raise OutputError(f"the output is of {ran}.{_value(report, 'Class', what)}, not of {kernel}.{letter}")
         verification = _value(report, "Verification", what)
         if verification != "SUCCESSFUL":
             return Reading(metrics=(), wrong=(f"{what} class {letter}: Verification = {verification}",))
@@ -138,6 +141,12 @@ def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
     if not binary:
         raise OutputError("npb: the first argument is not the name of a binary")
     return binary["kernel"], binary["letter"]
+
+
+def _of(report: Sequence[str], what: str) -> str:
+    """Return which benchmark and class a report is of, such as `bt.A`."""
+    completed = COMPLETED.match(report[0])
+    return f"{completed[1].lower() if completed else ''}.{_value(report, 'Class', what)}"
 
 
 def _quantity(kernel: str, letter: str) -> Quantity:

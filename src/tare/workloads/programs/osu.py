@@ -18,15 +18,17 @@ MIB: Final = 1 << 20
 VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
 HEADER: Final = re.compile(r"\s*#?\s*OSU (?P<title>\S.*?)\s+v(?P<version>\d\S*)\s*$")
+LONGEST_TITLE: Final = 200
 ACCELERATOR: Final = r"(?:-\w+)?"
 """What follows `MPI` in the title of a build for accelerators, as in `MPI-CUDA`."""
 DATATYPE: Final = re.compile(r"\s*#\s*Datatype:\s*MPI_(\w+)")
 WIDTHS: Final = {"CHAR": 1, "INT": 4, "FLOAT": 4}
 WIDEST: Final = 8
 """Bytes of the largest element: a table begins with one element, and reductions need one that can be added."""
-LATENCY: Final = re.compile(r"(?:Avg )?Latency ?\(us\)")
-BANDWIDTH: Final = re.compile(r"(?:Avg )?Bandwidth ?\(MB/s\)|MB/s")
-OVERALL: Final = re.compile(r"Overall ?\(us\)")
+LATENCY: Final = ("Latency (us)", "Avg Latency(us)")
+BANDWIDTH: Final = ("Bandwidth (MB/s)", "MB/s", "Avg Bandwidth(MB/s)")
+OVERALL: Final = ("Overall(us)",)
+"""The names that the column of the metric has in several versions."""
 OWN_LIMIT: Final = 512 * MIB
 FIGURES: Final = {
     "Min Latency(us)": ("fastest", "fastest rank", 1e-6, "s"),
@@ -40,7 +42,7 @@ FIGURES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Osu(ProgramAdapter):
-    """One test: its `title` in the header (a pattern) and the column that is its metric.
+    """One test: its `title` in the header (a pattern) and the names of the column that is its metric.
 
     `window` is the number of messages in a sample of a bandwidth. A `pair` needs exactly two ranks, `pairs` an even
     number. `sizeless` tests have one row without a size, `single` ones one row with a size. The buffers of `gathers`
@@ -50,7 +52,7 @@ class Osu(ProgramAdapter):
     name: str
     title: str
     measures: str
-    column: re.Pattern[str] = LATENCY
+    column: tuple[str, ...] = LATENCY
     largest: int = 4 * MIB
     window: int = 0
     pair: bool = False
@@ -132,7 +134,7 @@ class Osu(ProgramAdapter):
             check_single(len(rows), f"{self.name}: the row of its table")
         else:
             self._check_sizes(columns, rows, lines, (low, high))
-        value_at = next(at for at, name in enumerate(columns) if self.column.fullmatch(name))
+        value_at = next(at for at, name in enumerate(columns) if name in self.column)
         metrics = []
         for row in rows:
             size = 0 if self.sizeless else self._size(row)
@@ -152,7 +154,7 @@ class Osu(ProgramAdapter):
 
     def _section(self, lines: Sequence[str]) -> list[str]:
         """Return the lines from this test's header to the next header of any test."""
-        headers = [(at, found) for at, line in enumerate(lines) if (found := HEADER.match(line))]
+        headers = [(at, found) for at, line in enumerate(lines) if (found := HEADER.match(line[:LONGEST_TITLE]))]
         if not headers:
             raise OutputError(f"{self.name}: its first line '# OSU ... v...' is missing")
         title = re.compile(f"{self.title.format(ACCELERATOR)} Test", re.IGNORECASE)
@@ -166,10 +168,10 @@ class Osu(ProgramAdapter):
     def _table(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the names of the columns and the lines below them."""
         named = [re.split(r"\s{2,}|\t+", line.lstrip("# \t").rstrip()) for line in lines[1:]]
-        tables = [at for at, names in enumerate(named, 1) if any(map(self.column.fullmatch, names))]
+        tables = [at for at, names in enumerate(named, 1) if set(self.column) & set(names)]
         if not tables:
             other = next((names for names in named if names[0] == "Size" or names[-1].endswith(("s)", "(%)"))), None)
-            known = f": {', '.join(other)} are not supported, expected {self.column.pattern}" if other else ""
+            known = f": {', '.join(other)} are not supported, expected {self.column[0]}" if other else ""
             raise OutputError(f"{self.name}: the line that names the columns is missing{known}")
         check_single(len(tables), f"the table of {self.name}, of one data type,")
         return named[tables[0] - 1], list(lines[tables[0] + 1 :])
