@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tare.host.packages import install
@@ -37,6 +37,16 @@ QUANTITIES: Final = {
     "TCP": Quantity(key="tcp", label="iperf3 TCP", statistic=STATISTIC, done=1e9, unit="b/s"),
     "UDP": Quantity(key="udp", label="iperf3 UDP", statistic=STATISTIC, done=1e9, unit="b/s"),
 }
+
+FIGURES: Final = {
+    ("sum_sent", "retransmits"): ("retransmits", "retransmissions", 1.0, ""),
+    ("sum", "lost_percent"): ("loss", "datagrams lost", 1.0, "%"),
+    ("sum", "jitter_ms"): ("jitter", "jitter", 1e-3, "s"),
+    ("sum", "packets"): ("packets", "datagrams", 1.0, ""),
+    ("cpu_utilization_percent", "host_total"): ("cpu.sender", "CPU of the sender", 1.0, "%"),
+    ("cpu_utilization_percent", "remote_total"): ("cpu.receiver", "CPU of the receiver", 1.0, "%"),
+}
+"""What is shown, by its place in `end`: key, label, factor and unit."""
 
 
 class Iperf3(ProgramAdapter):
@@ -93,19 +103,10 @@ class Iperf3(ProgramAdapter):
         protocol = _at(result, "start", "test_start", "protocol")
         if protocol != _protocol(arguments):
             raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
-        end = _at(result, "end")
-        if isinstance(end, Mapping) and any(str(name).endswith("_bidir_reverse") for name in end):
+        if any(name.endswith("_bidir_reverse") for name in _end(result)):
             raise OutputError(f"iperf3: the output is of {BIDIRECTIONAL}, which has a figure for each direction")
         received = _received(result, str(protocol))
-        figures = _udp(result) if protocol == "UDP" else _tcp(result)
-        figures += [
-            _figure("cpu.sender", "iperf3, CPU of the sender", _number(result, *_CPU, "host_total"), "%"),
-            _figure("cpu.receiver", "iperf3, CPU of the receiver", _number(result, *_CPU, "remote_total"), "%"),
-        ]
-        return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(figures))
-
-
-_CPU: Final = ("end", "cpu_utilization_percent")
+        return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(_figures(result)))
 
 
 def _protocol(arguments: tuple[str, ...]) -> str:
@@ -152,6 +153,13 @@ def _at(result: Mapping[str, Any], *keys: str) -> object:
     return value
 
 
+def _end(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    end = _at(result, "end")
+    if not isinstance(end, Mapping):
+        raise OutputError("iperf3: end is not an object")
+    return end
+
+
 def _number(result: Mapping[str, Any], *keys: str) -> float:
     value = _at(result, *keys)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:  # nor NaN
@@ -159,14 +167,9 @@ def _number(result: Mapping[str, Any], *keys: str) -> float:
     return float(value)
 
 
-def _figure(key: str, label: str, value: float, unit: str = "") -> Figure:
-    return Figure(key=f"iperf3.{key}", label=label, value=value, unit=unit)
-
-
 def _received(result: Mapping[str, Any], protocol: str) -> float:
     """Return the bits a second at the receiver; older versions give those sent over UDP and the share that was lost."""
-    end = _at(result, "end")
-    if protocol != "UDP" or (isinstance(end, Mapping) and "sum_received" in end):
+    if protocol != "UDP" or "sum_received" in _end(result):
         return _number(result, "end", "sum_received", "bits_per_second")
     if _at(result, "start", "test_start", "reverse"):
         raise OutputError(f"iperf3: -u with -R needs version {FROM_3_11} or later: end.sum_received is missing")
@@ -174,18 +177,10 @@ def _received(result: Mapping[str, Any], protocol: str) -> float:
     return _number(result, "end", "sum", "bits_per_second") * (1 - lost / 100)
 
 
-def _tcp(result: Mapping[str, Any]) -> list[Figure]:
-    """Return the retransmissions, if the system counts them."""
-    sent = _at(result, "end", "sum_sent")
-    if not isinstance(sent, Mapping) or "retransmits" not in sent:
-        return []
-    retransmits = _number(result, "end", "sum_sent", "retransmits")
-    return [_figure("retransmits", "iperf3, retransmissions", retransmits)]
-
-
-def _udp(result: Mapping[str, Any]) -> list[Figure]:
-    return [
-        _figure("loss", "iperf3, datagrams lost", _number(result, "end", "sum", "lost_percent"), "%"),
-        _figure("jitter", "iperf3, jitter", _number(result, "end", "sum", "jitter_ms") * 1e-3, "s"),
-        _figure("packets", "iperf3, datagrams", _number(result, "end", "sum", "packets")),
-    ]
+def _figures(result: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield the figures that the result has: which of them, depends on protocol, version and system."""
+    for (part, name), (key, label, factor, unit) in FIGURES.items():
+        section = _end(result).get(part)
+        if isinstance(section, Mapping) and name in section:
+            value = _number(result, "end", part, name) * factor
+            yield Figure(key=f"iperf3.{key}", label=f"iperf3, {label}", value=value, unit=unit)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from tare.workloads.output import OutputError
-from tare.workloads.programs.lines import NUMBER, count
+from tare.workloads.programs.lines import NUMBER
 
 Row = tuple[str, ...]
 
@@ -59,11 +59,6 @@ def check_sizes(
     odd = next((size for size in seen if wanted and wanted[0] < size < wanted[-1] and size not in wanted), None)
     if odd is not None:
         raise OutputError(f"{what}: a row of {odd} bytes is between those of its sizes: it is not of this table")
-
-
-def size_of(row: Row, what: str) -> int:
-    """Return the message size that a row begins with."""
-    return count(row[0], f"{what}: a message size")
 
 
 def cells_of(columns: Sequence[str], row: Row) -> Mapping[str, str]:
