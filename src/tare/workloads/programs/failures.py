@@ -10,6 +10,8 @@ LOOKED_AT: Final = 1000
 LONGEST: Final = 200
 """Characters of a line that are searched, and that are shown."""
 
+TRACEBACK: Final = "Traceback (most recent call last):"
+
 FATAL: Final = re.compile(
     r"""MPI_ABORT\ was\ invoked|application\ called\ MPI_Abort|^Abort\(-?\d+\)|BAD\ TERMINATION\ OF|^MPT\ ERROR
     |exited\ on\ signal|exited\ with\ non-zero\ status|^Primary\ job\s+terminated\ normally,\ but|^job\ aborted
@@ -25,15 +27,15 @@ FATAL: Final = re.compile(
 """Lines that only a launch that failed has, whatever its program is."""
 
 COMPLAINS: Final = re.compile(
-    r"""\berror:|\bERROR\b|\berror\ (?:while|opening|reading|in)\b|command\ not\ found|No\ such\ file
+    r"""\berror:|\bERROR\b|\berror\ (?:while|opening|reading|in)\b|:\ (?:command\ )?not\ found$|No\ such\ file
     |[Pp]ermission\ denied|not\ enough|\b(?:requires|must|needs)\ (?:at|to|be|exactly|return|\d)|failed\ to\b
     |failed(?:[:.!]|$)|^[Uu]sage:
     |(?:[Cc]annot|[Cc]an't|[Cc]ould\ not|[Uu]nable\ to)\ (?:open|find|connect|launch|load|read|create|allocate)
-    |(?:invalid|unrecognized|unknown)\ (?:option|argument|benchmark)|[Cc]onnection\ refused|timed\ out""",
+    |(?:[Ii]nvalid|[Uu]nrecognized|[Uu]nknown)\ (?:option|argument|benchmark)|[Cc]onnection\ refused|timed\ out""",
     re.VERBOSE,
 )
 """What a line may have that says why there is no result; looked for only where there is none."""
-NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error", re.IGNORECASE)
+NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error|\"error\":", re.IGNORECASE)
 
 
 def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> str:
@@ -55,7 +57,10 @@ def first_complaint(lines: Sequence[str]) -> str:
 
 
 def _shown(lines: Sequence[str], at: int) -> str:
-    """Return a line; one that ends in a colon with the next."""
+    """Return a line; one that ends in a colon with the next one, a traceback's first line with its last."""
     line = lines[at].strip()
-    following = next((each.strip() for each in lines[at + 1 :] if each.strip()), "") if line.endswith(":") else ""
+    if not line.endswith(":"):
+        return line[:LONGEST]
+    skipped = (" ", "\t") if line == TRACEBACK else ()
+    following = next((each.strip() for each in lines[at + 1 :] if each.strip() and not each.startswith(skipped)), "")
     return f"{line} {following}".strip()[:LONGEST]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -64,7 +65,7 @@ class Hpcc(ProgramAdapter):
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"
     places = ("/opt/tare/programs/hpcc/bin",)
-    failure = hpl.FAILURE
+    failure = re.compile(rf"{hpl.FAILURE.pattern}|^\|\|Ax-b\|\|_oo/.*FAILED")
     brought_by = install("hpcc")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:

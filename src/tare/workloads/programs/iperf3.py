@@ -130,6 +130,8 @@ def _document(text: str) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise OutputError(f"iperf3: its JSON is broken: {error}") from error
+    if isinstance(found, dict) and "event" in found:
+        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
     check_single(1 + sum(start >= starts[0] + length for start in starts), "the JSON of iperf3")
     if not isinstance(found, dict):
         raise OutputError("iperf3: its JSON is not an object")

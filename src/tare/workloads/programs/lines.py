@@ -27,15 +27,17 @@ PREFIX: Final = re.compile(
 containers do: a time, or `name | `."""
 MOST_PREFIXES: Final = 3
 NO_WORD: Final = re.compile(r"[^\w=]+")
+ROW: Final = re.compile(rf"\s*(?:(?:{NUMBER})\s+)*[0-9]+\.(?P<decimals>[0-9]+)", re.IGNORECASE)
 
 
 def whole(text: str) -> list[str]:
     """Return the lines that are complete, without colours and the prefixes of launchers.
 
-    Text after the last line end may be half a word or number: then it is ignored.
+    Text after the last line end may be half a word or number and is ignored, unless it has the cells and decimals of the
+    row before it.
     """
     *lines, rest = LINE_END.split(TERMINAL.sub("", text))
-    if NO_WORD.fullmatch(rest):
+    if NO_WORD.fullmatch(rest) or (lines and _is_like(rest, lines[-1])):
         lines.append(rest)
     lines = [line[found.end() :] if "<std" in line and (found := TAGGED.match(line)) else line for line in lines]
     printed = sum(map(bool, map(str.strip, lines)))
@@ -43,6 +45,14 @@ def whole(text: str) -> list[str]:
         if 2 * sum(1 for line in lines if PREFIX.match(line)) > printed:  # else it is a line of a table
             lines = [line[found.end() :] if (found := PREFIX.match(line)) else line for line in lines]
     return lines
+
+
+def _is_like(row: str, known: str) -> bool:
+    """Return whether a row of numbers has as many cells as a known one, and as many decimals in the last."""
+    if len(row.split()) != len(known.split()):
+        return False
+    found, other = (ROW.fullmatch(text.rstrip()) for text in (row, known))
+    return bool(found and other and len(found["decimals"]) == len(other["decimals"]))
 
 
 def number(token: str, where: str) -> float:

@@ -95,6 +95,17 @@ def test_two_outputs_at_once_are_refused_and_a_failure_behind_one_is_told(output
     assert failure in " ".join(output.read(f"{output.text}{failure}\n").wrong)
 
 
+@pytest.mark.parametrize(("end", "rows"), [("469.13", 23), ("469.1", 0), ("469.", 0), ("469", 0)])
+def test_a_last_row_without_a_line_end_counts_if_it_has_all_decimals(end: str, rows: int) -> None:
+    output = next(output for output in OUTPUTS if output.file == "osu5_latency.txt")
+    text = output.text[: output.text.rindex("469.13")] + end
+    if rows:
+        assert len(output.read(text).metrics) == rows
+    else:
+        with pytest.raises(OutputError, match="row of 4194304 bytes is missing"):
+            output.read(text)
+
+
 TITLES = {
     "osu_latency": "MPI Latency", "osu_bw": "MPI Bandwidth", "osu_bibw": "MPI Bi-Directional Bandwidth",
     "osu_multi_lat": "MPI Multi Latency", "osu_latency_mt": "MPI Multi-threaded Latency",
