@@ -13,7 +13,7 @@ from tare.model.text import bytes_label
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, ended, known_version, number
-from tare.workloads.programs.options import called, with_value
+from tare.workloads.programs.options import called, option_value, with_value
 from tare.workloads.programs.quantities import Quantity, sized
 from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
 
@@ -309,10 +309,7 @@ def _quantity(test: str, size: int | None, done: float = 0.0) -> Quantity:
 
 def _sizes(arguments: Sequence[str]) -> tuple[int, ...] | None:
     """Return the message sizes in -msglog, or None if it is not valid."""
-    text = f"0:{LARGEST_LOG}"
-    for at, argument in enumerate(arguments):
-        if argument == "-msglog":
-            text = arguments[at + 1] if at + 1 < len(arguments) else "?"
+    text = option_value(arguments, "-msglog") or f"0:{LARGEST_LOG}"
     match = re.fullmatch(r"(?:(\d{1,2}):)?(\d{1,2})", text)
     if not match or int(match[2]) > 30 or int(match[1] or 0) > int(match[2]):
         return None

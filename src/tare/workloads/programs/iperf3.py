@@ -12,7 +12,7 @@ from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single
-from tare.workloads.programs.options import with_value
+from tare.workloads.programs.options import option_value, with_value
 from tare.workloads.programs.quantities import Quantity
 
 PAIR: Final = "tare-pair"
@@ -88,10 +88,8 @@ class Iperf3(ProgramAdapter):
         return with_value(arguments, THIN_S, "-t", "--time")
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
-        for at, argument in enumerate(arguments[:-1]):
-            if argument in {"-t", "--time"} and re.fullmatch(r"\d+", arguments[at + 1]):
-                return float(arguments[at + 1]) + 1.0
-        return USUAL_S + 1.0
+        seconds = option_value(arguments, "-t", "--time")
+        return 1.0 + (float(seconds) if re.fullmatch(r"[0-9]+", seconds) else USUAL_S)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         result = _document("\n".join(lines))

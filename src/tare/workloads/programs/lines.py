@@ -33,8 +33,8 @@ ROW: Final = re.compile(rf"\s*(?:(?:{NUMBER})\s+)*[0-9]+\.(?P<decimals>[0-9]+)",
 def whole(text: str) -> list[str]:
     """Return the lines that are complete, without colours and the prefixes of launchers.
 
-    Text after the last line end may be half a word or number and is ignored, unless it has the cells and decimals of the
-    row before it.
+    Text after the last line end may be half a word or number and is ignored, unless it has the cells and decimals of
+    the row before it.
     """
     *lines, rest = LINE_END.split(TERMINAL.sub("", text))
     if NO_WORD.fullmatch(rest) or (lines and _is_like(rest, lines[-1])):

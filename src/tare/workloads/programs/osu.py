@@ -11,6 +11,7 @@ from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, known_version, number
+from tare.workloads.programs.options import option_value
 from tare.workloads.programs.quantities import Quantity, sized
 from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
 
@@ -105,7 +106,7 @@ class Osu(ProgramAdapter):
         bounds = _bounds(arguments, self.largest)
         if bounds is None:
             return f"{self.name}: -m takes MIN:MAX or MAX in bytes, no more than {1 << 30}"
-        if self.gathers and bounds[1] * ranks > OWN_LIMIT and not _value(arguments, "-M", "--mem-limit"):
+        if self.gathers and bounds[1] * ranks > OWN_LIMIT and not option_value(arguments, "-M", "--mem-limit"):
             return (
                 f"{self.name} on {ranks} ranks leaves out sizes above {OWN_LIMIT // ranks} bytes, because OSU limits "
                 f"buffers to {OWN_LIMIT >> 20} MiB: add -M {bounds[1] * ranks} or -m {bounds[0]}:{OWN_LIMIT // ranks}"
@@ -213,19 +214,9 @@ class Osu(ProgramAdapter):
                 yield Figure(key=f"{self.name}.{key}", label=f"{self.name}, {label}", value=value, unit=unit)
 
 
-def _value(arguments: Sequence[str], *names: str) -> str:
-    """Return the value of an option that may have several names, "" if it is not given and "?" if it has no value."""
-    text = ""
-    for at, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name in names:
-            text = value if equals else arguments[at + 1] if at + 1 < len(arguments) else "?"
-    return text
-
-
 def _bounds(arguments: Sequence[str], largest: int) -> tuple[int, int] | None:
     """Return the smallest and the largest message size in -m, or None if it is not valid."""
-    text = _value(arguments, "-m", "--message-size")
+    text = option_value(arguments, "-m", "--message-size")
     if not text:
         return 1, largest
     parts = text.split(":")

@@ -82,9 +82,9 @@ WRAPS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
-@pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: output.file)
-def test_what_launchers_and_terminals_add_changes_nothing(output: Output, wrap: str) -> None:
-    assert output.read(WRAPS[wrap](output.text)) == output.read()
+def test_what_launchers_and_terminals_add_changes_nothing(wrap: str) -> None:
+    for output in OUTPUTS:
+        assert output.read(WRAPS[wrap](output.text)) == output.read(), output.file
 
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: output.file)
