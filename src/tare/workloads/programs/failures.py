@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-LOOKED_AT: Final = 1000
+LOOKED_AT: Final = 400
 LONGEST: Final = 200
 """Characters of a line that are searched, and that are shown."""
+MOST_LINES: Final = 1000
+"""Lines that are searched at each end of an output."""
 
 TRACEBACK: Final = "Traceback (most recent call last):"
 
@@ -40,20 +42,21 @@ NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error|\"error\"
 
 def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> str:
     """Return the first line that says that the launch failed, "" if none does; `own` are the program's own lines."""
-    patterns = (own, FATAL) if own else (FATAL,)
-    for pattern in patterns:
-        for at, line in enumerate(lines):
-            if pattern.search(line[:LOOKED_AT]):
-                return _shown(lines, at)
-    return ""
+    return (_first(lines, own) if own else "") or _first(lines, FATAL)
 
 
 def first_complaint(lines: Sequence[str]) -> str:
     """Return the first line that may say why an output has no result, "" if there is none."""
-    for at, line in enumerate(lines):
-        if COMPLAINS.search(line[:LOOKED_AT]) and not NO_COMPLAINT.search(line[:LOOKED_AT]):
-            return _shown(lines, at)
-    return ""
+    return _first([line for line in _ends(lines) if not NO_COMPLAINT.search(line[:LOOKED_AT])], COMPLAINS)
+
+
+def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> str:
+    ends = _ends(lines)
+    return next((_shown(ends, at) for at, line in enumerate(ends) if pattern.search(line[:LOOKED_AT])), "")
+
+
+def _ends(lines: Sequence[str]) -> Sequence[str]:
+    return lines if len(lines) <= 2 * MOST_LINES else (*lines[:MOST_LINES], *lines[-MOST_LINES:])
 
 
 def _shown(lines: Sequence[str], at: int) -> str:

@@ -33,7 +33,7 @@ BEGIN: Final = re.compile(r"#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
 RANKS: Final = re.compile(r"#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
 """How many ranks worked together: with -multi, those of one of the groups."""
 LAST_BYTES: Final = re.compile(r"#\s*Maximum message length in bytes:\s*(\d{1,18})")
-SKIPPED: Final = re.compile(r"\s*(?P<size>\d*)\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
+SKIPPED: Final = re.compile(r"\s*(?P<size>\d{0,18})\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
 REMEDIES: Final = {"out-of-mem": "-mem", "time-out": "-time", "int-overflow": "-msglog"}
 """Why IMB skips a size, and the option with which it does not."""
 LARGEST_LOG: Final = 22
@@ -203,7 +203,7 @@ def _table(
 ) -> Table:
     """Return a table; raise `OutputError` if it lacks the row of a size that was neither measured nor skipped."""
     test, columns, body = part
-    rows = rows_of(body, columns, sized=BYTES in columns)
+    rows = rows_of(body, columns)
     if columns[0] == GROUP:
         columns, rows = columns[1:], _slowest(columns[1:], [row[1:] for row in rows])
     skipped = {int(found["size"] or 0): found["reason"] for line in body if (found := SKIPPED.match(line))}

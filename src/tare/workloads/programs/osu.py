@@ -23,6 +23,7 @@ LONGEST_TITLE: Final = 200
 ACCELERATOR: Final = r"(?:-\w+)?"
 """What follows `MPI` in the title of a build for accelerators, as in `MPI-CUDA`."""
 DATATYPE: Final = re.compile(r"\s*#\s*Datatype:\s*MPI_(\w+)")
+BETWEEN_COLUMNS: Final = re.compile(r"(?<=\))\s+|(?<=^Size)\s+|\s{2,}|\t+")
 WIDTHS: Final = {"CHAR": 1, "INT": 4, "FLOAT": 4}
 WIDEST: Final = 8
 """Bytes of the largest element: a table begins with one element, and reductions need one that can be added."""
@@ -126,7 +127,7 @@ class Osu(ProgramAdapter):
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         lines = self._section(lines)
         columns, body = self._table(lines)
-        rows = rows_of(body, columns, words=(VALIDATION,), sized=not self.sizeless)
+        rows = rows_of(body, columns, words=(VALIDATION,))
         if wrong := tuple(self._wrong(columns, rows)):
             return Reading(metrics=(), wrong=wrong)
         check_rows(rows, body, columns, what=self.name)
@@ -168,7 +169,7 @@ class Osu(ProgramAdapter):
 
     def _table(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the names of the columns and the lines below them."""
-        named = [re.split(r"\s{2,}|\t+", line.lstrip("# \t").rstrip()) for line in lines[1:]]
+        named = [BETWEEN_COLUMNS.split(line.strip("# \t")) for line in lines[1:]]
         tables = [at for at, names in enumerate(named, 1) if set(self.column) & set(names)]
         if not tables:
             other = next((names for names in named if names[0] == "Size" or names[-1].endswith(("s)", "(%)"))), None)

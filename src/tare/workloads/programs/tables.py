@@ -13,20 +13,17 @@ from tare.workloads.programs.lines import NUMBER
 Row = tuple[str, ...]
 
 CELL: Final = re.compile(rf"(?:{NUMBER})", re.IGNORECASE)
-SIZE: Final = re.compile(r"[0-9]{1,18}")
+WHOLE: Final = re.compile(r"[0-9]{1,18}")
+OF_WHOLE_NUMBERS: Final = frozenset({"Size", "#bytes", "Group"})
 LONGEST: Final = 80
 
 
-def rows_of(
-    lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str] = (), sized: bool = True
-) -> list[Row]:
-    """Return the lines that are rows: as many numbers as columns, of which the first is a size if they are `sized`.
+def rows_of(lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str] = ()) -> list[Row]:
+    """Return the lines that are rows: as many numbers as columns, sizes that are whole.
 
     The columns `words` have a word. All other lines are not the table's: what launchers and libraries print meanwhile.
     """
-    shapes = [re.compile(r"\S+") if name in words else CELL for name in columns]
-    if sized and shapes:
-        shapes[0] = SIZE
+    shapes = [re.compile(r"\S+") if name in words else WHOLE if name in OF_WHOLE_NUMBERS else CELL for name in columns]
     cells = (tuple(line.split()) for line in lines)
     return [
         row
