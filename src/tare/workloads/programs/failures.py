@@ -20,7 +20,8 @@ FATAL: Final = re.compile(
     |TERMINATED\ WITH\ THE\ EXIT\ STRING|caused\ collective\ abort|lost\ communication\ with|\(!closed\)\ failed
     |An\ error\ occurred\ in\ MPI_|^Fatal\ error\ in\ |Process\ received\ signal|^Program\ received\ signal
     |CANCELLED\ AT|DUE\ TO\ TIME\ LIMIT|job\ killed|TERM_(?:RUN|MEM)LIMIT|time\ limit\ .*(?:reached|exceeded)
-    |oom[-_ ]kill|^Out\ of\ memory|[Ee]xceeded\ (?:job|step)\ memory|^Exited\ with\ exit\ code|\b(?:Killed|Terminated)$
+    |oom[-_ ]kill|^Out\ of\ memory|[Ee]xceeded\ (?:job|step)\ memory|[Ee]xited\ with\ exit\ code\ [1-9]
+    |\b(?:Killed|Terminated)$|OOMKilled|has\ unexpectedly
     |^srun:\ error:.*(?:[Tt]erminated|Killed|Exited\ with|Aborted|fault|exception|launch\ failed)
     |Segmentation\ fault|^(?:\S+:\ .*)?Bus\ error|Floating\ point\ exception|core\ dumped|forrtl:\ (?:severe|error)
     |^terminate\ called|^Traceback\ \(most|^free\(\):|stack\ smashing""",

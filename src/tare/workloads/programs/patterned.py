@@ -16,7 +16,7 @@ from tare.workloads.programs.lines import check_single, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
 
-NOT_A_NUMBER: Final = r"^\s*(?:[-+\d.e]+\s+)+[-+]?nan\b"
+NOT_A_NUMBER: Final = r"^\s*(?:[-+\d.e]+\s+)+[-+]?(?:nan|NaN)\b"
 """A row of a simulation's table in which a quantity is no number any more."""
 DAY_S: Final = 86_400.0
 
@@ -156,7 +156,7 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
             "lammps.steps": (r"Performance:.*\s(\S+) timesteps/s", "LAMMPS, time steps a second", "/s"),
             "lammps.cpu": (r"(\S+)% CPU use with ", "LAMMPS, use of the cores", "%"),
         },
-        failure=re.compile(rf"^ERROR\b|^Loop time of .* with 0 atoms|{NOT_A_NUMBER}", re.IGNORECASE),
+        failure=re.compile(rf"^ERROR\b|^Loop time of .* with 0 atoms|{NOT_A_NUMBER}"),
         brought_by=install("lammps"),
         synchronisation="a barrier before each loop",
         reduction="average over ranks of the time of all loops",
@@ -181,9 +181,8 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         needed={"(ns/day)    (hour/ns)": r"\s*\(ns/day\)\s+\(hour/ns\)"},
         shown={"gromacs.time": (r"\s+Time:\s+\S+\s+(\S+)\s+\S+\s*$", "GROMACS, time of all steps", "s")},
         failure=re.compile(
-            r"^(?:Fatal error|Error in user input|Inconsistency in user input|\w[\w/ ]* error|Invalid \w[\w -]*):"
-            rf"|Received the .*signal|Run time exceeded|{NOT_A_NUMBER}",
-            re.IGNORECASE,
+            r"^(?:[A-Z][\w/ -]* error|Error in user input|Inconsistency in user input):\s*$"
+            rf"|Received the .*signal|Run time exceeded|{NOT_A_NUMBER}"
         ),
         brought_by=install("gromacs"),
         timer="rank 0's clock, around all time steps",
