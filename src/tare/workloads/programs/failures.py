@@ -33,8 +33,8 @@ COMPLAINS: Final = re.compile(
     r"""\berror:|\bERROR\b|\berror\ (?:while|opening|reading|in)\b|:\ (?:command\ )?not\ found$|No\ such\ file
     |[Pp]ermission\ denied|not\ enough|\b(?:requires|must|needs)\ (?:at|to|be|exactly|return|\d)|failed\ to\b
     |failed(?:[:.!]|$)|^[Uu]sage:
-    |(?:[Cc]annot|[Cc]an't|[Cc]ould\ not|[Uu]nable\ to)\ (?:open|find|connect|launch|load|read|create|allocate)
-    |(?:[Ii]nvalid|[Uu]nrecognized|[Uu]nknown)\ (?:option|argument|benchmark)|[Cc]onnection\ refused|timed\ out""",
+    |(?i:cannot|can't|could\ not|unable\ to)\ (?:open|find|connect|launch|load|read|create|allocate)
+    |(?i:invalid|unrecognized|unknown)\ (?:option|argument|benchmark)|[Cc]onnection\ refused|timed\ out""",
     re.VERBOSE,
 )
 """What a line may have that says why there is no result; looked for only where there is none."""
