@@ -64,6 +64,14 @@ static void put_preloads(struct json *line)
     free(text);
 }
 
+/* Return whether other processes have started this job (MPI_Comm_spawn): theirs is the program. */
+static bool is_spawned(void)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+    CHECK_MPI(PMPI_Comm_get_parent(&parent));
+    return parent != MPI_COMM_NULL || getenv("OMPI_PARENT_PORT") != NULL;
+}
+
 /* Collective. A column that some rank does not know is null. */
 static struct json work_line(const struct work *work, int rank, int ranks)
 {
@@ -89,6 +97,10 @@ static struct json work_line(const struct work *work, int rank, int ranks)
 
 void tare_wall_report(const struct wall_times *times)
 {
+    if (is_spawned()) {
+        fputs("tare-wall: started by MPI_Comm_spawn\n", stderr);
+        return;
+    }
     const MPI_Comm world = MPI_COMM_WORLD;
     const double wall_s = clock_difference_s(times->end_ns, times->ready_ns);
     int rank = 0;

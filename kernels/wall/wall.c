@@ -7,6 +7,7 @@
 #include "wall/wall.h"
 
 #include "common/clock.h"
+#include "wall/family.h"
 #include "wall/next.h"
 
 #include <dlfcn.h>
@@ -36,6 +37,7 @@ static struct {
     struct work since; /* what was done when the counting last began */
     atomic_uint threads;
     bool reported;
+    bool other; /* the program has brought an MPI of another family */
 } wall;
 
 static struct work work_now(void)
@@ -83,8 +85,18 @@ static uint64_t initializing(void)
     return clock_now_ns();
 }
 
-static void initialized(uint64_t start_ns)
+/* The report would load a second MPI into the process. */
+static void look_at_mpi(const void *function)
 {
+    Dl_info info;
+    wall.other = !family_is_own(function);
+    if (wall.other && dladdr(function, &info) != 0)
+        fprintf(stderr, "tare-wall: the program has another MPI: %s\n", info.dli_fname);
+}
+
+static void initialized(uint64_t start_ns, const void *function)
+{
+    look_at_mpi(function);
     wall.times.ready_ns = clock_now_ns();
     wall.times.init_s = clock_difference_s(wall.times.ready_ns, start_ns);
     wall.since = work_now();
@@ -104,6 +116,7 @@ static wall_report_function *load_report(void)
     const int length = snprintf(path, sizeof path, "%.*s%s", folder, own.dli_fname, report_library);
     if (length < 0 || (size_t)length >= sizeof path)
         return NULL;
+    family_show(next_definition("MPI_Finalize"));
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library != NULL)
         *(void **)&report = dlsym(library, "tare_wall_report");
@@ -115,7 +128,7 @@ static wall_report_function *load_report(void)
 static void finalizing(void)
 {
     wall.times.end_ns = clock_now_ns();
-    if (wall.times.ready_ns == 0 || wall.reported)
+    if (wall.times.ready_ns == 0 || wall.reported || wall.other)
         return;
     wall.reported = true;
     fflush(NULL); /* what it has written so far, to files that it closes later, too */
@@ -133,7 +146,7 @@ static int init(const char *name, int *argc, char ***argv)
     *(void **)&next = next_or_end(name);
     const int code = next(argc, argv);
     if (code == MPI_SUCCESS)
-        initialized(start_ns);
+        initialized(start_ns, *(void **)&next);
     return code;
 }
 
@@ -144,7 +157,7 @@ static int init_thread(const char *name, int *argc, char ***argv, int required, 
     *(void **)&next = next_or_end(name);
     const int code = next(argc, argv, required, provided);
     if (code == MPI_SUCCESS)
-        initialized(start_ns);
+        initialized(start_ns, *(void **)&next);
     return code;
 }
 

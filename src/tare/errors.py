@@ -106,10 +106,10 @@ class ResultsError(UsageError):
 
 
 class CellsFailed(TareError):
-    """The program does not run in the baseline, so nothing was compared.
+    """The program does not run in the baseline, or may not write in any container, so nothing was compared.
 
     Commands: `tare run`, `tare quick`.
-    Remedy: make the program run with `tare launch` first, or raise its time limit.
+    Remedy: make the program run with `tare launch` first, raise its time limit, or let it write (`--writable`).
     """
 
     exit_code = EXIT_CELLS_FAILED

@@ -102,5 +102,6 @@ def test_a_signal_ends_the_job_in_its_containers_too_and_nothing_is_left(app: Pa
         reached(process, (app.parent / "written").exists, "the application to run in a folder that it can write to")
         os.kill(process.pid, signal.SIGTERM)
         result = ended(process)
-    assert result.status not in {0, 125}, result.stderr
+    assert result.status == 143, result.stderr
+    assert "tare: the application was ended by SIGTERM" in result.stderr.splitlines()
     assert watch.left(lab) == []

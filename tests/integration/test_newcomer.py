@@ -29,7 +29,8 @@ def test_a_program_of_path_writes_to_the_current_folder_only_if_it_may(
         folder.mkdir()
         options = ("--rounds", "1", "--environments", "bare,apptainer", "-x", "GIVEN=it is", *more)
         result = tare("quick", *options, "--", program.name, cwd=folder)
-        found = {key: outcome(its[0]) for key, its in by_environment(folder / f"results/quick-{program.name}").items()}
+        (results,) = folder.glob(f"results/quick-{program.name}-*")
+        found = {key: outcome(its[0]) for key, its in by_environment(results).items()}
         names = ("bare", "bare (A/A)", "apptainer")
         assert found == (dict.fromkeys(names, "Completed") if more else {}), result.stderr
         assert (f"may not write to {folder}, " in result.stderr) == (not more)
@@ -73,7 +74,7 @@ def test_an_installed_wheel_compares_a_program(
     )  # fmt: skip
     result = ended(process)
     assert cached or "kernels and mini-applications for openmpi: compiling" in result.stderr
-    found = by_environment(tmp_path / f"results/quick-{program.name}")
+    found = by_environment(next(tmp_path.glob(f"results/quick-{program.name}-*")))
     assert {outcome(trial) for its in found.values() for trial in its} == {"Completed"}, result.stderr
     where = (sys.executable, "-S", "-c", "import tare; print(tare.__file__)")
     told = subprocess.run(where, env={"PYTHONPATH": libraries}, capture_output=True, text=True, check=True).stdout

@@ -121,7 +121,7 @@ def test_a_torn_last_line_is_set_aside_and_its_trial_run_again(tmp_path: Path) -
     file.write_bytes(whole[:-100])
     again = tare("run", study, cwd=tmp_path)
     assert again.status in (0, 3), again.stderr
-    assert "1 torn line(s) were archived" in again.stderr
-    assert "1 interrupted block(s)" in again.stderr
+    assert "1 torn line archived" in again.stderr
+    assert "1 interrupted block to run again" in again.stderr
     check_finished(results, cells=2, rounds=2)
     assert file.read_bytes().startswith(whole[: whole[:-100].rindex(b"\n") + 1])

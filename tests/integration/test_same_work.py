@@ -43,7 +43,7 @@ def test_a_program_is_compared_if_it_does_the_same_work(
     program = compiled("works", tmp_path, "-lm", "-lpthread", "-ldl")
     options = ("--rounds", "2", "--environments", "bare,apptainer")
     result = tare("quick", *options, "--", f"./{program.name}", way, str(aside), cwd=tmp_path)
-    cells = comparisons(tmp_path / f"results/quick-{program.name}")
+    cells = comparisons(next(tmp_path.glob(f"results/quick-{program.name}-*")))
     (found,) = (each for (_, _, name), each in cells.items() if name == "apptainer")
     assert (found.verdict, result.status) == (verdict, exit_code), result.stderr
     assert words in found.reason

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +125,20 @@ def test_a_library_that_the_linker_does_not_find_is_not_reported_as_preloaded(la
     run = launch_app("openmpi", "wall_c.c", preload=(WALL, "/opt/nowhere/libnone.so"))
     (work,) = run.of_type("work")
     assert work["preloads"] == []
+
+
+@pytest.mark.requires("mpich")
+@pytest.mark.parametrize(("brought", "started"), [("openmpi", "openmpi"), ("mpich", "openmpi"), ("openmpi", "mpich")])
+def test_an_mpi_that_a_program_brings_is_used_for_the_report_or_named(build, tmp_path, brought, started):
+    """Open MPI and MPICH in one process would hang."""
+    source = Path(__file__).parent / "apps/wall_brought.c"
+    part, app = tmp_path / "part.so", tmp_path / "app"
+    subprocess.run((f"mpicc.{brought}", "-DPART", "-shared", "-fPIC", source, "-o", part), check=True)
+    subprocess.run(("cc", source, "-o", app, "-ldl"), check=True)
+    run = execute(str(app), str(part), env={"LD_PRELOAD": str(build(started) / WALL), "PATH": os.environ["PATH"]})
+    assert run.code == 0, run.stderr
+    told = "tare-wall: the program has another MPI: /" in run.stderr
+    assert (run.types == ["start", "rank", "wall", "usage", "work", "end"], told) == (
+        brought == started,
+        brought != started,
+    )

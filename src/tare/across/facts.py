@@ -48,7 +48,7 @@ _OF_SYSTEM: Final[Mapping[str, str]] = {"transparent huge pages": "memory", "cgr
 _OF_PROCESSOR: Final[Mapping[str, str]] = {"mitigations": "mitigations"}
 _PASSED_OVER: Final = frozenset(
     {"identity", "cpu", "cores", "kernel", "images", "versions", "networks", "processor", "system", "allocations"}
-    | {"machine", "CNI configurations", "calibration", "started in"}
+    | {"machine", "CNI configurations", "calibration", "started in", "running threads"}
 )
 """Parts of the facts that are read on their own, or that say nothing about the machine."""
 

@@ -13,6 +13,7 @@ from tare.across import words
 from tare.across.history import History, Series, Step, differing_kinds
 from tare.across.terminal import item, table
 from tare.model import Verdict
+from tare.model.text import counted
 from tare.report.terminal import encoder
 from tare.report.verdicts import VERDICT_STYLES, VerdictStyle
 
@@ -36,7 +37,7 @@ class HistoryReport:
         encode = encoder(plain)
         first, last = history.readings[0], history.readings[-1]
         span = f"{words.date(first.began_unix_s)} to {words.date(last.began_unix_s)} UTC"
-        yield Text(encode(f"{len(history.readings)} results below {history.folder}, {span}"), style="bold")
+        yield Text(encode(f"{counted(len(history.readings), 'result')} below {history.folder}, {span}"), style="bold")
         for text in (
             *history.left_out,
             *(f"{each.path}: {caveat}" for each in history.readings for caveat in each.caveats),

@@ -138,9 +138,10 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
     ] = 10,
     ranks: Annotated[int, typer.Option("-n", "--ranks-per-node", min=1, help="Ranks on each node.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 2,
+    nodes: options.NodesOption = None,
     containers_per_node: options.ContainersOption = 1,
-    environments: options.EnvironmentsOption = "",
+    threads_per_rank: options.ThreadsOption = 1,
+    environments: options.EnvironmentsOption = None,
     every: Annotated[
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
@@ -153,10 +154,14 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         bool, typer.Option("--writable", help="Let the program write to the current folder; otherwise it is read-only.")
     ] = False,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
+    cluster: options.ClusterOption = None,
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
     results: options.ResultsOption = None,
     fresh: options.FreshOption = False,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
+    from tare.cli.commands import Where
     from tare.cli.quick import Wanted, run_quick
 
     wanted = Wanted(
@@ -165,6 +170,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         ranks=ranks,
         nodes=nodes,
         containers_per_node=containers_per_node,
+        threads_per_rank=threads_per_rank,
         environments=environments,
         every=every,
         mpi=mpi,
@@ -174,6 +180,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         env=tuple(env or ()),
         writable=writable,
         time_limit_s=time_limit,
+        where=Where.of(cluster, hosts, ssh_config),
     )
     raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 
@@ -186,6 +193,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     ranks: options.RanksOption = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
     containers_per_node: options.ContainersOption = 1,
+    threads_per_rank: options.ThreadsOption = 1,
     share: options.ShareOption = "pod",
     binding: options.BindingOption = "disjoint",
     map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
@@ -200,13 +208,20 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     workdir: options.WorkdirOption = "",
     env: options.EnvOption = None,
     device: options.DeviceOption = None,
+    cluster: options.ClusterOption = None,
+    hosts: options.HostsOption = "",
+    ssh_config: options.SshConfigOption = "",
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
     prove: options.ProveOption = False,
     verbose: options.VerboseOption = False,
 ) -> None:
-    """Run an MPI program in an environment, in the foreground; exit codes are those of docker run."""
+    """Run an MPI program in an environment, in the foreground; exit codes are those of docker run.
+
+    It may write to the current folder, as with mpirun; with `tare quick`, which compares, only if --writable says so.
+    """
+    from tare.cli.commands import Where
     from tare.cli.launch_command import Wanted, run_launch
 
     raise typer.Exit(
@@ -221,6 +236,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
                 nodes=nodes,
                 ranks=ranks,
                 containers_per_node=containers_per_node,
+                threads_per_rank=threads_per_rank,
                 share=share,
                 binding=binding,
                 map_by=map_by,
@@ -236,6 +252,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
                 dry_run=dry_run,
                 prove=prove,
                 verbose=verbose,
+                where=Where.of(cluster, hosts, ssh_config),
             )
         )
     )

@@ -17,11 +17,12 @@ from tare.cli.output import say, writing
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, RefusedError
+from tare.feasibility import program_libraries
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
 from tare.model import Cell, Plan, Study, Summary
-from tare.model.text import bytes_label, printable
+from tare.model.text import bytes_label, counted, printable
 from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
@@ -69,9 +70,18 @@ class Where:
         named = cluster or (takes_hosts if listed else None)
         return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds, thin=thin)
 
+    def nodes(self, usual: int) -> int:
+        """Return the number of nodes if none is asked for: the hosts, one machine as it is, or as many as usual."""
+        member = CLUSTERS.get(self.cluster or "")
+        return len(self.hosts) or (1 if member is not None and member.is_real and member.is_here else usual)
+
+    def moved(self, stated: Study) -> Study:
+        """Return a study moved here."""
+        return study.moved(stated, self.cluster, self.hosts, self.ssh_config, self.launcher)
+
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
-        stated = study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
+        stated = self.moved(study.load(path))
         if self.thin:
             return thin(stated)
         if not self.rounds:
@@ -104,8 +114,15 @@ def run_study(
     With `live`, browsers can follow it.
     """
     stated = where.load(path)
+    shown = (stated.writable,) if stated.writable else ()
+    for folder in shown:
+        if not Path(folder).is_dir():
+            raise RefusedError(f"writable: there is no folder {folder}", remedy="make it, or name another one")
+        located.check_can_be_shown(folder, "the writable folder")
     with Door.open() if live else nullcontext() as door:
-        return run_plan(stated, results, fresh=fresh, most_rounds=most_rounds, door=door)
+        return run_plan(
+            stated, results, fresh=fresh, shown=shown, writable=stated.writable, most_rounds=most_rounds, door=door
+        )
 
 
 def run_plan(
@@ -120,15 +137,34 @@ def run_plan(
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
-    `door` is where browsers can follow the run.
+    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work. `door` is where
+    browsers can follow the run. The user's commands work in the folder of the study.
     """
-    started = StartedIn(folder=str(Path.cwd()), shown=shown, writable=writable)
+    here = Path.cwd()
+    place = stated.folder if any(workload.command for workload in stated.workloads) else ""
+    started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
     if door is not None and not door.carried:
         say(f"tare: live page, answers between launches: {door.url}")
-    plan, files = _ready(stated, started, dict if door is None else door.carry)
-    session.check_available(plan)
     folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
+    if Path(started.folder) != here:
+        folder = here / folder
+    with started.entered():
+        return _run(stated, started, folder, fresh=fresh, most_rounds=most_rounds, door=door, here=here)
+
+
+def _run(
+    stated: Study,
+    started: StartedIn,
+    folder: Path,
+    *,
+    fresh: bool,
+    most_rounds: int | None,
+    door: Door | None,
+    here: Path,
+) -> int:
+    """Run a study whose launches work in the current folder, with the command having been started in `here`."""
+    plan, files = _ready(stated, started, partial(_carried, here, door))
+    session.check_available(plan)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
@@ -141,6 +177,11 @@ def run_plan(
     if ending.reason:
         say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
+
+
+def _carried(here: Path, door: Door | None) -> Mapping[str, str]:
+    """Prepare for the command to start itself again as root of a user namespace; return variables for it."""
+    return {**restarted_in(here), **({} if door is None else door.carry())}
 
 
 def measure(
@@ -177,13 +218,15 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     plan = session.make_plan(stated, say)
     session.check_available(plan)
     programs = _programs(plan)
-    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
+    own = {name: file for name, file in programs.items() if not located.is_of_system(file)}
+    folders = [folder for file in own.values() for folder in located.folders_of(file)]
+    folders += program_libraries.folders_of(available(plan), own)
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
     for place in folders:
         located.check_can_be_shown(place, "the program's folder")
     visible = tuple(dict.fromkeys((*started.shown, *folders)))
-    return session.make_ready(plan, say, shown=visible, programs=programs, cwd=started.writable, carried=carried)
+    return session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:
@@ -196,7 +239,7 @@ def _programs(plan: Plan) -> dict[str, Path]:
         located.check_no_launcher(name)
         file = located.command_file(name)
         if file is not None:
-            located.check_executable(file)
+            located.check_executable(file, in_images=images_only)
             found[name] = file
         elif not images_only:
             raise located.no_such_program(name)
@@ -277,7 +320,8 @@ def plan_text(plan: Plan) -> str:
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
     takes = duration(estimate_s(plan))
-    rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
+    rounds = f"{counted(repeat.rounds, 'round')} x {counted(repeat.blocks_per_round, 'block')}"
+    rounds += f", up to {repeat.max_rounds}" if repeat.max_rounds > repeat.rounds else ""
     dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
     if repeat.turns > 1 and dividing:
         in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
@@ -288,7 +332,7 @@ def plan_text(plan: Plan) -> str:
         rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {trials} trials, about {takes}",
+        f"{rounds}: {counted(trials, 'trial')}, about {takes}",
         _resources(plan),
         "",
         *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
@@ -300,7 +344,7 @@ def _resources(plan: Plan) -> str:
     """Return what a plan uses, and what it may use."""
     budget = plan.study.repetition.budget_node_hours
     limit = f" of a budget of {budget:g}" if budget is not None else ""
-    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {resources.nodes_of(plan)} node(s)"
+    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {counted(resources.nodes_of(plan), 'node')}"
     return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
@@ -329,9 +373,9 @@ def _report(
 
 def _tell_resumed(store: Store) -> None:
     if store.count:
-        broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
-        torn = f", {store.truncated} torn line(s) were archived" if store.truncated else ""
-        say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
+        broken = f", {counted(store.interrupted, 'interrupted block')} to run again" if store.interrupted else ""
+        torn = f", {counted(store.truncated, 'torn line')} archived" if store.truncated else ""
+        say(f"resuming {store.path}: {counted(store.count, 'trial')} done{broken}{torn}")
 
 
 def _why(plan: Plan, cell: Cell) -> str:

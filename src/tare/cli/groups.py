@@ -140,6 +140,19 @@ def image_list() -> None:
     go()
 
 
+@image_app.command("add")
+def image_add(
+    name: Annotated[str, typer.Argument(help="The image to begin with, such as debian-openmpi.", show_default=False)],
+    packages: Annotated[
+        list[str], typer.Argument(help="Packages of Debian, such as python3-numpy.", show_default=False)
+    ],
+) -> None:
+    """Make an image with more packages; its name is that of the image and the packages, joined by +."""
+    from tare.cli.image_commands import image_add as go
+
+    go(name, packages)
+
+
 @image_app.command("build")
 def image_build(
     recipe: Annotated[

@@ -11,7 +11,7 @@ from tare.errors import MissingTool, UsageError
 from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find
-from tare.images import DEFAULT, find_recipe
+from tare.images import DEFAULT, RECIPES, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
 from tare.images.own import ensure_own
@@ -42,6 +42,19 @@ def image_build(names: Sequence[str]) -> None:
     for recipe in [find_recipe(name) for name in names or [DEFAULT]]:
         image = ensure_image(recipe, progress=say)
         print(f"{image.name}  {image.digest}  {image.rootfs}")
+    prune(progress=say)
+
+
+def image_add(name: str, packages: Sequence[str]) -> None:
+    """Build an image of tare's with more packages; print its path and digest, and how to use it."""
+    if is_path(name):
+        raise UsageError(
+            f"tare adds packages to its own images only, not to {name}",
+            remedy=f"install {' '.join(packages)} where you built it, or begin with one of {', '.join(RECIPES)}",
+        )
+    image = ensure_image(find_recipe("+".join((name, *packages))), progress=say)
+    print(f"{image.name}  {image.digest}  {image.rootfs}")
+    say(f"tare: use it by `--image {image.name}`, or in a study by `image: {image.name}`")
     prune(progress=say)
 
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tare import study
 from tare.cli import session
+from tare.cli.commands import HERE, Where
 from tare.cli.output import say
-from tare.cluster import Site
+from tare.cluster import CLUSTERS, Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
-from tare.feasibility import preflight
-from tare.host import process
+from tare.feasibility import preflight, program_libraries
+from tare.host import binds, outside, process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
@@ -33,6 +34,7 @@ from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import job, ping_pong
+from tare.run.sightings import watched
 from tare.run.site import deployed_alone, opened
 from tare.services import ssh
 from tare.workloads import located
@@ -40,6 +42,9 @@ from tare.workloads import located
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
+SIGNALLED: Final = 128
+"""What is added to the number of the signal that ended the application."""
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class Wanted:
     nodes: int = 1
     ranks: int = 1
     containers_per_node: int = 1
+    threads_per_rank: int = 1
     share: str = "pod"
     binding: str = "disjoint"
     map_by: str = "core"
@@ -70,6 +76,7 @@ class Wanted:
     binds: tuple[str, ...] = ()
     workdir: str = ""
     env: tuple[str, ...] = ()
+    where: Where = HERE
 
 
 def run_launch(wanted: Wanted) -> int:
@@ -77,12 +84,16 @@ def run_launch(wanted: Wanted) -> int:
     try:
         wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
         located.check_no_launcher(wanted.command[0])
-        if not in_image_only(wanted) and (status := _unusable(wanted.command[0])) is not None:
+        if not in_image_only(wanted) and (status := _unusable(wanted)) is not None:
             return status
         return _run(wanted)
     except TareError as error:
         print(f"tare: {error}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt as interrupt:
+        name = str(interrupt) or signal.SIGINT.name
+        say(f"tare: ended by {name} before the application started: cleaned up")
+        return SIGNALLED + signal.Signals[name]
 
 
 def in_image_only(wanted: Wanted) -> bool:
@@ -91,8 +102,9 @@ def in_image_only(wanted: Wanted) -> bool:
     return bool(wanted.image) and program.startswith("/") and not Path(program).exists()
 
 
-def _unusable(program: str) -> int | None:
+def _unusable(wanted: Wanted) -> int | None:
     """Say what is wrong with a program that is named by its path, and return the status for it."""
+    program = wanted.command[0]
     if "/" not in program:
         return None
     path = Path(program)
@@ -100,7 +112,7 @@ def _unusable(program: str) -> int | None:
         print(f"tare: there is no program {program}\n  check its path, or name a program in the image", file=sys.stderr)
         return NOT_FOUND
     try:
-        located.check_executable(path, program)
+        located.check_executable(path, program, in_images=bool(wanted.image))
     except RefusedError as error:
         print(f"tare: {error}", file=sys.stderr)
         return NOT_EXECUTABLE
@@ -140,9 +152,11 @@ def make_plan(wanted: Wanted) -> Plan:
         },
         file="tare launch",
     )
+    check_binds(wanted.binds, wanted.where)
     # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
-    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), say)
+    stated = wanted.where.moved(replace(stated, workloads=workloads, self_comparison=False))
+    return session.make_plan(stated, say)
 
 
 def _placement(wanted: Wanted) -> dict[str, object]:
@@ -151,12 +165,20 @@ def _placement(wanted: Wanted) -> dict[str, object]:
         "ranks_per_node": wanted.ranks // wanted.nodes,
         "oversubscribe": wanted.oversubscribe,
         "containers_per_node": wanted.containers_per_node,
+        "threads_per_rank": wanted.threads_per_rank,
         "share": wanted.share,
         "binding": wanted.binding,
         "map_by": wanted.map_by,
         "memory_per_container": wanted.memory,
         "cpus_per_container": wanted.cpus,
     }
+
+
+def check_binds(given: Iterable[str], where: Where) -> None:
+    """Raise `UsageError` for a bind whose source this machine lacks, if its nodes are here; others look themselves."""
+    cluster = CLUSTERS.get(where.cluster or "lab")
+    if cluster is not None and cluster.is_here and (reason := binds.probe(given)):
+        raise UsageError(reason, remedy="check the path in --bind, or make the folder")
 
 
 def variables(given: Sequence[str]) -> dict[str, str]:
@@ -188,15 +210,15 @@ def _run(wanted: Wanted) -> int:
         say(f"tare: {located.no_such_program(program)}")
         return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
-    folder, here = str(Path(program).parent), str(Path.cwd())
-    shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
+    here = str(Path.cwd())
+    own = {program: Path(program)} if on_host and not located.is_of_system(Path(program)) else {}
+    shown = (*(located.folders_of(Path(program)) if own else ()), *program_libraries.folders_of([cell], own))
     for place in shown:
         located.check_can_be_shown(place, "the program's folder")
     if here != "/":  # which is everywhere
         located.check_can_be_shown(here, "the current folder")
     cwd = here if here != "/" else ""
-    programs = {program: Path(program)} if on_host else {}
-    plan, made = session.make_ready(plan, say, shown=shown, programs=programs, cwd=cwd, measured=wanted.prove)
+    plan, made = session.make_ready(plan, say, shown=shown, cwd=cwd, measured=wanted.prove)
     files = made.of(cell.environment)
     if not on_host and cell.environment.image and (reason := preflight.program_missing(cell, files)):
         say(f"tare: {reason}")
@@ -222,7 +244,7 @@ def _run(wanted: Wanted) -> int:
         if wanted.prove and cell.placement.ranks_per_node > 1:
             for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
                 say(f"tare: {sentence}")
-        return _attended(wanted, launch, agent, site, up)
+        return _attended(wanted, cell, launch, agent, site, up)
 
 
 def _end_left(up: Deployed) -> None:
@@ -244,13 +266,24 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     return replace(launch, launcher=(*launch.launcher, *options), master=master)
 
 
-def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
+def _attended(wanted: Wanted, cell: Cell, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     command = job.command_of(site, up, launch, agent, name="launch")
-    variables = {**os.environ, **command.environment, PADDING: ""}
-    passed_on = partial(job.signal_launcher, up, launch)
+    variables = {**outside.environment(), **command.environment, PADDING: ""}
+    signals: list[int] = []
+
+    def passed_on(number: int) -> bool:
+        signals.append(number)
+        return job.signal_launcher(up, launch, number)
+
     started = time.monotonic()
     kills = up.memory_kills()
-    status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
+    with watched(cell, site.pids) as seen:
+        status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
+    for sentence in filter(None, (seen.alone(), seen.more_threads())):
+        say(f"tare: {sentence}")
+    if status and (ended_by := next((number for number in signals if number in ENDING), 0)):
+        say(f"tare: the application was ended by {signal.Signals(ended_by).name}")
+        return SIGNALLED + ended_by
     if status and (missing := up.ended()):
         raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
     if hit := up.memory_hit(kills):

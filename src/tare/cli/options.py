@@ -44,6 +44,17 @@ Command = Annotated[list[str], typer.Argument(help="The program and its argument
 ContainersOption = Annotated[
     int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")
 ]
+ThreadsOption = Annotated[
+    int, typer.Option(min=1, help="Cores of each rank, for programs with threads, such as MPI with OpenMP.")
+]
+NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of nodes; they are made inside this machine, unless --cluster says otherwise.",
+        show_default="2, all --hosts, 1 on cluster local",
+    ),
+]
 MpiOption = Annotated[str, typer.Option(help="MPI implementation: openmpi, openmpi5, mpich, mpich5, intelmpi or site.")]
 TransportOption = Annotated[
     str,
@@ -72,7 +83,7 @@ EnvOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        "--cluster", help="Run on lab, local, ssh or slurm instead of the study's cluster.", show_default=False
+        "--cluster", help="Run on lab, local, ssh or slurm, whatever cluster a study names.", show_default=False
     ),
 ]
 HostsOption = Annotated[
@@ -152,7 +163,7 @@ NoiseOption = Annotated[
 ]
 NoiseJsonOption = Annotated[bool, typer.Option("--json", help="With --noise: print JSON.")]
 EnvironmentsOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="Environments to compare, such as bare,docker,podman; the first is the baseline.",
         show_default="twelve usual ones",

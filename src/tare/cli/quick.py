@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import os
 import re
+import stat
+import sys
+import termios
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -10,9 +17,11 @@ from typing import Final
 
 from tare import study
 from tare.cli import commands
-from tare.cli.launch_command import variables
-from tare.errors import UsageError
-from tare.model import Placement, Study
+from tare.cli.commands import HERE, Where
+from tare.cli.launch_command import check_binds, variables
+from tare.cluster import CLUSTERS
+from tare.errors import RefusedError, UsageError
+from tare.model import LabSpec, Placement, Study
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
 from tare.plan import composition
@@ -33,15 +42,17 @@ class Wanted:
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
     network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
+    `nodes` None are as many as usual on the cluster. `input` is the file that each launch reads as standard input.
     """
 
     command: tuple[str, ...]
     rounds: int = 10
     ranks: int = 1
-    nodes: int = 2
+    nodes: int | None = None
     containers_per_node: int = 1
+    threads_per_rank: int = 1
     time_limit_s: float = 600.0
-    environments: str = ""
+    environments: str | None = None
     every: bool = False
     mpi: str = "openmpi"
     transport: str = ""
@@ -49,12 +60,25 @@ class Wanted:
     binds: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     writable: bool = False
+    where: Where = HERE
+    input: str = ""
+
+    @property
+    def placement(self) -> Placement:
+        """Return the placement of every launch."""
+        return Placement(
+            nodes=self.where.nodes(2) if self.nodes is None else self.nodes,
+            ranks_per_node=self.ranks,
+            containers_per_node=self.containers_per_node,
+            threads_per_rank=self.threads_per_rank,
+        )
 
 
 def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> int:
     """Compare the user's program and return the exit code of the results."""
     command = tuple(without_dashes(wanted.command))
-    stated = quick_study(replace(wanted, command=(_program(command[0], wanted.image), *command[1:])))
+    program = _program(command[0], wanted.image)
+    stated = quick_study(replace(wanted, command=(program, *command[1:]), input=wanted.input or given_input()))
     here = str(Path.cwd())
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
@@ -63,19 +87,24 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
 
 
 def quick_study(wanted: Wanted) -> Study:
-    """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options."""
+    """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options.
+
+    It is named after the program and a digest of all that is asked for except the number of rounds: the same command
+    with more rounds resumes its results, and any other command has results of its own.
+    """
     title = PARTS.sub("-", Path(wanted.command[0]).name)[:60].strip("-._") or "program"
-    names = environment_names(wanted)
+    names, placement = environment_names(wanted), wanted.placement
     stated = study.build(
         {
             "name": f"quick-{title}",
-            "cluster": {"lab": {"nodes": wanted.nodes}},
+            "cluster": {"lab": {"nodes": placement.nodes}},
             "environments": {name: _environment(name, wanted) for name in names},
             "placements": [
                 {
-                    "nodes": wanted.nodes,
-                    "ranks_per_node": wanted.ranks,
-                    "containers_per_node": wanted.containers_per_node,
+                    "nodes": placement.nodes,
+                    "ranks_per_node": placement.ranks_per_node,
+                    "containers_per_node": placement.containers_per_node,
+                    "threads_per_rank": placement.threads_per_rank,
                 }
             ],
             "workloads": {"app": {"command": ["app"], "time_limit": wanted.time_limit_s}},
@@ -83,39 +112,79 @@ def quick_study(wanted: Wanted) -> Study:
         },
         file="tare quick",
     )
+    check_binds(wanted.binds, wanted.where)
+    asked = (replace(wanted, rounds=0, environments=",".join(names), env=()), variables(wanted.env))
+    digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()[:8]
     # A study file has no empty arguments; a command line may.
-    workloads = tuple(replace(workload, command=wanted.command) for workload in stated.workloads)
-    return replace(stated, workloads=workloads)
+    workloads = tuple(replace(each, command=wanted.command, input=wanted.input) for each in stated.workloads)
+    return replace(wanted.where.moved(stated), workloads=workloads, name=f"{stated.name}-{digest}")
+
+
+def given_input() -> str:
+    """Return the file that is this command's standard input, from which each launch is to read; "" if there is none.
+
+    Raises `RefusedError` for a pipe with something in it: it can be read only once. A file of which a part has been
+    read already is that of another program, such as a loop of a shell.
+    """
+    try:
+        status = os.fstat(0)
+        if stat.S_ISREG(status.st_mode):
+            left = status.st_size if os.lseek(0, 0, os.SEEK_CUR) == 0 else 0
+        else:
+            waiting = fcntl.ioctl(0, termios.FIONREAD, bytes(4)) if stat.S_ISFIFO(status.st_mode) else bytes(4)
+            left = int.from_bytes(waiting, sys.byteorder)
+        path = Path("/proc/self/fd/0").readlink() if left else Path()
+    except OSError:  # it is closed
+        return ""
+    if left and not path.is_file():  # a pipe, or a file without a name, as of a shell's `<<`
+        raise RefusedError(
+            "standard input is a pipe, which only one launch could read",
+            remedy="write it to a file and add `< FILE`, or `< /dev/null` if the program reads nothing",
+        )
+    return str(path) if left else ""
 
 
 def environment_names(wanted: Wanted) -> tuple[str, ...]:
     """Return the environments to compare, the baseline first."""
-    if wanted.every and wanted.environments:
+    if wanted.every and wanted.environments is not None:
         raise UsageError("--all and --environments cannot be combined", remedy="use one of them")
     if wanted.every:
         return ("bare", *every_environment(wanted))
-    if wanted.environments:
-        listed = tuple(dict.fromkeys(name.strip() for name in wanted.environments.split(",")))
-        if not all(listed):
-            raise UsageError(
-                f"--environments {wanted.environments!r} has an empty name",
-                remedy="put one comma between two names, as in bare,docker",
-            )
-        return listed
-    engine = "docker+overlay" if wanted.nodes > 1 else "docker+docker-default"
-    return (*USUAL, engine, *OTHER_RUNTIMES)
+    if wanted.environments is None:
+        engine = "docker+overlay" if wanted.placement.nodes > 1 else "docker+docker-default"
+        return _supported((*USUAL, engine, *OTHER_RUNTIMES), wanted)
+    listed = [name.strip() for name in wanted.environments.split(",")]
+    if not all(listed):
+        raise UsageError(
+            f"--environments {wanted.environments!r} has an empty name",
+            remedy="put one comma between two names, as in bare,docker",
+        )
+    if twice := next((name for name in listed if listed.count(name) > 1), ""):
+        raise UsageError(
+            f"--environments names {twice} twice",
+            remedy="name it once: the baseline, which is the first, is compared with itself anyway",
+        )
+    return tuple(listed)
+
+
+def _supported(names: Iterable[str], wanted: Wanted) -> tuple[str, ...]:
+    """Return the environments that a cluster of machines can have; all of them if it refuses even the first."""
+    names, cluster = tuple(names), CLUSTERS.get(wanted.where.cluster or "")
+    if cluster is None:  # a lab, or a mistake, which is reported
+        return names
+    spec = LabSpec(nodes=wanted.placement.nodes, hosts=wanted.where.hosts)
+    kept = tuple(n for n in names if cluster.refuse(spec, study.environment(n), wanted.placement) is None)
+    return kept if names[0] in kept else names
 
 
 def every_environment(wanted: Wanted) -> list[str]:
     """Return each runtime in each network, except bare itself and combinations that cannot work in the placement."""
-    placement = Placement(
-        nodes=wanted.nodes, ranks_per_node=wanted.ranks, containers_per_node=wanted.containers_per_node
-    )
     runtimes = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
     networks = [name for name, network in NETWORKS.items() if not network.is_fake]
     pairs = [f"{runtime}+{network}" for runtime, network in product(runtimes, networks)]
     names = ["bare+image" if name == "bare+host" else name for name in pairs]
-    return [name for name in names if composition.refuse(study.environment(name), placement) is None]
+    possible = (name for name in names if composition.refuse(study.environment(name), wanted.placement) is None)
+    return list(_supported(("bare", *possible), wanted)[1:])
 
 
 def _environment(name: str, wanted: Wanted) -> dict[str, object]:

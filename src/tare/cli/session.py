@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
@@ -14,18 +15,23 @@ from tare.errors import RefusedError
 from tare.explain.stored import causes_in
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
-from tare.host.binds import writable
+from tare.host.binds import bind_of, writable
 from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Plan, Summary
 from tare.node_service import clean
+from tare.plan.calibration import LET_WRITE
 from tare.plan.cells import available
 from tare.run import runner
 from tare.run.ending import Ending
 from tare.run.facts import facts
+from tare.runtimes import RUNTIMES
 from tare.store.writer import Results, Store
 from tare.summary import summarise
 from tare.workloads import located
+
+MOST_NAMED: Final = 3
+"""Links that are named."""
 
 __all__ = [
     "check_available",
@@ -42,7 +48,6 @@ def make_ready(
     say: Progress = silent,
     *,
     shown: tuple[str, ...] = (),
-    programs: Mapping[str, Path] | None = None,
     cwd: str = "",
     measured: bool = True,
     carried: Callable[[], Mapping[str, str]] = dict,
@@ -51,20 +56,45 @@ def make_ready(
 
     Returns the plan without the cells whose parts turn out not to fit together. `shown` are folders that pods see,
     `cwd` the one in which ranks work and may write; the others are read-only for all environments if some have images,
-    which show them so. `programs` are the user's own, by the name in their workloads.
-    `carried` returns variables for the command that an ordinary user's is replaced by.
+    which show them so. `carried` returns variables for the command that an ordinary user's is replaced by.
     """
     files = study_files.make_files(plan, say, shown, measured=measured)
     closed = _closed(plan, shown, cwd)
     files = replace(files, made={key: replace(each, cwd=cwd, read_only=closed) for key, each in files.made.items()})
     if CLUSTERS[plan.study.cluster].needs_root:
         become_root(carried)  # the files are built by now: as root of a user namespace they could not be
-    for name, file in (programs or {}).items():
-        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
-        study_files.check_program(str(file), images)
+    if links := _links(plan, shown):
+        say(f"tare: containers do not see where these links lead: {links}; show it with --bind, in a study binds")
     if closed and not cwd:
-        say(f"tare: programs may not write to {', '.join(closed)}, in any environment; tare quick has --writable")
-    return preflight.fitting(plan, files), files
+        folders = ", ".join(closed)
+        where = "in containers" if CLUSTERS[plan.study.cluster].is_real else "in any environment"
+        say(f"tare: programs may not write to {folders}, {where}, unlike with tare launch: {LET_WRITE}")
+    unseen = _undivided(plan, (*shown, *([cwd] if cwd else [])))
+    return preflight.fitting(replace(plan, unavailable={**plan.unavailable, **unseen}), files), files
+
+
+def _links(plan: Plan, shown: Iterable[str]) -> str:
+    """Return the links of folders that lead to what pods with an image do not see, in words; "" if there are none."""
+    environments = [cell.environment for cell in available(plan) if cell.environment.image]
+    bound = [bind_of(text).source for each in environments for text in each.binds]
+    links = list(located.links_out_of((*shown, *bound))) if environments else []
+    names = ", ".join(f"{link} (to {target})" for link, target in links[:MOST_NAMED])
+    return f"{names} and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else names
+
+
+def _undivided(plan: Plan, shown: Iterable[str]) -> dict[str, str]:
+    """Return the cells whose runtime cannot be told of a folder, as its options divide at a character of the path."""
+    found, folders = {}, tuple(shown)
+    for cell in available(plan):
+        environment = cell.environment
+        bound = [path for each in map(bind_of, environment.binds) for path in (each.source, each.target)]
+        for character in RUNTIMES[environment.runtime].separators if environment.image else "":
+            if path := next((path for path in (*folders, *bound) if character in path), ""):
+                found[cell.key] = (
+                    f"{environment.runtime} cannot show {path}, because its options divide at {character!r}: use a "
+                    "folder without it"
+                )
+    return found
 
 
 def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:

@@ -221,7 +221,8 @@ def _make_nodes(
     ]
     boot_ids = [str(uuid.uuid4()) for _ in places]
     for i, own in enumerate(places):
-        specs.append((mark(name, names[i]), _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)))
+        own_spec = _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)
+        specs.append((mark(name, names[i]), {**own_spec, "hosts": hosts_file(names)}))
     answers = hold_all(specs)
     holders.extend(answer for answer in answers if isinstance(answer, int))
     for answer in answers:
@@ -233,7 +234,7 @@ def _make_nodes(
             index=i % hosts,
             cores=own.cores,
             layout=own.layout,
-            control_address=f"{CONTROL}.0.{i + 1}",
+            control_address=control_address(i),
             nics=tuple(data_nic(k, i, spec) for k in range(nics)),
             pid=holders[i + len(beside)],
             group=groups[i],
@@ -241,6 +242,17 @@ def _make_nodes(
         )
         for i, own in enumerate(places)
     )
+
+
+def control_address(place: int) -> str:
+    """Return the control address of the node with this number; twins are numbered after the nodes."""
+    return f"{CONTROL}.0.{place + 1}"
+
+
+def hosts_file(names: Sequence[str]) -> str:
+    """Return the text of each node's /etc/hosts: programs find their own host and the others, as in a cluster."""
+    own = "".join(f"{control_address(i)} {name}\n" for i, name in enumerate(names))
+    return f"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{own}"
 
 
 def data_nic(segment: int, place: int, spec: LabSpec) -> Nic:

@@ -15,6 +15,7 @@ from tare.containers.folder_owners import act_as_owners
 from tare.counters.reader import GroupUsage
 from tare.counters.sources import Sources
 from tare.errors import LabEnded, MissingTool, TareError
+from tare.host import outside
 from tare.host.fault import reach
 from tare.host.namespaces import AGAIN, ENDED, inside_network
 from tare.host.packages import install
@@ -152,6 +153,7 @@ class LabCluster(Cluster):
         ended = ""
         try:
             with ExitStack() as stack:
+                stack.enter_context(outside.in_lab())
                 folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
                 keep = (*needs.shown, *_current_folder(), str(folder))
                 with uninterrupted():

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from tare.host.binds import Bind, bind_of, merged
 from tare.node import Node
 from tare.node.limits import Limits
 from tare.wiring.plug import Wiring
+
+SHARED_MEMORY: Final = "1g"
+"""The size of a container's /dev/shm where that of its node is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,8 @@ class PodRequest:
     created. `state` is a folder of the pod alone for its runtime's files, on a node that is a machine: elsewhere they
     are in folders of the node. `limits` apply to each container that is requested, the pod's own or those in it (None:
     those of its node). `sshd` is an empty folder of root's, in which an sshd inside gives up its rights ("": there is
-    none).
+    none). `shared_memory` is the size of /dev/shm, where the runtime makes one; `names` are the hosts that a lab's node
+    knows, as `NAME:ADDRESS`.
     """
 
     name: str
@@ -53,12 +59,22 @@ class PodRequest:
     limits: Limits | None = None
     state: str = ""
     sshd: str = ""
+    shared_memory: str = SHARED_MEMORY
+    names: tuple[str, ...] = ()
 
     @property
-    def folders(self) -> tuple[str, ...]:
-        """Return the folders of the host that are shown, as binds: a program's read-only, the ranks' working folder."""
-        work = (f"{self.cwd}:{self.cwd}",) if self.cwd else ()
-        return (*(f"{path}:{path}:ro" for path in self.shown if path != self.cwd), *work, *self.binds)
+    def host_options(self) -> tuple[str, ...]:
+        """Return the names of hosts as options of docker and podman, which write a container's /etc/hosts."""
+        return tuple(f"--add-host={name}" for name in self.names)
+
+    @property
+    def folders(self) -> tuple[Bind, ...]:
+        """Return what of the host is shown: a program's folders read-only, the ranks' working folder, the user's binds.
+
+        A bind replaces a folder that would be at the same path.
+        """
+        own = [Bind(source=path, target=path, read_only=path != self.cwd) for path in (*self.shown, self.cwd) if path]
+        return merged((*own, *map(bind_of, self.binds)))
 
     @property
     def limit_options(self) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ class Runtime(ABC):
 
     A runtime with a daemon starts from what the daemon has imported.
     """
+    separators: str = ""
+    """Characters at which its options divide, so that no path that its containers see may have them."""
     programs: Mapping[str, str] = MappingProxyType({})
     """The programs whose versions are recorded with a study, by their name in the record."""
     clients: tuple[str, ...] = ()

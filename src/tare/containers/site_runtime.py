@@ -16,7 +16,6 @@ from tare.containers.held import enter, held, limited_containers, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.host import devices
-from tare.host.binds import bind_of
 from tare.host.process import find
 from tare.node import Container, Pod
 from tare.wiring.plug import refuse_docker_wiring
@@ -84,4 +83,4 @@ class SiteRuntime(Runtime):
 def folders(request: PodRequest, *, alone: bool) -> tuple[tuple[str, str, bool], ...]:
     """Return what a container sees of its node: source, target, and whether it is read-only."""
     session = [(request.session, request.session, False)] if alone else []
-    return (*((bind.source, bind.target, bind.read_only) for bind in map(bind_of, request.folders)), *session)
+    return (*((bind.source, bind.target, bind.read_only) for bind in request.folders), *session)

@@ -21,8 +21,8 @@ from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
-from tare.host import devices
-from tare.host.binds import label
+from tare.host import devices, outside
+from tare.host.binds import client_option, label
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import text_of
@@ -33,6 +33,8 @@ from tare.wiring.plug import Wiring
 SETUID: Final = "newuidmap, newgidmap"
 UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 HYBRID: Final = Path("/sys/fs/cgroup/unified/cgroup.controllers")
+UNLIMITED: Final = ("--pids-limit", "-1")
+"""Podman's own limit is 2048 processes; other runtimes have none."""
 LONGEST_PATH: Final = 50
 """Podman 4 refuses a longer path of its run folder."""
 SETTINGS: Final = '[engine]\nlock_type = "file"\n'
@@ -107,7 +109,7 @@ def remove_tree(folder: Path) -> None:
     if podman is None or os.geteuid() == 0 or not folder.exists():
         return
     with tempfile.TemporaryDirectory(prefix="tare-") as own:
-        variables = {**os.environ, "HOME": own, "XDG_RUNTIME_DIR": own}
+        variables = {**outside.environment(), "HOME": own, "XDG_RUNTIME_DIR": own}
         run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
         marked.end_with_variable("XDG_RUNTIME_DIR", own)
 
@@ -143,7 +145,8 @@ def container_options(request: PodRequest) -> tuple[str, ...]:
         "--detach", "--init", "--name", request.name,
         *(("--hostname", request.host or request.node.name) if network == "none" else ()),
         "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
-        "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)),
     )  # fmt: skip
 
@@ -165,12 +168,12 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
 
 def _cgroups() -> tuple[str, ...]:
     """Return the option that makes no cgroup: under cgroup v1 an ordinary user has none, and crun fails."""
-    return () if UNIFIED.exists() else ("--cgroups", "disabled")
+    return UNLIMITED if UNIFIED.exists() else ("--cgroups", "disabled")
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
     return (
-        *(f"--volume={label(folder)}" for folder in request.folders),
+        *(client_option(folder, relabels=True) for folder in request.folders),
         *(f"--env={variable}" for variable in request.variables),
     )
 

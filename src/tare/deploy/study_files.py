@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES, apptainer
 from tare.study import is_path
-from tare.workloads.own_programs import missing_libraries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +74,6 @@ def import_images(site: Site, every: Collection[Files]) -> None:
 
     if site.daemon_nodes and archives:
         on_each([site.service(node) for node in site.daemon_nodes], import_all)
-
-
-def check_program(path: str, images: Collection[Path]) -> None:
-    """Raise `RefusedError` if a user's program cannot run here or inside one of the images."""
-    places = [(None, "on this machine"), *((rootfs, "inside the image") for rootfs in images)]
-    for root, where in places:
-        missing = missing_libraries(Path(path), root)
-        if missing:
-            raise RefusedError(
-                f"{path} cannot run {where}: {', '.join(missing)} is missing",
-                remedy="build it on Debian 12 for the MPI of the environment, or link it statically",
-            )
-
-
-def images_of(plan: Plan, files: StudyFiles, program: str) -> Iterator[Path]:
-    """Yield the root file system of each image in which a plan starts a user's program."""
-    environments = {cell.environment for cell in available(plan) if cell.workload.command[:1] == (program,)}
-    found = {files.of(each).rootfs for each in environments}
-    yield from sorted(rootfs for rootfs in found if rootfs is not None)
 
 
 def _parts(environment: Environment) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from tare import __version__
 from tare.export.format import TextFormat
 from tare.frames import TABLES, Frame, Source
 from tare.model import Comparison, Summary
-from tare.model.text import printable, without_html
+from tare.model.text import counted, printable, without_html
 from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, cell_text
 from tare.report.tables import merge
@@ -74,7 +74,7 @@ def _blocks(source: Source) -> Iterator[str]:
 def _ending(summary: Summary) -> str:
     limit = units.percent(summary.limit, sign=False) if summary.limit is not None else "none"
     parts = [
-        f"{summary.rounds_done} rounds",
+        counted(summary.rounds_done, "round"),
         f"{100 * summary.confidence:g} % intervals",
         f"margin {units.percent(summary.margin, sign=False)}",
         f"limit {limit}",

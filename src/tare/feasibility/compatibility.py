@@ -97,7 +97,11 @@ def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the applicati
             f"{name} has PMIx {_dotted(application.pmix) or '?'} and its launcher {_dotted(launcher.pmix) or '?'}, "
             f"which are compatible from {_dotted(OLDEST_PMIX)} on: use a newer {old[0]}"
         )
-    remedy = f"build it for {TITLES.get(launcher.family, launcher.family)}, or name its own MPI with `mpi`"
+    own = application.family
+    remedy = (
+        f"choose its own by --mpi {own} (mpi: {own} in a study), or build it for "
+        f"{TITLES.get(launcher.family, launcher.family)}"
+    )
     if application.family == "mpich" and application.version >= NOTICES_PMIX:
         return Outcome.FAILS, f"{name} is built for {application}, which stops under {launcher}'s PMIx: {remedy}"
     return Outcome.ALONE, (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from tare.images.host_mpi import HostMpi, glibc_release, library_of
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, plain
-from tare.images.inside.linked import find_linked
+from tare.images.inside.linked import Seen, find_linked
 from tare.images.inside.versions import symbols_of, versions_of
 
 NUMBERS: Final = re.compile(r"\d+")
@@ -94,7 +94,7 @@ def _missing_versions(mpi: HostMpi, rootfs: Path) -> Iterator[Lacking]:
 
 def other_abi(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | None:
     """Return that a program of the image is built for an MPI with another binary interface, or None."""
-    loaded = find_linked(program, rootfs, first=mpi.folder / "lib").found
+    loaded = find_linked(program, rootfs, _seen(mpi, program, rootfs)).found
     for name in LIBRARIES:
         if name in loaded and not loaded[name].is_relative_to(mpi.folder):
             if (mpi.folder / "lib" / name).exists():
@@ -108,7 +108,7 @@ def other_abi(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | No
 
 def replaced(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | None:
     """Return what a program of the image, or one of its libraries, needs of a library that is replaced, or None."""
-    loaded = find_linked(program, rootfs, first=mpi.folder / "lib").found
+    loaded = find_linked(program, rootfs, _seen(mpi, program, rootfs)).found
     own = [program, *(path for path in loaded.values() if path.is_relative_to(rootfs))]
     for file in (_real(path, rootfs) for path in own):
         for library, versions in versions_of(file).needed.items():
@@ -124,6 +124,13 @@ def replaced(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | Non
         named = ", ".join(map(plain, missing_symbols[:MOST_NAMED]))
         return f"{plain(program.name)} of the image needs {named}, which {title} here does not define: {OWN}"
     return None
+
+
+def _seen(mpi: HostMpi, program: Path, rootfs: Path) -> Seen:
+    """Return what a container sees: this machine's MPI first of all, and the folder of a program of this machine."""
+    folder = mpi.folder / "lib"
+    own = () if program.is_relative_to(rootfs) else (program.parent,)
+    return replace(Seen.of(folder, *own), search=(str(folder),))
 
 
 def _unresolved(program: Path, libraries: Iterable[Path]) -> list[str]:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from tare.deploy.study_files import StudyFiles
-from tare.feasibility import compatibility, injection
+from tare.feasibility import compatibility, injection, program_libraries
 from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
 from tare.host import wheels
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
+from tare.images.inside.linked import Seen
 from tare.images.registry.reference import is_reference
 from tare.launch.ways import way_of
 from tare.model import Cell, Environment, Launching, Plan
@@ -38,6 +39,11 @@ LOADERS: Final = (
     "lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6",
 )  # fmt: skip
 """Files that every program in an image loads; they show the CPU level that its distribution is compiled for."""
+
+PYTHON: Final = re.compile(r"python[\d.]*")
+MPI4PY: Final = "lib/python3*/site-packages/mpi4py"
+SYSTEM_S: Final = (Path("/"), Path("/usr"), Path("/usr/local"))
+"""Prefixes of the system's own interpreters, whose MPI the dynamic loader finds."""
 
 PLUGIN_PLACES: Final = (
     "usr/lib/*/openmpi/lib/openmpi*", "usr/lib*/openmpi/lib/openmpi", "usr/local/lib/openmpi", "opt/*/lib/openmpi",
@@ -60,6 +66,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
     if MPIS[environment.mpi].is_fake or is_reference(environment.image):  # nothing is known of what nodes pull
         return None
     if environment.image and files.rootfs and (reason := program_missing(cell, files)):
+        return reason
+    if reason := program_libraries.misfit(cell, files):
         return reason
     if environment.image and files.rootfs and (reason := transport_missing(environment, files.rootfs)):
         return reason
@@ -151,15 +159,15 @@ def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts 
         return Application(mpi=None if name else own)
     return Application(
         name=program.name,
-        mpi=mpi_of_program(program, rootfs),
+        mpi=mpi_of_program(program, rootfs, program_libraries.seen_by(cell.environment, files)),
         glibc=glibc_needed(program),
         cpu=elf.level_needed([program]),
     )
 
 
-def mpi_of_program(program: Path, rootfs: Path | None) -> MpiFacts | None:
+def mpi_of_program(program: Path, rootfs: Path | None, seen: Seen | None = None) -> MpiFacts | None:
     """Return the MPI that a program loads on this machine or in an image, or None if it loads no known MPI."""
-    loaded = libraries(program, rootfs)
+    loaded = {**of_python(program), **libraries(program, rootfs, seen)}
     name = next((name for name in LIBRARIES if name in loaded), None)
     if name is None:
         return None
@@ -170,6 +178,14 @@ def mpi_of_program(program: Path, rootfs: Path | None) -> MpiFacts | None:
         version=numbers(version_of(family, library)) if library else (),
         pmix=numbers(pmix_of(pmix)) if pmix else (),
     )
+
+
+def of_python(program: Path) -> dict[str, Path]:
+    """Return the libraries of an MPI that pip or conda installed beside an mpi4py, in a Python's own prefix."""
+    prefix = program.parent.parent
+    if not PYTHON.fullmatch(program.name) or prefix in SYSTEM_S or not any(prefix.glob(MPI4PY)):
+        return {}
+    return {name: file for name in LIBRARIES if (file := prefix / "lib" / name).is_file()}
 
 
 def _real(file: Path, top: Path) -> Path | None:

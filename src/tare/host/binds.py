@@ -1,12 +1,15 @@
-"""Parse a user's additions to an environment: files of the host that containers see, variables, a working folder.
+r"""Parse a user's additions to an environment: files of the host that containers see, variables, a working folder.
 
-A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`. On a machine with SELinux
-Docker and Podman need a label in it (`:z`, which lets all containers use a folder), or they may not read the files.
+A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`; a colon of a path itself
+is `\:`. A runtime gets such a path unescaped, in an option that does not divide at colons. On a machine with SELinux
+Docker and Podman need a label in a bind (`:z`, which lets all containers use a folder), or they may not read the files.
 They change the labels of the files for that, so folders of the system keep theirs: containers may read these anyway.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from collections.abc import Iterable
@@ -16,7 +19,8 @@ from typing import Final
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KERNELS_OWN: Final = ("/", "/dev", "/proc", "/sys")
-FORM: Final = "write it as SOURCE:TARGET or SOURCE:TARGET:ro"
+FORM: Final = "write it as SOURCE:TARGET or SOURCE:TARGET:ro, with \\\\: for a colon of a path"
+SEPARATOR: Final = re.compile(r"(?<!\\):")
 
 SELINUX: Final = Path("/sys/fs/selinux")
 SHARED: Final = "z"
@@ -42,14 +46,24 @@ def bind_of(text: str, base: Path | None = None) -> Bind:
 
     Raises `ValueError` with a sentence on what is wrong.
     """
-    source, _, rest = text.partition(":")
-    target, _, mode = rest.partition(":")
-    if not source or not target or mode not in ("", "ro", "rw"):
+    source, target, mode, *more = (*(part.replace("\\:", ":") for part in SEPARATOR.split(text)), "", "", "")
+    if not source or not target or mode not in ("", "ro", "rw") or any(more):
         raise ValueError(f"{text!r} is not a bind: {FORM}")
     if not target.startswith("/") or os.path.normpath(target) in KERNELS_OWN or ".." in Path(target).parts:
         raise ValueError(f"{text!r} cannot be bound at {target}: name an absolute path, not /, /dev, /proc or /sys")
-    absolute = os.path.normpath((base or Path.cwd()) / Path(source).expanduser())
-    return Bind(source=absolute, target=os.path.normpath(target), read_only=mode == "ro")
+    return Bind(source=absolute(source, base), target=os.path.normpath(target), read_only=mode == "ro")
+
+
+def absolute(path: str, base: Path | None = None) -> str:
+    """Return a user's path as an absolute one; a relative one is below `base`, the current folder if None.
+
+    Links keep their names, unless `..` follows one: then what it leads to decides, as for the kernel.
+    """
+    whole = (base or Path.cwd()) / Path(path).expanduser()
+    above = next((number for number in range(len(whole.parts), 0, -1) if whole.parts[number - 1] == ".."), 0)
+    return os.path.normpath(
+        Path(os.path.realpath(Path(*whole.parts[:above])), *whole.parts[above:]) if above else whole
+    )
 
 
 def writable(binds: Iterable[str], cwd: str = "") -> tuple[str, ...]:
@@ -60,7 +74,13 @@ def writable(binds: Iterable[str], cwd: str = "") -> tuple[str, ...]:
 
 def format_bind(bind: Bind) -> str:
     """Return a bind in its written form."""
-    return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"
+    source, target = (path.replace(":", "\\:") for path in (bind.source, bind.target))
+    return f"{source}:{target}{':ro' if bind.read_only else ''}"
+
+
+def merged(binds: Iterable[Bind]) -> tuple[Bind, ...]:
+    """Return binds without those whose target a later one has, too."""
+    return tuple({bind.target: bind for bind in binds}.values())
 
 
 def check_variable(text: str) -> str:
@@ -111,3 +131,20 @@ def needs_label(source: str) -> bool:
 def label(bind: str) -> str:
     """Return a bind as Docker and Podman need it on this machine."""
     return labelled(bind, enabled=has_selinux())
+
+
+def mount_fields(bind: Bind, *options: str, read_only: str = "readonly") -> str:
+    """Return a bind as the fields of `--mount`, in which colons separate nothing and CSV quotes a comma."""
+    line = io.StringIO()
+    fields = ("type=bind", f"source={bind.source}", f"destination={bind.target}", *options)
+    csv.writer(line, lineterminator="").writerow((*fields, *((read_only,) if bind.read_only else ())))
+    return line.getvalue()
+
+
+def client_option(bind: Bind, *, labels: bool = True, relabels: bool = False) -> str:
+    """Return a bind as an option of docker and podman; only Podman has labels for paths with colons (`relabels`)."""
+    if ":" not in bind.source + bind.target:
+        plain = format_bind(bind)
+        return f"--volume={label(plain) if labels else plain}"
+    shared = labels and relabels and has_selinux() and needs_label(bind.source)
+    return f"--mount={mount_fields(bind, *(('relabel=shared',) if shared else ()))}"

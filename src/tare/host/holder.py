@@ -34,6 +34,8 @@ import signal
 import sys
 from typing import Any
 
+HOSTS = "/etc/hosts"
+FILES = {"boot_id": "/proc/sys/kernel/random/boot_id", "hosts": HOSTS}
 FRESH = ("/tmp", "/run", "/root", "/tare")
 MACHINE_S = ("/sys/kernel", "/sys/module", "/sys/firmware", "/sys/power")
 CLONE = {
@@ -126,11 +128,12 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
         read_only(MACHINE_S)
         cgroup_file_systems(spec.get("cgroupfs", []))
         show_again(cgroups)
-    if spec.get("boot_id"):
-        path = "/run/.tare-boot-id"
-        with open(path, "w") as file:
-            file.write(spec["boot_id"] + "\n")
-        mount(path, "/proc/sys/kernel/random/boot_id", None, MS_BIND)
+    for name, place in FILES.items():
+        if spec.get(name):
+            path = f"/run/.tare-{name}"
+            with open(path, "w") as file:
+                file.write(spec[name].rstrip("\n") + "\n")
+            mount(path, place, None, MS_BIND)
 
 
 def read_only(paths: "list[str] | tuple[str, ...]", but: str = "", flags: "int | None" = SETTINGS) -> None:
@@ -202,6 +205,8 @@ def change_root(spec: dict[str, Any]) -> None:
     for source, target, _ in spec.get("shown", []):
         make_place(source, root + target)
     sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
+    if not any(map(os.path.islink, (f"{root}/etc", f"{root}{HOSTS}"))) and os.path.isfile(f"{root}{HOSTS}"):
+        sources.append((HOSTS, os.open(HOSTS, os.O_PATH | os.O_CLOEXEC)))  # the names that its node knows
     for path in keep:  # an empty mount point if the image has none; below the fresh file systems it is made later
         if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):
             os.makedirs(root + path, exist_ok=True)

@@ -16,12 +16,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from tare.errors import InfrastructureError, MissingTool
+from tare.host import outside
 from tare.host.capture import FLOODED, Capture, Reached, Result, raise_unless_done
 from tare.host.packages import install
 from tare.host.signals import uninterrupted
@@ -74,7 +75,7 @@ def run(
     *,
     timeout_s: float | None = 60.0,
     env: Mapping[str, str] | None = None,
-    stdin: str | None = None,
+    stdin: str | Path | None = None,
     cwd: Path | None = None,
     check: bool = True,
     what: str = "",
@@ -84,9 +85,10 @@ def run(
 ) -> Result:
     """Run a command to its end and return its output and status.
 
-    `env` replaces the environment. `started` is called with the process ID as soon as the process runs, `at_limit` at
-    the time limit, before the process is ended; the limit is also reached when `stop` becomes readable. Raises
-    `MissingTool` if the program is not installed, and with `check`
+    `env` replaces the environment, by default `outside.environment`. `stdin` is a text for its standard input, or the
+    file that it is. `started` is called with the process ID as soon as the process runs, `at_limit` at the time limit,
+    before the process is ended; the limit is also reached when `stop` becomes readable. Raises `MissingTool` if the
+    program is not installed, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     A command that writes more than `STDOUT_BYTES` to stdout is ended. Only the last `STDERR_BYTES` of stderr are kept.
     After `interrupt_threads` it raises `KeyboardInterrupt`.
@@ -194,7 +196,10 @@ def start(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
-    """Start a command that outlives this call, in a session of its own; its output goes to `log` or is discarded."""
+    """Start a command that outlives this call, in a session of its own; its output goes to `log` or is discarded.
+
+    `env` replaces the environment, by default `outside.of_daemon`.
+    """
     sink: int
     opened = -1
     if log is not None:
@@ -209,7 +214,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=sink if stdout is None else stdout,
                 stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
-                env=None if env is None else dict(env),
+                env=dict(outside.of_daemon() if env is None else env),
                 start_new_session=True,
                 pass_fds=tuple(pass_fds),
                 text=True,
@@ -230,7 +235,8 @@ def converse(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     try:
         return _noted(subprocess.Popen(
-            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0,
+            env=outside.environment(),
         ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], None, error) from error
@@ -288,7 +294,7 @@ def _running(
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
-    stdin: str | None,
+    stdin: str | Path | None,
     stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
     """Start a command and run the block; an error or an interrupt ends it, even while it is being started."""
@@ -313,27 +319,34 @@ def _popen(
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
-    stdin: str | None,
+    stdin: str | Path | None,
     stop: socket.socket | None,
 ) -> tuple[subprocess.Popen[bytes], Capture]:
     try:
-        process = _noted(
-            subprocess.Popen(
+        given = stdin.open("rb") if isinstance(stdin, Path) else nullcontext(_pipe_for(stdin))
+    except OSError as error:
+        raise InfrastructureError(f"{stdin} cannot be read for {argv[0]}: {error.strerror}") from error
+    try:
+        with given as source:
+            process = _noted(subprocess.Popen(
                 list(argv),
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=None if env is None else dict(env),
+                env=dict(outside.environment() if env is None else env),
                 cwd=cwd,
                 start_new_session=True,
-            )
-        )
+            ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], cwd, error) from error
     if process.stdout is None or process.stderr is None:
         raise AssertionError("both were asked for")
-    written = (stdin or "").encode()
+    written = stdin.encode() if isinstance(stdin, str) else b""
     return process, Capture(process.stdin, process.stdout, process.stderr, written=written, stop=stop)
+
+
+def _pipe_for(text: str | None) -> int:
+    return subprocess.DEVNULL if text is None else subprocess.PIPE
 
 
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:

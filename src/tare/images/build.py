@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
-from tare.host import process
+from tare.host import outside, process
 from tare.host.paths import cache_folder
 from tare.host.user_namespace import lacks_ids
 from tare.images import host_build
@@ -45,6 +45,11 @@ _LAST_CHANGE_S: Final = 1_700_000_000
 
 VARIABLES: Final = ("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",)
 """The environment of the images that tare builds."""
+
+ALONE: Final = (
+    "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+)  # fmt: skip
+"""Starts a command whose mounts and processes end with it, and with tare, however tare ends."""
 
 _TOOLS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "tar": "tar", "chroot": "coreutils"}
 _APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(?:Valid-Until|Date)) ".+";$')
@@ -234,7 +239,7 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
         argv = recipes.debian_argv(recipe, base=base, target=target)
         options = tuple(f"--aptopt={option}" for option in machine_apt_options())
         env = {
-            **os.environ,
+            **outside.environment(),
             "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
             "TARE_SCRIPTS": str(recipes.SCRIPTS),
             "TARE_SAME": "\n".join(f"{package} {version}" for package, version in same.items()),
@@ -242,12 +247,13 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
             "LC_ALL": "C.UTF-8",
         }
         _step(
-            (*argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
+            (*(ALONE if _is_root() else ()), *argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
             recipe.name,
             "installing Debian's packages with mmdebstrap",
             timeout_s=_DEBIAN_LIMIT_S,
             env=env,
-            remedy="check that `apt-get update` works on this machine, then run the same command again",
+            remedy="check that `apt-get update` works on this machine, and the names of packages that you added "
+            "(`apt-cache search WORD`), then run the same command again",
         )
         if base.with_name("base.tar.fits").exists():
             (work / FITS).write_text(json.dumps(dict(same)))

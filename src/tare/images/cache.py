@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tare.errors import InfrastructureError
+from tare.errors import InfrastructureError, TareError
 from tare.host import process
 
 T = TypeVar("T")
@@ -115,10 +115,21 @@ def remove_abandoned(family: Path) -> None:
 
 
 def _remove_abandoned(family: Path) -> None:
+    """Remove what nobody fills; what cannot be removed now is left for the next command, and stops none."""
     for leftover in family.glob(f"{_UNFINISHED}*"):
         if _is_abandoned(leftover):
-            remove_tree(leftover)
-            _holding(leftover).unlink(missing_ok=True)
+            for place in mounted_below(leftover):  # by a build of an earlier release that was killed
+                process.run(("umount", "--lazy", str(place)), check=False)
+            with suppress(TareError):
+                remove_tree(leftover)
+                _holding(leftover).unlink(missing_ok=True)
+
+
+def mounted_below(folder: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> list[Path]:
+    """Return the mount points below a folder, the innermost first."""
+    places = (line.split()[4].encode().decode("unicode_escape") for line in mountinfo.read_text().splitlines())
+    below = {Path(place) for place in places if Path(place).is_relative_to(folder)}
+    return sorted(below, key=lambda place: len(place.parts), reverse=True)
 
 
 def remove_tree(folder: Path) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import UsageError
-from tare.host import process
+from tare.host import outside, process
 from tare.host.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 from tare.images.build import Image, ensure_tar
 from tare.images.cache import Progress, ensure, remove_tree, silent
@@ -176,7 +176,7 @@ def _oci(image: Image, layer: Path, target: Path) -> None:
 
 def _squashfs(image: Image, _layer: Path, target: Path) -> None:
     program = process.need("mksquashfs", package="squashfs-tools")
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH}
+    environment = {**outside.environment(), "SOURCE_DATE_EPOCH": _EPOCH}
     what = f"packing {image.name} as squashfs"
     process.run(squashfs_argv(program, image.rootfs, target), timeout_s=_LIMIT_S, env=environment, what=what)
 
@@ -187,7 +187,7 @@ def _sif(program: str, image: Image, source: Path, target: Path) -> None:
     process.run(
         sif_argv(program, source, target),
         timeout_s=_LIMIT_S,
-        env={**os.environ, **dict.fromkeys(_FOLDERS, str(scratch))},
+        env={**outside.environment(), **dict.fromkeys(_FOLDERS, str(scratch))},
         what=f"packing {image.name} into a SIF",
     )
     remove_tree(scratch)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,14 @@ _SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".sh", ".txt"}
 
 _TOOLS: Final = ("iperf3", "iproute2", "iputils-ping", "openssh-server", "procps", "util-linux")
 """What runtimes, networks, ways of launching and programs of others call inside a container."""
+
+_LANGUAGES: Final = ("libgfortran5", "libgomp1", "libstdc++6")
+"""What programs in Fortran, C++ and with OpenMP need that are built on Debian."""
+
+PACKAGE: Final = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+"""The form of a Debian package's name."""
+_ADDED: Final = re.compile(r"(?<!\+)\+(?!\+)")
+"""What stands between the name of an image and the packages that it has besides; `libstdc++6` is a package."""
 
 _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 
@@ -96,7 +105,7 @@ def debian_openmpi() -> Recipe:
         name="debian-openmpi",
         suite="bookworm",
         mpi="openmpi",
-        packages=("openmpi-bin", "libopenmpi3", "hpcc", "libopenblas0-serial", *_TOOLS),
+        packages=("openmpi-bin", "libopenmpi3", "hpcc", "libopenblas0-serial", "python3-mpi4py", *_LANGUAGES, *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libopenmpi-dev"),
         mpi_compiler="mpicc.openmpi",
         kernels=kernels_source(),
@@ -111,7 +120,7 @@ def debian_mpich() -> Recipe:
         name="debian-mpich",
         suite="bookworm",
         mpi="mpich",
-        packages=("mpich", "libmpich12", *_TOOLS),
+        packages=("mpich", "libmpich12", *_LANGUAGES, *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libmpich-dev"),
         mpi_compiler="mpicc.mpich",
         kernels=kernels_source(),
@@ -143,7 +152,7 @@ def _with_wheel(mpi: str) -> Recipe:
         name=f"debian-{mpi}",
         suite="bookworm",
         mpi=mpi,
-        packages=("zlib1g", *_TOOLS),
+        packages=("zlib1g", *_LANGUAGES, *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake"),
         mpi_compiler=str(wheels.program(mpi, "mpicc")),
         kernels=kernels_source(),
@@ -153,6 +162,21 @@ def _with_wheel(mpi: str) -> Recipe:
         brought_stamp=wheels.stamp(mpi),
         same={"libc6": "libc6-dev"},
     )
+
+
+def with_packages(recipe: Recipe, packages: tuple[str, ...]) -> Recipe:
+    """Return a recipe with more packages of Debian; its name has them, as `debian-openmpi+python3-numpy`."""
+    if not packages:
+        return recipe
+    name = "+".join((recipe.name, *packages))
+    debian = "+".join((recipe.debian, *packages)) if recipe.debian else ""
+    return replace(recipe, name=name, debian=debian, packages=(*recipe.packages, *packages))
+
+
+def split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the recipe that an image's name begins with, and the packages that are added, sorted."""
+    base, *packages = _ADDED.split(name)
+    return base, tuple(sorted(set(packages)))
 
 
 def source_files(folder: Path) -> Iterator[Path]:

@@ -204,13 +204,14 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
     if needed > len(node.cores) and not placement.oversubscribe:
         ranks, cores = placement.ranks_per_node, len(node.whole_cores)
         threads = f" x {placement.threads_per_rank} threads" if placement.threads_per_rank > 1 else ""
-        request = f"{ranks} ranks{threads}"
+        request = f"{ranks} rank{'s' * (ranks != 1)}{threads}"
         if needed > ranks * placement.threads_per_rank:
             containers = placement.containers_per_node
             request = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
         raise RefusedError(
-            f"placement {placement.label}: {request} need {needed} cores on node {name}, which has {cores}{more}",
+            f"placement {placement.label}: {request} need{'s' * (request == '1 rank')} {needed} cores on node {name}, "
+            f"which has {cores}{more}",
             remedy="use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)",
         )
 

@@ -184,7 +184,7 @@ class Workload:
     `miniapp` is the argument of `tare-miniapps`, `NAME:key=value,...`. `program` is a third-party program with a
     plug-in (`osu_latency`), `arguments` its arguments, `path` its file if it is not the one on PATH. `commands` run on
     the first node in place of ranks, in order, and `undo` always after them. `mpi` replaces the MPI of every
-    environment; "" keeps it.
+    environment; "" keeps it. `input` is the file that each launch reads as its standard input; "": it is empty.
     """
 
     name: str
@@ -199,6 +199,7 @@ class Workload:
     undo: tuple[tuple[str, ...], ...] = ()
     mpi: str = ""
     time_limit_s: float = 60.0
+    input: str = ""
 
     @property
     def executable(self) -> str:
@@ -339,7 +340,8 @@ class Published:
 class Study:
     """A comparison as stated in its file: validated, not expanded.
 
-    A `thin` study only shows that its file runs (`tare.plan.thin`); its figures decide nothing.
+    A `thin` study only shows that its file runs (`tare.plan.thin`); its figures decide nothing. `folder` is that of its
+    file, in which its commands work ("": the current one). They may write to `writable` and then work there ("": none).
     """
 
     name: str
@@ -356,6 +358,8 @@ class Study:
     seed: int = 1
     published: tuple[Published, ...] = ()
     thin: bool = False
+    folder: str = ""
+    writable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

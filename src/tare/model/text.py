@@ -62,6 +62,11 @@ def rate_scale(value: float, unit: str) -> tuple[float, str]:
     return 1.0, unit
 
 
+def counted(number: int, noun: str) -> str:
+    """Format a number of things, as `1 round` and `2,000 rounds`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def processes_text(counts: Mapping[str, int]) -> str:
     """Format numbers of processes by name as `3 processes (cached, sleep 2)`; of many names the first are shown."""
     shown = [f"{name} {count}" if count > 1 else name for name, count in sorted(counts.items())]

@@ -25,6 +25,9 @@ COMPONENT: Final = re.compile(r"^mca:(\w+):(\w+):", re.MULTILINE)
 
 SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
 """Copy-in/copy-out, because some containers forbid CMA and others allow it: the default would differ between cells."""
+WINDOWS: Final = {"osc": "^rdma"}
+"""One-sided messages over TCP are made of two-sided ones: Open MPI 4.1 prefers its RDMA component, in which
+MPI_Win_allocate then fails between hosts ("invalid window")."""
 POLLS: Final = {"mpi_event_tick_rate": "1"}
 """How often, in microseconds, a rank looks at sockets if it counts no connection (adr/0028-connections-of-open-mpi.md).
 
@@ -95,7 +98,11 @@ OPENIB: Final = Way(
     asks_parameters=ASKS_BTL,
     tells="Open MPI",
 )
-WAYS: Final[Mapping[str, Way]] = ways_of("vader", "mtl_ofi_provider", SAME, POLLS, {"openib": OPENIB})
+WAYS: Final[Mapping[str, Way]] = ways_of("vader", "mtl_ofi_provider", {**SAME, **WINDOWS}, POLLS, {"openib": OPENIB})
+
+
+SPAWNS: Final = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+"""Lets programs start processes themselves (MPI_Comm_spawn), for which a job of as many slots as ranks has no room."""
 
 
 class OpenMpi(Mpi):
@@ -161,7 +168,7 @@ class OpenMpi(Mpi):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, which exit if they cannot find their launcher's agent.
         # The agent's folder is the run's own: leftovers of a killed mpirun are removed with it.
-        return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
+        return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent), **SPAWNS}
 
     def _program(self) -> str | None:
         return next((path for name in PROGRAMS if (path := find(name))), None)

@@ -128,10 +128,11 @@ class Site(Mpi):
         return self._alike.listen_on(port)
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
+        own = {name: os.environ[name] for name in ("LD_PRELOAD",) if name in os.environ}  # of the site's MPI
         if (found := recognise(os.environ)) and found.kind is Kind.INTEL:
             folder = str(Path(agent_program).parent)
-            return {"I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program, "TMPDIR": folder}
-        return self._alike.head_environment(agent_program)
+            return {**own, "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program, "TMPDIR": folder}
+        return {**own, **self._alike.head_environment(agent_program)}
 
     @property
     def _alike(self) -> Mpi:

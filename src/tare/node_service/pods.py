@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -9,11 +10,13 @@ from pathlib import Path
 
 from tare.containers.client import Client
 from tare.containers.held import job_group
+from tare.containers.request import SHARED_MEMORY
 from tare.host.devices import given, gpus_of
 from tare.images.inside.variables import merged
 from tare.model import Environment, Placement, Share
 from tare.networks import Network
 from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.node.kernel_files import read_text
 from tare.node.limits import Limits, limited, limits_of
 from tare.node_service.geometry import (
     as_launched,
@@ -29,6 +32,7 @@ from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.wiring import infiniband, transports
 from tare.wiring.link import link_set, nic_set
+from tare.wiring.plug import Wiring
 
 Connect = Callable[[Pod, int], AbstractContextManager[str]]
 """Connects a pod to the control network; the number is the deployment's slot. Yields the pod's address there."""
@@ -123,7 +127,27 @@ class Maker:
             variables=merged(files.variables if environment.image else (), environment.env),
             foreign=files.foreign,
             sshd=files.sshd,
+            shared_memory=_shared_memory(node),
+            names=() if network.wiring is Wiring.DOCKER else _names(node, host),
         )
+
+
+def _shared_memory(node: Node) -> str:
+    """Return the size of a node's /dev/shm, which containers get as well, as it is where no container is."""
+    try:
+        there = os.statvfs(f"/proc/{node.pid}/root/dev/shm")
+    except OSError:
+        return SHARED_MEMORY
+    return f"{there.f_blocks * there.f_frsize >> 20}m"
+
+
+def _names(node: Node, host: str) -> tuple[str, ...]:
+    """Return the hosts that a lab's node knows, and the pod's own name; () on a machine, which tells its containers."""
+    if node.is_machine:
+        return ()
+    lines = (line.split() for line in read_text(f"/proc/{node.pid}/root/etc/hosts").splitlines())
+    named = {name: words[0] for words in lines for name in words[1:] if "localhost" not in words}
+    return tuple(f"{name}:{address}" for name, address in {**named, host: node.control_address}.items())
 
 
 def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:

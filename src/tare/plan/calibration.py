@@ -7,11 +7,24 @@ are known to run and are not calibrated. Nor is a thin study, which launches a p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 from tare.errors import CellsFailed
-from tare.model import Cell, Failed, Outcome, Plan, Role
+from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial, Workload
+from tare.model.trial import NOT_ENDED
 from tare.plan.cells import available
+from tare.runtimes import RUNTIMES
+
+READ_ONLY: Final = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
+END_OF_INPUT: Final = re.compile(r"end.of.file|\bEOF(?:Error)?\b", re.IGNORECASE)
+CROWDED: Final = "running threads"
+"""The fact about workloads whose ranks have more running threads than cores, a sentence each."""
+LET_WRITE: Final = (
+    "add --writable (in a study `writable: true`), which opens the folder in which the program works; "
+    "for another folder use binds"
+)
 
 
 def due(plan: Plan, completed: Collection[str]) -> tuple[Cell, ...]:
@@ -30,11 +43,55 @@ def due(plan: Plan, completed: Collection[str]) -> tuple[Cell, ...]:
     return tuple(first.values())
 
 
-def check(cell: Cell, outcome: Outcome) -> None:
-    """Raise `CellsFailed` if the launch failed. An invalid launch did run; its trials report what is not as claimed."""
+def check(cell: Cell, outcome: Outcome, *, alone: str = "") -> None:
+    """Raise `CellsFailed` if the launch failed, or each of its ranks was `alone`, with the reason.
+
+    An invalid launch did run; its trials report what is not as claimed.
+    """
+    if alone:
+        raise CellsFailed(f"nothing was compared, because in the baseline ({cell.environment.name}) {alone}")
     if isinstance(outcome, Failed):
         raise CellsFailed(
             f"{cell.workload.name} does not run in the baseline ({cell.environment.name}), "
             f"so nothing was compared: {outcome.reason}",
-            remedy="try it with `tare launch`; if it only needs more time, raise its time limit",
+            remedy=_remedy(cell.workload, outcome),
         )
+
+
+def crowded(facts: Mapping[str, Any], cell: Cell, sentence: str) -> dict[str, Any]:
+    """Return the fact that a workload's ranks have too few cores, with what is known of others; none without it."""
+    return {CROWDED: {**(facts.get(CROWDED) or {}), cell.workload.name: sentence}} if sentence else {}
+
+
+def _remedy(workload: Workload, failed: Failed) -> str:
+    """Return what to do about a launch that failed in the baseline, by what it said."""
+    if failed.reason.startswith(NOT_ENDED):
+        return "if it only needs more time, raise its time limit (--time-limit, in a study time_limit)"
+    if _is_read_only(failed):
+        return LET_WRITE
+    if END_OF_INPUT.search(failed.reason) and not workload.input:
+        return "if it reads standard input, name the file: `< FILE` after the command, or `input: FILE` in a study"
+    return "try it with `tare launch`"
+
+
+def _is_read_only(failed: Failed) -> bool:
+    return bool(READ_ONLY.search(failed.reason) or READ_ONLY.search(failed.stderr_tail))
+
+
+def check_writes(plan: Plan, trials: Iterable[Trial]) -> None:
+    """Raise `CellsFailed` if a workload always failed in containers because it may not write, and ran elsewhere."""
+    outcomes: dict[str, list[Outcome]] = {}
+    for trial in trials:
+        outcomes.setdefault(trial.key.cell, []).append(trial.outcome)
+    for workload in plan.study.workloads:
+        cells = [cell for cell in available(plan) if cell.workload.name == workload.name and cell.key in outcomes]
+        inside = [
+            each for cell in cells if RUNTIMES[cell.environment.runtime].makes_containers for each in outcomes[cell.key]
+        ]
+        ran = any(isinstance(each, Completed) for cell in cells for each in outcomes[cell.key])
+        refused = [each for each in inside if isinstance(each, Failed) and _is_read_only(each)]
+        if ran and refused and len(refused) == len(inside):
+            raise CellsFailed(
+                f"{workload.name} may not write in any container, so the study has ended early: {refused[0].reason}",
+                remedy=LET_WRITE,
+            )

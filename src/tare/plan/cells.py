@@ -133,7 +133,7 @@ def digest(study: Study) -> str:
     keeps the earlier version of the study together with the new one.
     """
     stated: dict[str, Any] = asdict(study)
-    for key in ("name", "margin", "limit", "published"):
+    for key in ("name", "margin", "limit", "published", "folder"):
         del stated[key]
     if not study.thin:
         del stated["thin"]
@@ -143,7 +143,9 @@ def digest(study: Study) -> str:
         _leave_out(environment["placement"], rank_order=None)
         _leave_out(environment["link"], queue=0)
         _leave_out(environment, daemon="", placement=dict.fromkeys(environment["placement"]))
+    _leave_out(stated, writable="")
     for workload in stated["workloads"]:
+        _leave_out(workload, input="")
         if not workload["commands"]:
             del workload["commands"], workload["undo"]
     for key in STOPPING_AND_JUDGING:

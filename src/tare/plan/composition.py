@@ -12,7 +12,7 @@ from dataclasses import replace
 from tare.cluster import Cluster
 from tare.errors import RefusedError
 from tare.host import devices
-from tare.images import MPI_OF
+from tare.images import is_known, with_mpi
 from tare.images.registry.reference import is_reference
 from tare.launch.ways import way_of
 from tare.model import Control, Environment, LabSpec, Launching, Placement, RankOrder, Sides
@@ -299,6 +299,6 @@ def under(environment: Environment, mpi: str) -> Environment:
     if mpi in ("", environment.mpi):
         return environment
     image = environment.image
-    if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
-        image = next((name for name, inside in MPI_OF.items() if inside == MPIS[mpi].alike), image)
+    if is_known(image) and environment.launch is not Launching.HOST_MPI:
+        image = with_mpi(image, MPIS[mpi].alike)
     return with_transport(replace(environment, mpi=mpi, image=image))

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from tare.model import Comparison, Estimate, FailureRate, Summary, Verdict
+from tare.model.text import counted
 from tare.report import units
 from tare.report.verdicts import mark
 from tare.report.view import Column
@@ -139,7 +140,7 @@ def reason_text(comparison: Comparison) -> str:
     """Return the reason of a cell's verdict; if it is inconclusive, with an estimate of the rounds it still needs."""
     reason = comparison.reason
     if comparison.verdict is Verdict.INCONCLUSIVE and comparison.more_rounds and "more" not in reason:
-        return f"about {comparison.more_rounds} more rounds needed" + (f"; {reason}" if reason else "")
+        return f"about {counted(comparison.more_rounds, 'more round')} needed" + (f"; {reason}" if reason else "")
     return reason
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, Summary
+from tare.model.text import counted
 from tare.report import remarks, units, view
 from tare.report.causes import RowCause, row_cause
 from tare.report.cells import BLOCKED, CellText, cell_text, differ_in_sign
@@ -121,7 +122,7 @@ def _cell(column: Column, name: str, scale: bars.Scale, summary: Summary) -> Tab
 def _cell_title(name: str, column: Column, comparison: Comparison | None, text: CellText) -> str:
     parts = [f"{name}, {column.info.label}: {text.verdict.value}"]
     if comparison and comparison.overhead:
-        parts.append(f"n = {comparison.overhead.n} rounds")
+        parts.append(f"n = {counted(comparison.overhead.n, 'round')}")
     if comparison and comparison.simultaneous:
         parts.append(f"adjusted interval {units.overhead_interval(comparison.simultaneous).bounds}")
     if comparison and comparison.absolute_s:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, ProofGap, Summary, Verdict
+from tare.model.text import counted
 from tare.report import units
 from tare.report.cells import differ_in_sign, failures_text, percent_up, reason_text
 from tare.report.plots import takeaways
@@ -79,7 +80,7 @@ def _inconclusive_text(group: TableGroup, name: str) -> str:
     if least > MANY_ROUNDS:
         return f"over {MANY_ROUNDS} more rounds needed"
     if least == most:
-        return f"about {least} more rounds needed"
+        return f"about {counted(least, 'more round')} needed"
     return f"about {least} to {most if most <= MANY_ROUNDS else f'over {MANY_ROUNDS}'} more rounds needed"
 
 
@@ -301,7 +302,8 @@ def missed_text(summary: Summary) -> str:
     if not shares:
         return ""
     rounds = summary.rounds_done
-    return f"{rounds} rounds can miss a cost that occurs in up to {percent_up(max(shares), sign=False)} of launches"
+    most = percent_up(max(shares), sign=False)
+    return f"{counted(rounds, 'round')} can miss a cost that occurs in up to {most} of launches"
 
 
 def looks_text(summary: Summary) -> str:
@@ -311,7 +313,7 @@ def looks_text(summary: Summary) -> str:
         return f"the next verdicts are given at {due} rounds" if due else ""
     if due is not None:
         return f"{rounds} of {due} rounds: verdicts are given at {due}"
-    return f"{rounds} rounds: the last verdicts were given at {summary.looks[-1]}"
+    return f"{counted(rounds, 'round')}: the last verdicts were given at {summary.looks[-1]}"
 
 
 def warnings(summary: Summary, disturbed: str) -> Sequence[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary
+from tare.model.text import counted
 from tare.report import units
 from tare.summary.disturbance import DISTURBED
 
@@ -176,8 +177,8 @@ def counts_text(summary: Summary) -> str:
     reruns = summary.counts.get("reruns", 0) - repeated
     total = summary.counts.get("trials", sum(summary.counts.values()))
     again = f", {reruns:,} in blocks that were run again" if reruns > 0 else ""
-    repeats = f", {repeated:,} repeats because of the machine's state" if repeated else ""
-    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + repeats
+    repeats = f", {counted(repeated, 'repeat')} because of the machine's state" if repeated else ""
+    return f"{total:,} launch{'' if total == 1 else 'es'}" + (f" ({ended})" if ended else "") + again + repeats
 
 
 def disturbed_text(summary: Summary) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from tare.deploy.pods import on_each
 from tare.deploy.study_files import StudyFiles
 from tare.errors import TareError
+from tare.host import outside
 from tare.host.devices import gpus_of
 from tare.host.process import find, run
 from tare.host.topology import in_words, read_topology
@@ -94,18 +95,21 @@ def _identity(plan: Plan, files: StudyFiles, stated: Mapping[str, conflist.Confl
 
 
 def programs_of(plan: Plan) -> dict[str, str]:
-    """Return the digests of the user's commands on this machine: one that was compiled again is another program."""
-    digests = {}
-    for name in located.commands_of(available(plan)):
-        file = located.command_file(name)
-        if file is None:
-            continue
-        try:
-            with file.open("rb") as program:
-                digests[name] = f"sha256:{hashlib.file_digest(program, 'sha256').hexdigest()[:16]}"
-        except OSError:  # a program may be executable and not readable
-            digests[name] = UNKNOWN
-    return digests
+    """Return the digests of the user's commands on this machine, and of what they read as their standard input.
+
+    A program that was compiled again is another program.
+    """
+    files = {name: located.command_file(name) for name in located.commands_of(available(plan))}
+    files |= {name: Path(name) for name in sorted({cell.workload.input for cell in available(plan)}) if name}
+    return {name: _digest_of_file(file) for name, file in files.items() if file is not None}
+
+
+def _digest_of_file(file: Path) -> str:
+    try:
+        with file.open("rb") as program:
+            return f"sha256:{hashlib.file_digest(program, 'sha256').hexdigest()[:16]}"
+    except OSError:  # a program may be executable and not readable
+        return UNKNOWN
 
 
 # --- images -------------------------------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def version_of(program: str) -> str:
     if path is None:
         return ABSENT
     try:
-        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**os.environ, "USER": "root"})
+        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**outside.environment(), "USER": "root"})
     except TareError:
         return UNKNOWN
     version = VERSION.search(said.stdout or said.stderr)

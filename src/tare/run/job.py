@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
+from tare.host import outside
 from tare.host.fault import reach
 from tare.host.process import Result, run
 from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
@@ -243,15 +243,16 @@ def started(
     padding: int = 0,
     key: str = "",
     cwd: Path | None = ROOT,
+    stdin: Path | None = None,
     at_limit: Callable[[], str] | None = None,
     stop: socket.socket | None = None,
 ) -> Result:
     """Run a launch to its end or its time limit; `padding` is the length of a variable without meaning.
 
-    In the returned stdout only the records of this launch are marked as such: those that a program prints of an earlier
-    one lack its `key`, by default a new one. MPI starts ranks in its own working folder if the node has it; tare's
-    programs need none, so it is /. At the limit, `at_limit` describes what still runs. `stop` ends the launch at any
-    time.
+    The MPI's launcher passes the file `stdin` on to its first rank. In the returned stdout only the records of this
+    launch are marked as such: those that a program prints of an earlier one lack its `key`, by default a new one. MPI
+    starts ranks in its own working folder if the node has it; tare's programs need none, so it is /. At the limit,
+    `at_limit` describes what still runs. `stop` ends the launch at any time.
     """
 
     def adopt(pid: int) -> None:
@@ -259,12 +260,15 @@ def started(
         reach("launch:started")
 
     key = key or secrets.token_hex(8)
-    others = {name: value for name, value in {**os.environ, **command.environment}.items() if name != PADDING}
+    others = {
+        name: value for name, value in {**outside.environment(), **command.environment}.items() if name != PADDING
+    }
     result = run(
         command.argv,
         env={PADDING: f"{key}:{'x' * padding}", **others},  # MPICH 4.0 passes the last to no rank
         timeout_s=timeout_s,
         cwd=cwd,
+        stdin=stdin,
         check=False,
         started=adopt,
         at_limit=at_limit,

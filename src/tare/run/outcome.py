@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
@@ -29,7 +30,7 @@ from tare.workloads.said import printed_last, reason_said, said_meanwhile
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
-    "or it started the MPI program as a job of its own"
+    "it started the MPI program as a job of its own, or in an empty environment"
 )
 Pair = tuple[Environment, Placement]
 OWN_CHOICE: Final = "treatment not proven: the MPI chose what its messages use"
@@ -88,6 +89,7 @@ def run_launch(
             padding=padding,
             key=key,
             cwd=None if ready.cell.workload.command else ROOT,
+            stdin=Path(ready.cell.workload.input) if ready.cell.workload.input else None,
             at_limit=lambda: stragglers.told(stragglers.since(site.pids(), before) if its_own is None else its_own()),
             stop=stop,
         )
@@ -158,7 +160,10 @@ def _tail(result: Result) -> str:
 
 def unread(workload: Workload, result: Result) -> str:
     """Return why a third-party program that succeeded wrote no tare record, or "" if it wrote one."""
-    return NO_MPI if (workload.command or workload.program) and not has_records(result.stdout) else ""
+    if not (workload.command or workload.program) or has_records(result.stdout):
+        return ""
+    known = recognised(result.stderr)
+    return f"it ended well, but {known}" if known else NO_MPI
 
 
 def untreated(

@@ -199,6 +199,8 @@ class Progress:
 
 def duration(seconds: float) -> str:
     """Return a duration in an easily readable unit."""
+    if 0 < seconds < 1:
+        return f"{seconds:.1g} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -48,6 +48,7 @@ from tare.run.core_watch import CoreWatch, watching
 from tare.run.ending import Ending
 from tare.run.outcome import Pair, Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
+from tare.run.sightings import watched
 from tare.run.site import drop_caches, opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
 from tare.stats import is_look
@@ -104,6 +105,7 @@ class Run:
             this_round, began = left[0][0], time.monotonic()
             self._round(this_round, [key for key in left if key[0] == this_round])
             self.store.note_facts(**ending.ended_round(this_round, time.monotonic() - began))
+            calibration.check_writes(self.plan, self.store.trials if len(ending.rounds) == 1 else ())
         if not ending.reason or self.site.allocation is None:
             self.store.note_look(select(self.plan, self.store.trials).rounds_done)
         return ending
@@ -140,10 +142,8 @@ class Run:
                 self._calibrate(ready.get(cell.key))
             reach("round:ready")
             for _, block, attempt in blocks:
-                self._block(ready, [
-                    TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
-                    for cell in block_order(self.plan, round_, block, attempt)
-                ])  # fmt: skip
+                order = block_order(self.plan, round_, block, attempt)
+                self._block(ready, [TrialKey(cell=cell, round=round_, block=block, attempt=attempt) for cell in order])
 
     def _reached(self, ready: Mapping[str, Ready]) -> dict[str, Ready]:
         """Leave out the cells whose messages do not arrive, which is tried in the first round."""
@@ -157,14 +157,16 @@ class Run:
     def _calibrate(self, ready: Ready | None) -> None:
         """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
         if ready is None or ready.deployed.ended():
-            return  # the trials of this cell report why
+            return  # its trials report why
         try:
-            launched = self._launched(ready, 0)
+            with watched(ready.cell, self.site.pids) as seen:
+                launched = self._launched(ready, 0)
         except Unreachable:
             return
         if isinstance(launched.outcome, Failed) and ready.deployed.ended():
             return
-        calibration.check(ready.cell, launched.outcome)
+        calibration.check(ready.cell, launched.outcome, alone=seen.alone())
+        self.store.note_facts(**calibration.crowded(self.store.facts, ready.cell, seen.more_threads()))
         self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
 
     def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
@@ -190,7 +192,7 @@ class Run:
         left = []
         for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
             of_group = list(group)
-            standing = {key: ready[key.cell] for key in of_group if self._stands(key, ready)}
+            standing = {key: one for key in of_group if (one := ready.get(key.cell)) and one.deployed.ended() is None}
             may = in_turns.may([each.cell for each in standing.values()], in_turns.memory_bytes())
             listener = self.site.listen() if may else None
             if listener is None:
@@ -202,9 +204,6 @@ class Run:
 
     def _group_of(self, cell: str) -> str:
         return next(each.group for each in self.plan.cells if each.key == cell)
-
-    def _stands(self, key: TrialKey, ready: Mapping[str, Ready]) -> bool:
-        return key.cell in ready and ready[key.cell].deployed.ended() is None
 
     def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
         """Run the trials of a group in turns and store them."""

@@ -105,6 +105,44 @@ SYMPTOMS: Final = (
         "/dev/shm is full, which Docker makes 64 MB small; remedy: --shm-size 1g, or the host's (--ipc host)",
     ),
     _symptom(
+        "full shared memory of the container",
+        r"not enough space for (?:/dev/shm|\S*shared.memory)|not enough space[^\n]*shared.memory backing file",
+        "its shared memory is larger than its node's /dev/shm, which containers get as well; remedy: fewer ranks a "
+        "node, or smaller windows (`df /dev/shm` on the node)",
+    ),
+    _symptom(
+        "missing Python module",
+        r"(?:ModuleNotFoundError|ImportError): No module named",
+        "the Python that ran has no such module; remedy: install it where it ran (in an image by `tare image add "
+        "NAME python3-MODULE`), or start the Python of a virtual environment that has it",
+    ),
+    _symptom(
+        "another MPI",
+        r"tare-wall: the program has another MPI",
+        "it brings an MPI of its own, which is not of the launcher's kind, so each rank is alone; remedy: choose that "
+        "MPI (--mpi mpich or --mpi openmpi; mpi: in a study)",
+    ),
+    _symptom(
+        "spawned processes",
+        r"tare-wall: started by MPI_Comm_spawn",
+        "it starts processes itself (MPI_Comm_spawn), and Open MPI then forwards their output and its own twice, or "
+        "not at all, so that tare cannot measure it; remedy: start it by `tare launch`",
+    ),
+    _symptom(
+        "spawning",
+        r"MPI_ERR_SPAWN|Comm_spawn\S* failed|Error in spawn call|LAUNCHER JOB OBJECT NOT FOUND",
+        "it starts processes itself (MPI_Comm_spawn), which works under Open MPI 4 alone; remedy: `tare launch` with "
+        "--mpi openmpi",
+    ),
+    _symptom(
+        "limit of processes",
+        r"(?:thread|fork|clone|libgomp|OpenBLAS|vfork)[^\n]*(?:Resource temporarily unavailable|EAGAIN)|"
+        r"(?:Resource temporarily unavailable)[^\n]*(?:thread|fork)",
+        "no more threads or processes could be started: perhaps a limit of its cgroup (pids.max), of its user (ulimit "
+        "-u) or of the machine (kernel.threads-max) is reached; remedy: compare them with those of the baseline "
+        "(`tare explain` lists what differs), and fewer threads",
+    ),
+    _symptom(
         "full file system",
         r"(?m:^(?![^\n]*(?:/dev/shm|shared memory))[^\n]*(?:No space left on device|Disk quota exceeded))",
         "a file system is full, perhaps that of the program's files, or /tmp or /dev/shm of a node, in which MPIs have "

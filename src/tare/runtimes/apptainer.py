@@ -6,7 +6,6 @@ shares all namespaces except mounts with its node. Only the pod's network is hel
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +18,8 @@ from tare.containers.held import enter, held, limited_containers, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.errors import MissingTool, RefusedError
-from tare.host import devices
+from tare.host import devices, outside
+from tare.host.binds import Bind, format_bind, mount_fields
 from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
@@ -173,7 +173,7 @@ def exec_options(
         *sshd_rights(request),
         *hidden(request),
         "--pwd",
-        "/",
+        (alone and request.cwd) or "/",
         *shown_options(request, alone=alone),
         str(image),
     )
@@ -197,10 +197,17 @@ def sshd_rights(request: PodRequest) -> tuple[str, ...]:
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
     """Return the options that say what a container sees of its node."""
-    shown = tuple(f"--bind={folder}" for folder in request.folders)
+    shown = tuple(map(shown_as, request.folders))
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
     return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)
+
+
+def shown_as(bind: Bind) -> str:
+    """Return the option that shows a folder; `--bind` would take a colon or a comma of its path for a separator."""
+    if any(character in bind.source + bind.target for character in ":,\\"):
+        return f"--mount={mount_fields(bind, read_only='ro')}"
+    return f"--bind={format_bind(bind)}"
 
 
 def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:
@@ -215,7 +222,7 @@ def setuid(program: str) -> str:
     Without one it creates a user namespace; with `--userns` it does so however it was built.
     """
     name, _, value = SETTINGS.partition("=")
-    settings = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout
+    settings = run((program, "buildcfg"), env={**outside.environment(), name: value}, check=False, timeout_s=20).stdout
     if "_SUID_INSTALL=1" not in settings:
         return "none: built without"
     return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"

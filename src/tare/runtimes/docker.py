@@ -17,7 +17,7 @@ from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
-from tare.host.binds import label
+from tare.host.binds import client_option, format_bind, label
 from tare.host.devices import client_options, host_config
 from tare.host.process import need
 from tare.launch import BY_NAME
@@ -169,23 +169,28 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "CpusetCpus": ",".join(map(str, cores)),
             "CapDrop": list(DROPPED),
             **(request.limits.as_config() if request.limits else {}),
-            "Binds": [*binds(request), f"{request.session}:{request.session}"],
+            **bind_config(request),
             **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
             **gpu_options.docker_config(request.gpus),
         },
     }
 
 
-def binds(request: PodRequest) -> tuple[str, ...]:
-    """Return the binds of host folders, labelled where they must be."""
-    return tuple(map(label, request.folders))
+def bind_config(request: PodRequest) -> dict[str, Any]:
+    """Return the folders that a rank's container sees as the daemon takes them; with colons it sets no label."""
+    split = [bind for bind in request.folders if ":" in bind.source + bind.target]
+    mounts = [
+        {"Type": "bind", "Source": bind.source, "Target": bind.target, "ReadOnly": bind.read_only} for bind in split
+    ]
+    plain = [label(format_bind(bind)) for bind in request.folders if bind not in split]
+    return {"Binds": [*plain, f"{request.session}:{request.session}"], **({"Mounts": mounts} if mounts else {})}
 
 
-def volumes(request: PodRequest) -> tuple[str, ...]:
+def volumes(request: PodRequest, *, relabels: bool = False) -> tuple[str, ...]:
     """Return folders of the host, variables, and the capabilities that are dropped, as options of the client."""
     return (
         *(f"--cap-drop={right}" for right in DROPPED),
-        *(f"--volume={folder}" for folder in binds(request)),
+        *(client_option(bind, relabels=relabels) for bind in request.folders),
         *(f"--env={variable}" for variable in request.variables),
     )
 
@@ -197,7 +202,8 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        "--ipc", "shareable", "--shm-size", "1g", *request.limit_options,
+        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        *request.limit_options,
         *request.network_options, *shown, *client_options(request.devices), *gpu_options.docker_options(request.gpus),
         request.image_tag, "sleep", "infinity",
     )  # fmt: skip

@@ -27,6 +27,7 @@ class Enroot(SiteRuntime):
     """Run in containers of enroot."""
 
     name = "enroot"
+    separators = ":"
     program = "enroot"
     title = "enroot"
     starts_from = "squashfs"

@@ -20,6 +20,7 @@ from tare.containers.held import enter, held
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
+from tare.containers.user_podman import UNLIMITED
 from tare.host import devices
 from tare.host.packages import install
 from tare.host.process import Result, find, need, run
@@ -113,8 +114,9 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        "--ipc", "shareable", "--shm-size", "1g", "--network", network, *request.limit_options,
-        *volumes(request), *devices.client_options(request.devices), *podman_options(request.gpus),
+        *UNLIMITED, "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "--network", network, *request.limit_options,
+        *volumes(request, relabels=True), *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -129,8 +131,8 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
     return (
         "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
         "--label", f"tare.study={request.study}",
-        "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
-        *request.limit_options, *volumes(request), f"--volume={request.session}:{request.session}",
+        *UNLIMITED, "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
+        *request.limit_options, *volumes(request, relabels=True), f"--volume={request.session}:{request.session}",
         *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip

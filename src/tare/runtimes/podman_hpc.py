@@ -28,7 +28,7 @@ from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.errors import InfrastructureError, RefusedError
-from tare.host import devices
+from tare.host import devices, outside
 from tare.host.process import Result, find, run
 from tare.host.user_namespace import lacks_ids, user_name
 from tare.images.cache import Progress, locked, write_atomically
@@ -84,7 +84,9 @@ class PodmanHpc(Runtime):
         program = find_program()
         if program is None:
             return ""
-        told = run((program, "infohpc"), env={**os.environ, "USER": user_name()}, check=False, timeout_s=20).stdout
+        told = run(
+            (program, "infohpc"), env={**outside.environment(), "USER": user_name()}, check=False, timeout_s=20
+        ).stdout
         match = VERSION.search(told)
         return f"podman-hpc {match.group(1)}" if match else ""
 

@@ -29,6 +29,7 @@ from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
+from tare.host.binds import Bind, bind_of, client_option, merged
 from tare.host.namespaces import plain_python
 from tare.host.packages import install
 from tare.host.process import Result, need, run
@@ -180,8 +181,9 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host",
-        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
+        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
@@ -193,7 +195,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else pod_of
     return (
         "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host",
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
         "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={request.session}:{request.session}",
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
@@ -218,11 +220,11 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
 
     An image's home folder of root does not let other users pass to its contents.
     """
+    shown = [Bind(source=at, target=path, read_only=how == "ro") for at, (how, path) in folders(request).items()]
     passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
     return (
         *((f"--tmpfs={PRIVATE}:mode=755",) if passed else ()),
-        *(f"--volume={at}:{path}{':ro' if mode == 'ro' else ''}" for at, (mode, path) in folders(request).items()),
-        *(f"--volume={bind}" for bind in request.binds),
+        *(client_option(bind, labels=False) for bind in merged((*shown, *map(bind_of, request.binds)))),
         *(f"--env={variable}" for variable in request.variables),
     )
 

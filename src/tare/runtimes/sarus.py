@@ -23,6 +23,7 @@ class Sarus(SiteRuntime):
     """Run in containers of Sarus."""
 
     name = "sarus"
+    separators = ","
     program = "sarus"
     title = "Sarus"
     starts_from = "docker-archive"

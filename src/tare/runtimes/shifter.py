@@ -20,6 +20,7 @@ class Shifter(SiteRuntime):
     """Run in containers of Shifter."""
 
     name = "shifter"
+    separators = ":;"
     program = "shifter"
     title = "Shifter"
     starts_from = "squashfs"

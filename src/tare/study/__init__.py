@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
             f"{path} cannot be read: {error.strerror}", remedy="check the path and the permissions of the file"
         ) from error
     base = path.absolute().parent
-    return parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known, base=base)
+    stated = parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known, base=base)
+    return replace(stated, folder=str(base))
 
 
 def parse(

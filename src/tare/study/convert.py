@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tare import model
-from tare.host.binds import bind_of, format_bind
+from tare.host.binds import absolute, bind_of, format_bind
 from tare.mpi.defaults import with_transport
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import CommandIn
@@ -29,7 +29,8 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         name=stated.name or name,
         cluster=cluster,
         lab=model.LabSpec(
-            **lab.model_dump(include={"cores_per_node", "oversubscribe", "subnets", "ssh_config", "pod_addresses"}),
+            **lab.model_dump(include={"cores_per_node", "oversubscribe", "subnets", "pod_addresses"}),
+            ssh_config=absolute(lab.ssh_config, base) if lab.ssh_config else "",
             nodes=lab.nodes or len(lab.hosts) or max(p.nodes for p in placements),
             link_rate_bps=lab.link_rate,
             segmented=lab.wire == "segmented",
@@ -54,7 +55,12 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         self_comparison=stated.a_a,
         seed=stated.seed,
         published=tuple(model.Published(**each.model_dump()) for each in stated.published),
+        writable=_writable(stated.writable, base),
     )
+
+
+def _writable(stated: bool | str, base: Path) -> str:
+    return absolute("." if stated is True else stated, base) if stated else ""
 
 
 def _slurm(stated: ClusterIn) -> model.SlurmSpec:
@@ -72,7 +78,7 @@ def _kubernetes(stated: ClusterIn, base: Path) -> model.KubernetesSpec:
     return model.KubernetesSpec(
         **stated.model_dump(include=same),
         in_lab=stated.kubernetes,
-        kubeconfig=os.path.normpath(base / Path(file).expanduser()) if file else "",
+        kubeconfig=absolute(file, base) if file else "",
         registry=stated.registry.rstrip("/"),
         pull_policy="Never" if stated.kubernetes else stated.pull_policy,
         pull_secrets=tuple(stated.pull_secrets),
@@ -91,7 +97,7 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
     return {
         "pmi": stated.pmi or "",
         "devices": tuple(dict.fromkeys(stated.devices)),
-        "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
+        "image": absolute(stated.image, base) if is_path(stated.image) else stated.image,
         "network": network_of(stated.network, base),
         "binds": tuple(format_bind(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
@@ -104,7 +110,7 @@ def network_of(name: str, base: Path) -> str:
     """Return the name of a network, with the path of a CNI configuration made absolute."""
     if not is_conflist(name):
         return name
-    return PREFIX + os.path.normpath(base / Path(name.removeprefix(PREFIX)).expanduser())
+    return PREFIX + absolute(name.removeprefix(PREFIX), base)
 
 
 def _link(stated: LinkIn) -> model.Link:
@@ -127,17 +133,23 @@ def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
     return model.Workload(
         name=name,
         kernels=kernels,
-        command=tuple(stated.command or ()),
+        command=_command(stated.command or (), base),
         miniapp=stated.miniapp or "",
         program=stated.program or "",
         arguments=tuple(stated.arguments),
-        path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
+        path="" if stated.path is None else absolute(stated.path, base),
+        input="" if stated.input is None else absolute(stated.input, base),
         startup=stated.startup,
         commands=tuple(map(_to_command, stated.commands or ())),
         undo=tuple(tuple(words) for words in stated.undo),
         mpi=stated.mpi or "",
         time_limit_s=stated.time_limit,
     )
+
+
+def _command(words: Sequence[str], base: Path) -> tuple[str, ...]:
+    """Return a command whose program is named by an absolute path, if by a path; a name alone is looked for later."""
+    return tuple(absolute(word, base) if number == 0 and "/" in word else word for number, word in enumerate(words))
 
 
 def _to_command(stated: CommandIn) -> model.NodeCommand:

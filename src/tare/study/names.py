@@ -76,7 +76,7 @@ KNOWN: Final = Known()
 
 def is_path(image: str) -> bool:
     """Return whether an image is given as the path of a file or folder, not as a recipe."""
-    return image.startswith(("/", "./", "../"))
+    return image.startswith(("/", "./", "../", "~/"))
 
 
 def is_conflist(network: str) -> bool:

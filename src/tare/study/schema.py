@@ -298,6 +298,9 @@ class WorkloadIn(Checked):
         description="commands of a product that run on the first node, in order and in place of ranks",
     )
     undo: list[Command] = Field(default=[], description="commands that run after `commands`, however those end")
+    input: Word | None = Field(
+        default=None, description="file that `command` or `program` reads as its standard input; by default it is empty"
+    )
     mpi: Annotated[Word, one_of("mpis", "MPI")] | None = Field(
         default=None, description="MPI of this workload, in place of each environment's; tare's own images follow it"
     )
@@ -374,6 +377,10 @@ class StudyIn(Checked):
     margin: Percentage = Field(default=0.02, description="a cost surely below this is called no cost")
     limit: Percentage | None = Field(default=None, description="a cost surely above this makes the exit code 1")
     a_a: bool = Field(default=True, description="run the baseline twice, to measure the noise floor")
+    writable: Annotated[bool, Field(strict=True)] | Word = Field(
+        default=False,
+        description="folder to which programs may write, and in which they work; true: that of the study's file",
+    )
     seed: int = Field(default=1, ge=0, lt=2**63, description="seed of the random order in each block")
     published: list[PublishedIn] = Field(
         default=[], description="published results for these environments, shown next to those of the study"

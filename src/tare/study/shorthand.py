@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from tare.images import is_known
 from tare.images.registry.reference import is_reference
 from tare.study.messages import unknown
 from tare.study.names import Known, is_path, read_name
@@ -121,7 +122,7 @@ class Expander:
             self._complain(stated, f"write true for the default image or false for the host's files, not {value}")
         elif isinstance(value, str) and (is_path(value) or is_reference(value)):
             pass
-        elif value and value not in self._known.images:
+        elif value and not is_known(str(value), self._known.images):
             path = "; a path begins with / or ./" if "/" in str(value) or "." in str(value) else ""
             self._complain(stated, unknown("image", value, self._known.images) + path)
             value = usual

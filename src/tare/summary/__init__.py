@@ -48,7 +48,7 @@ from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
 from tare.summary.rows import Row, rows, self_name
 from tare.summary.select import Selection, metric_infos, select
-from tare.summary.warnings import warnings_of
+from tare.summary.warnings import crowded, warnings_of
 from tare.summary.work import is_compared
 
 __all__ = ["Compared", "compared", "exit_code", "precise_enough", "summarise"]
@@ -133,7 +133,7 @@ def summarise(
             *daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
         ),
         proof_gaps=_proof_gaps(plan, selection),
-        warnings=(*caveats, *warnings_of(plan, selection, infos, table), *allocation_caveats(host)),
+        warnings=(*caveats, *warnings_of(plan, selection, infos, table), *crowded(host), *allocation_caveats(host)),
         looks=look.looks,
         next_look=look.next_look,
         state_effects=tuple(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
-from tare.model.text import processes_text
+from tare.model.text import printable, processes_text
+from tare.plan.calibration import CROWDED
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
@@ -35,6 +36,13 @@ def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], t
         *_always_failed(table.comparisons),
         *_migrated(plan, selection),
     )
+
+
+def crowded(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Warn of workloads whose ranks have more running threads than cores, as their first launch showed."""
+    known = facts.get(CROWDED)
+    for name, sentence in known.items() if isinstance(known, Mapping) else ():
+        yield printable(f"{name}: {sentence}")
 
 
 def _thin(plan: Plan) -> Iterator[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from tare.errors import RefusedError
 from tare.host import process
+from tare.host.binds import absolute
 from tare.images.inside.below import inside
 from tare.model import Cell, Environment, Placement, Study, Workload
 from tare.runtimes import RUNTIMES
+from tare.workloads.file_form import check_form, check_source
 from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate
 
@@ -31,6 +34,11 @@ EXECUTABLE: Final = 0o111
 """The bits of a file's mode that let somebody execute it."""
 SHORTEST: Final = 3
 """Number of path parts from which a prefix may be shown whole: `/opt/osu`, but not a home folder with a `bin`."""
+IN_IMAGES: Final = tuple((name,) for name in ("bin", "dev", "etc", "lib", "lib64", "proc", "sbin", "sys", "usr"))
+"""Top folders of which images have their own."""
+MOST_LINKS: Final = 40
+MOST_ENTRIES: Final = 10_000
+"""So many entries of a folder are examined for links."""
 LAUNCHERS: Final = frozenset(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"))
 
 
@@ -121,14 +129,16 @@ def check_no_launcher(name: str) -> None:
         )
 
 
-def check_executable(file: Path, name: str = "") -> None:
+def check_executable(file: Path, name: str = "", *, in_images: bool = False) -> None:
     """Raise `RefusedError` for a file of this machine that cannot be executed, with what forbids it.
 
-    `name` is what the user calls it.
+    `name` is what the user calls it; `in_images` as in `check_form`.
     """
     called = name or str(file)
     if os.access(file, os.X_OK):
+        check_form(file, called, in_images=in_images)
         return
+    check_source(file, called)
     if not file.stat().st_mode & EXECUTABLE:
         raise RefusedError(f"{called} is not executable", remedy=f"chmod +x {called}")
     if os.statvfs(file).f_flag & os.ST_NOEXEC:
@@ -154,6 +164,32 @@ def no_such_program(name: str) -> RefusedError:
 def is_of_system(file: Path) -> bool:
     """Return whether a program is in a folder that every image has itself, so that this one cannot be shown there."""
     return file.parent in SYSTEM
+
+
+def folders_of(file: Path) -> tuple[str, ...]:
+    """Return the folders that a program's pods are to be shown: its own, and those to which links lead."""
+    found: dict[str, None] = {}
+    while not is_of_system(file) and str(file) not in found and len(found) < MOST_LINKS:
+        found[str(file)] = None
+        if file.is_symlink():
+            file = Path(absolute(str(file.readlink()), file.parent))
+    return tuple(dict.fromkeys(str(Path(name).parent) for name in found))
+
+
+def links_out_of(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the links in folders that lead to what pods with an image are not shown, each with what it leads to."""
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                links = [entry.path for entry in islice(entries, MOST_ENTRIES) if entry.is_symlink()]
+        except OSError:
+            continue
+        for link in sorted(links):
+            target = os.path.realpath(link)
+            if not os.path.exists(target) or Path(target).parts[1:2] in IN_IMAGES:
+                continue
+            if not any(Path(target).is_relative_to(os.path.realpath(f)) for f in folders):
+                yield link, target
 
 
 def check_can_be_shown(folder: str, what: str) -> None:

@@ -85,6 +85,12 @@ class Parsed:
     work: Work | None = None
 
 
+ALONE: Final = (
+    "each is alone, because the variables of the launcher (OMPI_*, PMIX_*, PMI_*) do not reach it, or it was started "
+    "as a job of its own"
+)
+
+
 def records(stdout: str) -> list[dict[str, Any]]:
     """Return all records; raise `OutputError` if one is broken, the last is missing, or one is there twice."""
     found: list[dict[str, Any]] = []
@@ -111,6 +117,8 @@ def records(stdout: str) -> list[dict[str, Any]]:
     if found[-1].get("type") != "end":
         raise OutputError("the output is cut off: its end record is missing")
     counted = Counter(str(record["type"]) for record in found)
+    if len(worlds := [record.get("ranks") for record in found if record["type"] == "start"]) > 1 and set(worlds) == {1}:
+        raise OutputError(f"{len(worlds)} records say 'start', each of a job of one rank: {ALONE}")
     if twice := next((kind for kind in counted if kind in ONCE and counted[kind] > 1), ""):
         raise OutputError(f"{counted[twice]} records say {twice!r}, so it is not known which is the launch's")
     return found

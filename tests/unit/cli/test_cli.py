@@ -160,6 +160,12 @@ def test_a_wrong_option_command_or_value_is_a_usage_error_that_names_it(argument
     [
         (("lab", "exex"), "no such command 'exex'; did you mean 'exec'?", "  `tare lab --help` lists the commands"),
         (("run",), "missing argument 'study'", "  `tare run --help` lists the arguments and options"),
+        (("quick", "-np", "2", "--", "a"), "there is no option -np", "  write -n 2: the number of ranks on each node"),
+        (
+            ("launch", "-np", "2", "--", "a"),
+            "there is no option -np",
+            "  write -n 2: the number of ranks of the whole job",
+        ),
     ],
 )
 def test_a_usage_error_is_a_sentence_with_the_help_to_read(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tare.cli import commands, quick
-from tare.cli.quick import Wanted, quick_study
+from tare.cli.commands import Where
+from tare.cli.quick import Wanted, given_input, quick_study
 from tare.cluster import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
 from tare.model import Cell, Placement, Role, Workload
@@ -65,14 +67,14 @@ def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pyt
     monkeypatch.setenv("KNOWN_HERE", "it: [is]")
     wanted = replace(
         ASKED, environments="bare, bare+image,docker+host,podman", mpi="mpich", transport="tcp",
-        binds=("/data:/data:ro",), env=("A=1=2", "KNOWN_HERE"), containers_per_node=2,
+        binds=("/etc:/data:ro",), env=("A=1=2", "KNOWN_HERE"), containers_per_node=2,
     )  # fmt: skip
     stated = quick_study(wanted)
     assert [e.name for e in stated.environments] == ["bare", "bare+image", "docker+host", "podman"]
     assert {e.mpi for e in stated.environments} == {"mpich"}
     assert {e.env for e in stated.environments} == {("A=1=2", "KNOWN_HERE=it: [is]")}
     assert [e.image for e in stated.environments] == ["", *["debian-mpich"] * 3]
-    assert [e.binds for e in stated.environments] == [(), *[("/data:/data:ro",)] * 3]
+    assert [e.binds for e in stated.environments] == [(), *[("/etc:/data:ro",)] * 3]
     assert stated.placements[0].containers_per_node == 2
     stated = quick_study(replace(ASKED, environments="bare,docker+host", image="debian-openmpi"))
     assert [e.image for e in stated.environments] == ["", "debian-openmpi"]
@@ -83,6 +85,11 @@ def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pyt
     [
         ({"environments": "bare,dockr+host"}, StudyError, "did you mean docker?"),
         ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
+        ({"environments": ""}, UsageError, "'' has an empty name"),
+        ({"environments": "bare, bare"}, UsageError, "names bare twice"),
+        ({"binds": ("/no/such/folder:/x",)}, UsageError, "/no/such/folder does not exist"),
+        ({"where": Where(cluster="locl")}, UsageError, "did you mean local?"),
+        ({"threads_per_rank": 100_000}, StudyError, "needs 400000 cores"),
         ({"environments": "bare", "every": True}, UsageError, "cannot be combined"),
         ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
         ({"transport": "smoke"}, StudyError, "smoke"),
@@ -99,6 +106,68 @@ def test_a_wrong_option_is_a_sentence_without_lines(
     assert words in str(caught.value)
     assert ":0:0" not in str(caught.value)
     assert "problems" not in str(caught.value), "it is reported for each environment"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({"rounds": 20}, True), ({"command": ("/home/u/app", "-n")}, False), ({"ranks": 1}, False),
+        ({"environments": "bare,docker"}, False), ({"env": ("A=2",)}, False), ({"threads_per_rank": 2}, False),
+        ({"where": Where(cluster="local")}, False), ({"writable": True}, False),
+    ],
+)  # fmt: skip
+def test_another_command_has_other_results_and_more_rounds_resume(change: dict[str, object], is_same: bool) -> None:
+    asked = replace(ASKED, env=("A=1",))
+    first, other = quick_study(asked), quick_study(replace(asked, **change))  # type: ignore[arg-type]
+    assert first.name.startswith("quick-app-")
+    assert (first.name == other.name) == is_same
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes", "absent"),
+    [
+        (Where(), 2, ()),
+        (Where(cluster="local"), 1, ("docker+bridge", "bare+dockerd", "docker+overlay")),
+        (Where.of(None, "a,b,c", ""), 3, ("docker+macvlan", "bare+dockerd")),
+    ],
+)
+def test_a_cluster_has_as_many_nodes_as_usual_there_and_environments_that_it_can_have(
+    where: Where, nodes: int, absent: tuple[str, ...]
+) -> None:
+    stated = quick_study(replace(ASKED, where=where, threads_per_rank=2))
+    assert (stated.cluster, stated.lab.hosts) == (where.cluster or "lab", where.hosts)
+    assert (stated.placements[0].nodes, stated.placements[0].threads_per_rank) == (nodes, 2)
+    names = [environment.name for environment in stated.environments]
+    assert names[0] == "bare"
+    assert "podman" in names
+    assert not set(names) & set(absent)
+
+
+def test_standard_input_is_read_by_each_launch_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_text("a\nb\n")
+    own = os.dup(0)
+
+    def given_from(descriptor: int) -> str:
+        os.dup2(descriptor, 0)
+        try:
+            return given_input()
+        finally:
+            os.dup2(own, 0)
+
+    with file.open("rb") as opened, open(os.devnull) as nothing:
+        assert (given_from(opened.fileno()), given_from(nothing.fileno())) == (str(file), "")
+        os.lseek(opened.fileno(), 2, os.SEEK_SET)
+        assert given_from(opened.fileno()) == "", "it is that of a loop of a shell"
+        reader, writer = os.pipe()
+        assert given_from(reader) == "", "nobody has written"
+        os.write(writer, b"a")
+        with pytest.raises(RefusedError, match="which only one launch could read") as caught:
+            given_from(reader)
+        assert "< FILE" in caught.value.remedy
+        for each in (reader, writer, own):
+            os.close(each)
+    assert quick_study(replace(ASKED, input=str(file))).workloads[0].input == str(file)
 
 
 def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
@@ -136,6 +205,25 @@ def test_a_program_is_found_as_a_shell_finds_it_and_one_of_the_system_keeps_its_
     assert quick._program("/in/the/image", "./app.sif") == "/in/the/image"
     with pytest.raises(RefusedError, match=r"there is no program \./nothing"):
         quick._program("./nothing", "")
+
+
+def test_pods_are_shown_where_the_links_of_a_program_lead_and_links_to_what_they_do_not_see_are_named(
+    folder: Path,
+) -> None:
+    here, real = folder / "here", folder / "real"
+    (real / "data").mkdir(parents=True)
+    (real / "app").write_text("")
+    (here / "app").symlink_to("also")
+    (here / "also").symlink_to("../real/app")
+    (here / "python").symlink_to("/usr/bin/env")
+    (here / "input").symlink_to("../real/data")
+    (here / "nowhere").symlink_to("gone")
+    assert located.folders_of(here / "app") == (str(here), str(real))
+    assert located.folders_of(here / "python") == (str(here),)
+    assert list(located.links_out_of([str(here)])) == [
+        (str(here / name), str(real / to)) for name, to in (("also", "app"), ("app", "app"), ("input", "data"))
+    ]
+    assert list(located.links_out_of([str(here), str(real), "/no/folder"])) == []
 
 
 @pytest.mark.parametrize("name", ["mpirun", "/usr/bin/mpiexec", "srun"])

@@ -36,7 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     monkeypatch.setattr(preflight, "glibc_of", lambda root: (2, 31) if root == ROOTFS else (2, 36))
     monkeypatch.setattr(preflight, "glibc_needed", lambda _: (2, 33))
     monkeypatch.setattr(preflight.elf, "level_needed", lambda _: 1)
-    monkeypatch.setattr(preflight, "mpi_of_program", lambda program, root: THERE if root else HERE)
+    monkeypatch.setattr(preflight.program_libraries, "misfit", lambda *_: None)
+    monkeypatch.setattr(preflight, "mpi_of_program", lambda program, root, seen: THERE if root else HERE)
     real = compatibility.fits
     monkeypatch.setattr(compatibility, "fits", lambda *facts: questions.append(facts) or real(*facts))  # type: ignore[func-returns-value]
     return questions
@@ -155,7 +156,20 @@ def test_the_mpi_of_a_program_is_that_of_the_library_it_loads(tmp_path: Path, mo
     library.write_bytes(b"\0text\x004.1.4\0")
     (library.parent / "libmpi.so.40").symlink_to("/usr/lib/libmpi.so.40.30.4")
     found = {"libc.so.6": tmp_path / "lib" / "libc.so.6", "libmpi.so.40": library.parent / "libmpi.so.40"}
-    monkeypatch.setattr(preflight, "libraries", lambda program, root: found)
+    monkeypatch.setattr(preflight, "libraries", lambda program, root, seen: found)
     assert preflight.mpi_of_program(Path("/app"), tmp_path) == MpiFacts(family="openmpi", version=(4, 1, 4))
-    monkeypatch.setattr(preflight, "libraries", lambda program, root: {})
+    monkeypatch.setattr(preflight, "libraries", lambda program, root, seen: {})
     assert preflight.mpi_of_program(Path("/script"), tmp_path) is None
+
+
+def test_the_mpi_that_pip_or_conda_put_beside_an_mpi4py_counts(tmp_path: Path) -> None:
+    python = tmp_path / "venv/bin/python3.11"
+    (tmp_path / "venv/lib/python3.11/site-packages/mpi4py").mkdir(parents=True)
+    library = tmp_path / "venv/lib/libmpi.so.12"
+    assert preflight.of_python(python) == {}
+    library.write_bytes(b"\0000.4\0004.2.3\0")
+    assert preflight.of_python(python) == {"libmpi.so.12": library}
+    assert preflight.of_python(python.with_name("solver")) == {}
+    python.parent.mkdir()
+    python.symlink_to("/usr/bin/python3")
+    assert preflight.mpi_of_program(python, None) == MpiFacts(family="mpich", version=(4, 2, 3))

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies
 
+from nodes import make_node, make_request
 from tare.errors import RefusedError, StudyError
-from tare.host import devices
-from tare.host.binds import Bind, bind_of, check_variable, check_workdir, format_bind, probe
+from tare.host import binds, devices
+from tare.host.binds import Bind, absolute, bind_of, check_variable, check_workdir, client_option, format_bind, probe
 from tare.model import Environment, Placement
 from tare.node_service.probe import probe as probe_daemons
 from tare.plan import composition
+from tare.runtimes import docker
+from tare.runtimes.apptainer import shown_as
 from tare.study import load, parse
 
 TWO = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
@@ -133,11 +136,14 @@ def test_a_study_cannot_name_anything_else(stated: str) -> None:
         parse(text)
 
 
+MOUNT = "--mount=type=bind"
 STUDY = """
 environments:
   bare: {}
   docker: {image: ./mine.sif, binds: ["data:/data:ro", "/x/../y:/z/"], workdir: /data, env: {THREADS: 4, WORDS: "a, b"}}
-workloads: {w: {kernels: [{latency: 8}]}}
+workloads: {w: {command: [../bin/app, ./deck], input: in}, v: {command: [app]}}
+writable: runs
+cluster: {ssh: {hosts: [a, b], ssh_config: config}}
 """
 
 
@@ -148,16 +154,69 @@ workloads: {w: {kernels: [{latency: 8}]}}
         ("/a:/b:rw", Bind(source="/a", target="/b", read_only=False)),
         ("./a:/b/:ro", Bind(source="/home/u/a", target="/b", read_only=True)),
         ("../a:/b", Bind(source="/home/a", target="/b", read_only=False)),
+        ("/a\\:1,2:/b c\\:d:ro", Bind(source="/a:1,2", target="/b c:d", read_only=True)),
     ],
 )
 def test_a_bind_is_read_as_docker_reads_it_and_its_source_is_absolute(text: str, expected: Bind) -> None:
     assert (bind_of(text, Path("/home/u")), bind_of(format_bind(expected))) == (expected, expected)
 
 
-@pytest.mark.parametrize("text", ["/a", ":/b", "/a:", "/a:/b:z", "/a:b", "/a:/", "/a:/proc", "/a:/dev/", "/a:/b/../c"])
+@pytest.mark.parametrize(
+    "text", ["/a", ":/b", "/a:", "/a:/b:z", "/a:b", "/a:/", "/a:/proc", "/a:/dev/", "/a:/b/../c", "/a:/b:ro:x"]
+)
 def test_a_bind_that_no_container_could_be_shown_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a bind|cannot be bound"):
         bind_of(text)
+
+
+def test_a_path_is_absolute_and_what_a_link_leads_to_decides_what_is_above_it(tmp_path: Path) -> None:
+    (tmp_path / "far/deep").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/link").symlink_to(tmp_path / "far/deep")
+    base = tmp_path / "here"
+    found = [absolute(path, base) for path in ("app", "./link/app", "../x", "link/../app", "link/.", "/a//b/")]
+    assert found == [
+        f"{base}/app", f"{base}/link/app", f"{tmp_path}/x", f"{tmp_path}/far/app", f"{base}/link", "/a/b"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bind", "options"),
+    [
+        (Bind(source="/a b,c", target="/a b,c", read_only=True), ("--volume=/a b,c:/a b,c:ro",) * 2),
+        (
+            Bind(source="/a:1", target="/b", read_only=False),
+            (
+                f"{MOUNT},source=/a:1,destination=/b",
+                f"{MOUNT},source=/a:1,destination=/b,relabel=shared",
+            ),
+        ),
+        (
+            Bind(source="/a:1,2", target='/"', read_only=True),
+            (
+                f'{MOUNT},"source=/a:1,2","destination=/""",readonly',
+                f'{MOUNT},"source=/a:1,2","destination=/""",relabel=shared,readonly',
+            ),
+        ),
+    ],
+)
+def test_a_folder_with_a_colon_is_shown_by_an_option_that_does_not_divide_there(
+    bind: Bind, options: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binds, "has_selinux", lambda: False)
+    assert client_option(bind, relabels=True) == options[0]
+    monkeypatch.setattr(binds, "has_selinux", lambda: True)
+    assert client_option(bind, relabels=True).removesuffix(",z") == options[1]
+    request = make_request(make_node(), shown=(bind.source,), binds=(format_bind(bind),))
+    shown = [each for each in request.folders if each.target == bind.target]
+    assert shown == [bind], "a bind replaces what would be at its place"
+    option = shown_as(bind)
+    assert option.startswith("--mount=" if set(":,") & set(bind.source) else "--bind=")
+    assert docker.bind_config(request).get("Mounts", []) == [
+        {"Type": "bind", "Source": each.source, "Target": each.target, "ReadOnly": each.read_only}
+        for each in request.folders
+        if ":" in each.source + each.target
+    ]
 
 
 def test_sources_and_folders_are_absolute_and_begin_at_the_study_s_file(tmp_path: Path) -> None:
@@ -167,7 +226,12 @@ def test_sources_and_folders_are_absolute_and_begin_at_the_study_s_file(tmp_path
     with pytest.raises(ValueError, match="absolute"):
         check_workdir("a")
     (tmp_path / "s.yaml").write_text(STUDY)
-    found = load(tmp_path / "s.yaml").environments[1]
+    stated = load(tmp_path / "s.yaml")
+    assert [each.command for each in stated.workloads] == [(f"{tmp_path.parent}/bin/app", "./deck"), ("app",)]
+    assert (stated.workloads[0].input, stated.lab.ssh_config) == (f"{tmp_path}/in", f"{tmp_path}/config")
+    assert (stated.folder, stated.writable) == (str(tmp_path), f"{tmp_path}/runs")
+    assert parse(STUDY.replace("runs", "true"), base=tmp_path).writable == str(tmp_path)
+    found = stated.environments[1]
     assert (found.image, found.binds) == (f"{tmp_path}/mine.sif", (f"{tmp_path}/data:/data:ro", "/y:/z"))
     assert (found.workdir, found.env) == ("/data", ("THREADS=4", "WORDS=a, b"))
     bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))

@@ -96,6 +96,10 @@ def test_no_token_is_ever_read_by_a_shell(tokens: list[str]) -> None:
 
 def test_input_environment_and_folder_are_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run(("cat",), stdin="a\nb").stdout, run(("cat",)).stdout) == ("a\nb", "")
+    (tmp_path / "in").write_bytes(b"\xff\n")
+    assert run(("od", "-An", "-tx1"), stdin=tmp_path / "in").stdout == " ff 0a\n"
+    with pytest.raises(InfrastructureError, match="gone cannot be read for cat: No such file"):
+        run(("cat",), stdin=tmp_path / "gone")
     assert run(("true",), stdin="x" * 1_000_000).status == 0, "one that does not read it is no error"
     monkeypatch.setenv("OURS", "1")
     assert run(("/usr/bin/env",), env={"ONLY": "this"}).stdout == "ONLY=this\n"

@@ -45,6 +45,7 @@ class FakeMachine:
 
     def run(self, argv: Sequence[str], *, check: bool = True, what: str = "", **options: Any) -> process.Result:
         argv = tuple(argv)
+        argv = argv[len(build.ALONE) :] if argv[: len(build.ALONE)] == build.ALONE else argv
         self.commands.append(argv)
         if argv[0] in self.fail.split() and argv[1:] != ("--version",):
             raise self.error or CommandFailed(

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tare.deploy.study_files import check_program
-from tare.errors import RefusedError
 from tare.feasibility.preflight import mpi_of_program
 from tare.images.inside import elf
 from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
-from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, find_linked
-from tare.workloads.own_programs import libraries, missing_libraries
+from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, Seen, cache_of, find_linked
+from tare.workloads.own_programs import lacking, libraries, missing_libraries
 from unit.images.writing import link, put, root
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -109,8 +107,8 @@ def test_what_is_missing_is_named_and_only_the_own_loader_is_asked(
     put(tmp_path, "static", an_elf(code=CREATES_RAN))
     assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
     (image / LOADER.lstrip("/")).unlink()
-    with pytest.raises(RefusedError, match=r"cannot run inside the image: .*ld-linux-x86-64\.so\.2 is missing"):
-        check_program(_on_this_machine(tmp_path), [image])
+    (lost, *_) = lacking(Path(shutil.copy("/bin/true", tmp_path / "app")), image, Seen())
+    assert lost.name == LOADER
 
 
 @pytest.mark.parametrize(
@@ -132,11 +130,6 @@ def test_a_program_of_this_machine_has_the_libraries_that_ldd_names(program: str
     assert {name: here.get(name) for name in told} == told
     assert {posixpath.basename(name) for name in here} - set(told) <= {"ld-linux-x86-64.so.2"}
     assert missing_libraries(file, Path("/")) == missing_libraries(file, None) == []
-
-
-def _on_this_machine(tmp_path: Path) -> str:
-    shutil.copy("/bin/true", tmp_path / "app")
-    return str(tmp_path / "app")
 
 
 @pytest.mark.parametrize(
@@ -202,6 +195,32 @@ def test_what_stands_beside_a_program_that_is_shown_is_found(image: Path, tmp_pa
     found = mpi_of_program(app, image)
     assert found is not None
     assert found.version == (4, 1, 4)
+
+
+def test_what_a_container_is_shown_hides_the_images_files(image: Path, tmp_path: Path) -> None:
+    app = put(tmp_path, "app/bin/app", an_elf("libown.so", interpreter=LOADER))
+    library = put(tmp_path, "libs/libown.so.1", an_elf())
+    (tmp_path / "libs/libown.so").symlink_to("libown.so.1")
+    bound = Seen(places=(("/srv/own", tmp_path / "libs"),), search=("/srv/own",))
+    assert [each.name for each in lacking(app, image, Seen.of(app.parent))] == ["libown.so"]
+    assert lacking(app, image, bound) == ()
+    assert libraries(app, image, bound)["libown.so"].resolve() == library
+    assert [each.name for each in lacking(app, image, Seen(places=bound.places))] == ["libown.so"]
+    put(image, "/srv/own/libother.so", an_elf())
+    other = put(tmp_path, "app/bin/other", an_elf("libother.so", interpreter=LOADER))
+    assert lacking(other, image, Seen(search=("/srv/own",))) == ()
+    assert [each.name for each in lacking(other, image, bound)] == ["libother.so"], "the bind hides it"
+    one = Seen(places=(("/usr/lib/libown.so", library),))
+    assert lacking(app, image, one) == ()
+
+
+def test_a_link_out_of_what_is_shown_leads_to_the_images_file(image: Path, tmp_path: Path) -> None:
+    app = put(tmp_path, "app/app", an_elf("libown.so", interpreter=LOADER, runpath="$ORIGIN"))
+    put(tmp_path, "elsewhere/libown.so", an_elf())
+    (tmp_path / "app/libown.so").symlink_to(tmp_path / "elsewhere/libown.so")
+    assert missing_libraries(app, image) == ["libown.so"]
+    put(image, str(tmp_path / "elsewhere/libown.so"), an_elf())
+    assert missing_libraries(app, image) == []
 
 
 def test_names_that_a_terminal_would_obey_are_text_and_libraries_that_need_each_other_end(image: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.errors import InfrastructureError, ResultsError, UsageError
+from tare.errors import CommandFailed, InfrastructureError, ResultsError, UsageError
 from tare.host import safe_files
-from tare.images import usage
+from tare.images import cache, usage
 from tare.images.__main__ import tasks
 from tare.images.cache import locked, remove_abandoned, silent, write_atomically
 from tare.images.kernels import newest_program
@@ -236,3 +236,24 @@ def test_root_uses_no_cache_that_another_user_can_change(tmp_path: Path, monkeyp
             use()
     monkeypatch.setattr(safe_files, "is_real_root", lambda: False)
     mark_used(place)
+
+
+def test_what_a_killed_build_has_mounted_is_found_and_stops_no_other_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / ".unfinished-killed"
+    (tree / "a b").mkdir(parents=True)
+    lines = (f"1 0 0:1 / {place} rw - t t rw" for place in (tree, f"{tree}/proc/sys", f"{tree}/a\\040b", f"{tree}-not"))
+    table = tmp_path / "mountinfo"
+    table.write_text("\n".join(lines) + "\n")
+    assert cache.mounted_below(tree, table) == [tree / "proc/sys", tree / "a b", tree]
+
+    def stays(_: Path) -> None:
+        raise CommandFailed("rm failed", argv=("rm",), status=1, stderr_tail="it's on a different device")
+
+    monkeypatch.setattr(cache, "remove_tree", stays)
+    remove_abandoned(tmp_path)
+    assert tree.exists()
+    monkeypatch.undo()
+    remove_abandoned(tmp_path)
+    assert not tree.exists()

@@ -22,6 +22,7 @@ from tare.deploy import pods as deploy_pods
 from tare.deploy.hosts import Deployed, host_of, subnet_of
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError
+from tare.host.binds import format_bind
 from tare.model import Environment, Launching, Placement, RankOrder, Share, Sides
 from tare.networks import Wiring
 from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
@@ -265,7 +266,7 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     def shown(way: Launching) -> list[str]:
         with deployed(parts, replace(DOCKER, launch=way), Placement(), slot=3, nic=1, files=FILES):  # type: ignore[arg-type]
             request = parts.journal.requests["n1"]
-            return [path for path in (*request.folders, request.session) if str(tmp_path) in path]
+            return [path for path in (*map(format_bind, request.folders), request.session) if str(tmp_path) in path]
 
     keys = f"{tmp_path}/ssh-3"
     assert shown(Launching.EXEC) == []

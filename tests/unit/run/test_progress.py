@@ -161,7 +161,8 @@ def test_on_a_terminal_there_is_a_bar_and_what_went_wrong_stands_above_it(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (89.4, "89 s"), (120, "2 min"), (5000, "83 min"), (7200, "2.0 h")]
+    ("seconds", "text"),
+    [(0, "0 s"), (0.16, "0.2 s"), (89.4, "89 s"), (120, "2 min"), (5000, "83 min"), (7200, "2.0 h")],
 )
 def test_durations_are_told_in_the_unit_that_is_read_easily(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -159,6 +159,14 @@ but OMPI was not built with SLURM's PMI support and therefore cannot
 execute.
 """
 SEEN = {
+    "full shared memory of the container": (
+        "It appears as if there is not enough space for /dev/shm/osc_sm.d0.1.0.4 (the shared-memory backing file)"
+    ),
+    "missing Python module": "ModuleNotFoundError: No module named 'mpi4py'",
+    "another MPI": "tare-wall: the program has another MPI: /opt/v/lib/libmpi.so.12",
+    "spawned processes": "tare-wall: started by MPI_Comm_spawn\nmpirun noticed that process rank 0 exited on signal 13",
+    "spawning": "[n0:00007] *** MPI_ERR_SPAWN: could not spawn processes",
+    "limit of processes": "thread 2040: Resource temporarily unavailable",
     "no PMI of Slurm": NO_PMI,
     "request cut by Slurm": "slurmstepd-c2: error: mpi/pmi2: value not properly terminated in client request",
     "step limit": "srun: error: Unable to create step for job 30: Step limit reached for this job",

@@ -117,7 +117,7 @@ seed: 7
         KernelSpec(kernel="bw", message_bytes=1 << 20, iterations=5, warmup=0, window=16, sync="window"),
     )
     assert study.workloads[0].time_limit_s == 120
-    assert study.workloads[1].command == ("./app", "5", "no", "010", "x y")
+    assert study.workloads[1].command == (f"{Path.cwd()}/app", "5", "no", "010", "x y")
     assert study.repetition == Repetition(
         rounds=6, blocks_per_round=2, max_rounds=20, budget_s=3600, confidence=0.99, target_half_width=0.005, turns=5
     )

@@ -37,7 +37,7 @@ LAUNCHERS: Final = {"openmpi": ("mpirun.openmpi", "mpirun", "prterun"), "mpich":
 DAEMONS: Final = {"openmpi": ("orted", "prted"), "mpich": ("hydra_pmi_proxy",)}
 VERSIONS: Final = {
     "openmpi": re.compile(rb"\0(\d+\.\d+\.\d+)(?:rc\d+|a\d+)?\0"),
-    "mpich": re.compile(rb"\0(\d+\.\d+(?:\.\d+)?)(?:rc\d+|[ab]\d+)?\0"),
+    "mpich": re.compile(rb"\0((?:[2-9]|20\d\d)\.\d+(?:\.\d+)?)(?:rc\d+|[ab]\d+)?\0"),
 }
 PMIX: Final = re.compile(rb"PMIx (\d+\.\d+(?:\.\d+)?)")
 

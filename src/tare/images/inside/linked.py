@@ -1,11 +1,10 @@
 """Find the libraries of a program in an image as its dynamic loader would (ld.so(8)), and start nothing of the image.
 
-The order is that of glibc: DT_RPATH of the file and of those that need it (if it has no DT_RUNPATH), DT_RUNPATH,
-/etc/ld.so.cache, the default folders. /etc/ld.so.conf is not read, because the loader does not read it either: ldconfig
-makes the cache from it. Of LD_LIBRARY_PATH only the folder of an MPI of this machine is known, which comes before
-DT_RUNPATH.
+The order is that of glibc: DT_RPATH of the file and of those that need it (if it has no DT_RUNPATH), LD_LIBRARY_PATH,
+DT_RUNPATH, /etc/ld.so.cache, the default folders. /etc/ld.so.conf is not read, because the loader does
+not read it either: ldconfig makes the cache from it.
 
-A program of this machine that containers are shown is at its own path inside, so its folder is looked at here.
+What containers are shown of this machine is looked at here (`Seen`).
 """
 
 from __future__ import annotations
@@ -51,6 +50,28 @@ _PLATFORMS: Final = {21: "power8", 22: "z900", 62: "x86_64", 183: "aarch64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a container sees of this machine: `places` pairs paths inside with folders and files here.
+
+    `search` are the absolute folders of LD_LIBRARY_PATH, by their paths inside.
+    """
+
+    places: tuple[tuple[str, Path], ...] = ()
+    search: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, *folders: Path) -> Seen:
+        """Return folders that are seen at their own paths."""
+        return cls(places=tuple((str(folder), folder) for folder in folders))
+
+    def at(self, place: str) -> Path | None:
+        """Return the file of this machine at a normal path inside, None if the image's own would be there."""
+        covering = [(inner, here) for inner, here in self.places if Path(place).is_relative_to(inner)]
+        inner, here = max(covering, key=lambda pair: len(pair[0]), default=("", None))
+        return here and here / Path(place).relative_to(inner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
     """The libraries of a program: `found` maps the requested names to files of this machine.
 
@@ -82,22 +103,20 @@ class _Object:
         return _folders(self.stated.runpath, self)
 
 
-def find_linked(program: Path, rootfs: Path, shown: Path | None = None, first: Path | None = None) -> Linked:
-    """Return the libraries of a program in an image, or of this machine's program in the folder `shown`.
+def find_linked(program: Path, rootfs: Path, seen: Seen | None = None) -> Linked:
+    """Return the libraries of a program in an image, or of one of this machine, of which containers see its folder.
 
-    `first` is a folder of this machine that LD_LIBRARY_PATH names inside. A script, or a statically linked program, has
-    no libraries.
+    `seen` replaces that folder. A script, or a statically linked program, has no libraries.
     """
-    return _Search(rootfs, shown or program.parent, first).of(program)
+    return _Search(rootfs, seen or (Seen() if program.is_relative_to(rootfs) else Seen.of(program.parent))).of(program)
 
 
 class _Search:
     """A search in one image."""
 
-    def __init__(self, rootfs: Path, shown: Path, first: Path | None = None) -> None:
+    def __init__(self, rootfs: Path, seen: Seen) -> None:
         self._rootfs = rootfs
-        self._shown = (shown, *([first] if first else []))
-        self._first = first
+        self._seen = seen
         self._found: dict[str, Path] = {}
         self._missing: set[str] = set()
         self._damaged: dict[str, str] = {}
@@ -198,8 +217,7 @@ class _Search:
             yield _expanded(name, by)
             return
         rpaths = by.rpaths if not by.stated.runpath else ()
-        first = (str(self._first),) if self._first else ()
-        yield from _in_folders((*rpaths, *first, *by.runpaths), name)
+        yield from _in_folders((*rpaths, *self._seen.search, *by.runpaths), name)
         yield from self._cache.get(name, ())
         triplet = TRIPLETS.get(by.stated.machine, "")
         places = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib")
@@ -214,19 +232,26 @@ class _Search:
             return {}
 
     def _open(self, place: str) -> BinaryIO:
-        """Open a file at its path inside; a shown file is this machine's."""
-        return open_regular(Path(place)) if self._is_shown(place) else open_file(self._rootfs, place, self._step)
+        """Open a file at its path inside."""
+        place, here = self._located(place)
+        return open_file(self._rootfs, place, self._step) if here is None else open_regular(here)
 
     def _file(self, place: str) -> Path:
-        return Path(place) if self._is_shown(place) else self._rootfs / place.lstrip("/")
+        place, here = self._located(place)
+        return self._rootfs / place.lstrip("/") if here is None else here
 
-    def _is_shown(self, place: str) -> bool:
-        """Return whether a path inside belongs to a shown folder.
+    def _located(self, place: str) -> tuple[str, Path | None]:
+        """Return a path inside and its file of this machine, None for the image's own, to which links may lead.
 
-        One with `..`, as in some caches, is the image's.
+        A path with `..`, as in some caches, is the image's.
         """
-        of_machine = (folder for folder in self._shown if not folder.is_relative_to(self._rootfs))
-        return posixpath.normpath(place) == place and any(Path(place).is_relative_to(folder) for folder in of_machine)
+        here = self._seen.at(place) if self._seen.places and posixpath.normpath(place) == place else None
+        if here is None or not here.is_symlink():
+            return place, here
+        real = here.resolve()
+        if any(real.is_relative_to(folder.resolve()) for _, folder in self._seen.places):
+            return place, here
+        return str(real), self._seen.at(str(real))
 
 
 def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:

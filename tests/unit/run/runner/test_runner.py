@@ -132,7 +132,7 @@ def test_a_study_that_was_ended_in_the_middle_goes_on_and_every_block_counts_onc
     marked = {(t.key.round, t.key.attempt) for t in results.trials if isinstance(t.outcome, Interrupted)}
     assert marked == ({(trials // CELLS, 0)} if trials % CELLS else set())
     said = capsys.readouterr().err
-    assert ("1 interrupted block(s) are run again" in said) == bool(trials % CELLS)
+    assert ("1 interrupted block to run again" in said) == bool(trials % CELLS)
 
 
 def test_a_finished_study_runs_nothing_again_but_the_rounds_that_are_asked_for_later(tmp_path: Path) -> None:

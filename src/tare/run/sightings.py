@@ -1,0 +1,162 @@
+"""See what no launch says: ranks that are alone, and ranks with more running threads than cores.
+
+Each rank is rank 0 of 1 if another MPI started it, or its launcher's variables do not reach it; no error is printed.
+So the processes of a launch are looked at while it runs: the MPI library that they have loaded, whether they were given
+the variables by which their launcher numbers them, and the state of their threads. Only this machine's are seen.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tare.images.inside.inspect import LIBRARIES
+from tare.model import Cell, Launching
+from tare.model.text import counted
+from tare.mpi import MPIS
+from tare.runtimes import RUNTIMES
+
+PAUSE_S: Final = 0.02
+PROC: Final = Path("/proc")
+NUMBERS: Final = (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"PMI_ID")
+"""The variables by which launchers tell a rank its number."""
+PMIX: Final = "libpmix.so"
+"""What an MPI of either family has loaded that can be started by Open MPI."""
+TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
+OFTEN: Final = 0.2
+"""In this share of the looks at ranks, and in several, one has more running threads than cores where that counts."""
+SEVERAL: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A process with one MPI library: its family and file, whether PMIx is loaded, whether a launcher numbered it."""
+
+    family: str
+    library: str
+    has_pmix: bool
+    has_number: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Sightings:
+    """The processes with an MPI library that were seen in a launch of `ranks` ranks by the MPI `mpi`.
+
+    `looks` is the number of looks at them, `crowded` how often one had so many running threads on so few cores.
+    """
+
+    mpi: str
+    ranks: int
+    found: set[Seen] = field(default_factory=set)
+    looks: int = 0
+    crowded: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def alone(self) -> str:
+        """Return that each rank is alone, why, and the remedy; "" if some rank is as it should be, or none was seen."""
+        family = MPIS[self.mpi].family
+        title = TITLES.get(family, family)
+        strange = [each for each in self.found if each.family != family and not (each.has_pmix and family == "openmpi")]
+        if self.ranks == 1 or not self.found or any(each.has_number for each in self.found if each not in strange):
+            return ""
+        if strange:
+            theirs = strange[0]
+            return (
+                f"each rank is alone (rank 0 of 1): {title} started it, and it uses {TITLES[theirs.family]} "
+                f"({theirs.library}): add --mpi {theirs.family} (in a study mpi:), or build it for {title}"
+            )
+        return (
+            f"each rank is alone (rank 0 of 1): {title} started it, whose variables (OMPI_*, PMIX_*, PMI_*) do not "
+            "reach it: pass them on where the program is started in an empty environment (env -i, sudo, su)"
+        )
+
+    def more_threads(self) -> str:
+        """Return that ranks have more running threads than cores, with both figures and the remedy; "" if not often."""
+        times = self.crowded.total()
+        if times < max(SEVERAL, OFTEN * self.looks):
+            return ""
+        threads, cores = self.crowded.most_common(1)[0][0]
+        return (
+            f"a rank has {threads} running threads on {counted(cores, 'core')}, so they wait for each other: add "
+            f"--threads-per-rank {threads} (in a placement threads_per_rank), or let it start fewer (OMP_NUM_THREADS)"
+        )
+
+
+@contextmanager
+def watched(cell: Cell, pids: Callable[[], Collection[int]]) -> Iterator[Sightings]:
+    """Look at a launch's processes while the block runs, unless srun starts the ranks."""
+    sightings = Sightings(mpi=cell.environment.mpi, ranks=cell.placement.ranks)
+    is_fake = MPIS[cell.environment.mpi].is_fake or RUNTIMES[cell.environment.runtime].is_fake
+    if is_fake or cell.environment.launch is Launching.SRUN:
+        yield sightings
+        return
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(PAUSE_S):
+            _look(sightings, pids())
+
+    thread = threading.Thread(target=look, name="sightings", daemon=True)
+    thread.start()
+    try:
+        yield sightings
+    finally:
+        over.set()
+        thread.join()
+
+
+def _look(sightings: Sightings, pids: Collection[int]) -> None:
+    """Add what is seen now of the processes with an MPI library."""
+    for pid in pids:
+        process = PROC / str(pid)
+        if (seen := look_at(process)) is None:
+            continue
+        sightings.found.add(seen)
+        sightings.looks += 1
+        threads, cores = running_threads(process), cores_of(pid)
+        if threads > cores > 0:
+            sightings.crowded[threads, cores] += 1
+
+
+def look_at(process: Path) -> Seen | None:
+    """Return what is known of a process with one family of MPI, by its folder in /proc; None for any other."""
+    try:
+        files = {line.split(maxsplit=5)[5] for line in (process / "maps").read_text().splitlines() if "lib" in line}
+        variables = (process / "environ").read_bytes().split(b"\0")
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None
+    names = {Path(file).name: file for file in sorted(files)}
+    mpi = {LIBRARIES[known]: file for known in LIBRARIES for name, file in names.items() if name.startswith(known)}
+    if len(mpi) != 1:  # with those of two families, one is that of tare's own library
+        return None
+    ((family, library),) = mpi.items()
+    return Seen(
+        family=family,
+        library=library,
+        has_pmix=any(name.startswith(PMIX) for name in names),
+        has_number=any(each.partition(b"=")[0] in NUMBERS for each in variables),
+    )
+
+
+def running_threads(process: Path) -> int:
+    """Return how many threads of a process run or wait for a core, by its folder in /proc."""
+    running = 0
+    for file in process.glob("task/*/stat"):
+        try:
+            running += file.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]
+        except OSError:  # the thread has ended
+            continue
+    return running
+
+
+def cores_of(pid: int) -> int:
+    """Return the number of cores on which a process may run; 0 if it has ended."""
+    try:
+        return len(os.sched_getaffinity(pid))
+    except OSError:
+        return 0
