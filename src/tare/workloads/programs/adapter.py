@@ -42,8 +42,6 @@ class ProgramAdapter(ABC):
     """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
-    files: tuple[str, ...] = ()
-    """Patterns of the result files in the working folder that are read in place of standard output."""
     failure: re.Pattern[str] | None = None
     """The lines with which the program itself says that it failed, or that its result is wrong."""
 

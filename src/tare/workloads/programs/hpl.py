@@ -41,14 +41,11 @@ FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests skipped 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """One row: order, blocking factor, process grid, FLOP/s, time, and the scaled residual with HPL's verdict on it."""
+    """One row: order, blocking factor, FLOP/s (0 if it did not pass), and the scaled residual with HPL's verdict."""
 
     n: int
     nb: int
-    p: int
-    q: int
     flops_a_second: float
-    seconds: float
     residual: float
     passed: bool
 
@@ -137,13 +134,17 @@ def _solution(row: Mapping[str, str], lines: Sequence[str]) -> Solution:
     if verdict not in {"PASSED", "FAILED"}:
         raise OutputError(f"{where}: its check prints {check['verdict']!r}, neither PASSED nor FAILED")
     passed = verdict == "PASSED" and residual < ALLOWED  # not so for NaN
-    n, nb, p, q = (count(row[key], f"{key} of {where}") for key in ("N", "NB", "P", "Q"))
-    if not passed:
-        return Solution(n=n, nb=nb, p=p, q=q, flops_a_second=0.0, seconds=0.0, residual=residual, passed=False)
+    n, nb = (count(row[key], f"{key} of {where}") for key in ("N", "NB"))
+    flops_a_second = _rate(row, n, where) if passed else 0.0
+    return Solution(n=n, nb=nb, flops_a_second=flops_a_second, residual=residual, passed=passed)
+
+
+def _rate(row: Mapping[str, str], n: int, where: str) -> float:
+    """Return the FLOP/s of a row; raise `OutputError` if its rate and its time contradict each other."""
     gflops, seconds = number(row["GFLOPS"], f"Gflops of {where}"), number(row["TIME"], f"Time of {where}")
     if gflops <= 0 or abs(operations(n) / (gflops * 1e9) - seconds) > 0.02 * seconds + 0.0051:
         raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s contradict each other: one of them is wrong")
-    return Solution(n=n, nb=nb, p=p, q=q, flops_a_second=gflops * 1e9, seconds=seconds, residual=residual, passed=True)
+    return gflops * 1e9
 
 
 def reading(solved: Sequence[Solution], arguments: tuple[str, ...]) -> Reading:
