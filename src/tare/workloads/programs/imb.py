@@ -29,10 +29,10 @@ DEFECTS: Final = "defects"
 GROUP: Final = "Group"
 END: Final = "# All processes entering MPI_Finalize"
 HEADER: Final = re.compile(r"Intel ?\(R\) MPI Benchmark(?:s| Suite)\s+V?(?P<version>\d[\d.]*)")
-BEGIN: Final = re.compile(r"#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
-RANKS: Final = re.compile(r"#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
+BEGIN: Final = re.compile(r"\s*#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
+RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
 """How many ranks worked together: with -multi, those of one of the groups."""
-LAST_BYTES: Final = re.compile(r"#\s*Maximum message length in bytes:\s*(\d{1,18})")
+LAST_BYTES: Final = re.compile(r"\s*#\s*Maximum message length in bytes:\s*(\d{1,18})")
 SKIPPED: Final = re.compile(r"\s*(?P<size>\d{0,18})\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
 REMEDIES: Final = {"out-of-mem": "-mem", "time-out": "-time", "int-overflow": "-msglog"}
 """Why IMB skips a size, and the option with which it does not."""
