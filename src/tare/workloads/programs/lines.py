@@ -57,12 +57,13 @@ def _is_like(row: str, known: str) -> bool:
 
 def number(token: str, where: str) -> float:
     """Return the number that a program printed; `where` names it in the message of `OutputError`."""
-    if not re.fullmatch(NUMBER, token.strip(), re.IGNORECASE):
-        comma = "; numbers with commas are not supported: run the program with LC_ALL=C" if "," in token else ""
-        raise OutputError(f"{where}: {token!r} is not a number{comma}")
-    value = float(token)
+    text = token.strip()
+    if not re.fullmatch(NUMBER, text, re.IGNORECASE):
+        comma = "; numbers with commas are not supported: run the program with LC_ALL=C" if "," in text else ""
+        raise OutputError(f"{where}: {text!r} is not a number{comma}")
+    value = float(text)
     if not math.isfinite(value):
-        raise OutputError(f"{where} is {token.strip()}, which is not a finite number")
+        raise OutputError(f"{where} is {text}, which is not a finite number")
     return value
 
 
