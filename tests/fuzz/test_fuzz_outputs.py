@@ -22,6 +22,7 @@ from tare.workloads.output import OutputError
 from tare.workloads.programs import PROGRAMS
 from unit.workloads import test_miniapps, test_startup, test_workloads
 from unit.workloads.programs.known import OUTPUTS
+from unit.workloads.programs.test_outputs import CASES, text_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "samples"
 """Outputs of real runs, where there are any; those of the tests are written by hand."""
@@ -77,6 +78,7 @@ def test_an_output_of_ours_is_read_or_refused(kind: str) -> None:
 def bases() -> list[tuple[str, tuple[str, ...], str]]:
     """Return program, arguments and output of every adapter, and of real runs with the arguments that they had."""
     found = [(output.program, output.arguments, output.text) for output in OUTPUTS]
+    found += [(case["program"], tuple(case.get("arguments", ())), text_of(case)) for case in CASES]
     known = {
         "npb33_bt_W_4": ("npb", ("bt.W.4",)), "npb33_cg_A_4": ("npb", ("cg.A.4",)),
         "npb33_is_W_2": ("npb", ("is.W.2",)), "minife_64_2": ("minife", ()),

@@ -23,7 +23,6 @@ class ExampleAdapter:
     ranks = "any"
     places: tuple[str, ...] = ()
     brought_by = "apt-get install example"
-    files: tuple[str, ...] = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "example"

@@ -1,6 +1,6 @@
 """Define the third-party programs that tare knows: how each is started, and how its output becomes metrics.
 
-One file for each family.
+One file for each family; programs whose results are in single lines are rows of `patterned`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from tare.workloads.programs.minife import MiniFe
 from tare.workloads.programs.neuron import Neuron
 from tare.workloads.programs.npb import Npb
 from tare.workloads.programs.osu import OSU
+from tare.workloads.programs.patterned import PATTERNED
 
 __all__ = ["PROGRAMS", "ProgramAdapter", "Reading"]
 
 PROGRAMS: Final[Mapping[str, ProgramAdapter]] = {
     **{test.name: test for test in OSU},
     **{part.name: part for part in IMB},
+    **{program.name: program for program in PATTERNED},
     "npb": Npb(),
     "hpcg": Hpcg(),
     "hpl": Hpl(),

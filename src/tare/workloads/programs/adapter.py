@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.workloads.declares import DECLARED, check_declared
+from tare.workloads.output import OutputError
+from tare.workloads.programs.failures import first_complaint, first_failure
+from tare.workloads.programs.lines import whole
 from tare.workloads.programs.options import called
 
 
@@ -38,8 +42,8 @@ class ProgramAdapter(ABC):
     """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
-    files: tuple[str, ...] = ()
-    """Patterns of the result files in the working folder that are read in place of standard output."""
+    failure: re.Pattern[str] | None = None
+    """The lines with which the program itself says that it failed, or that its result is wrong."""
 
     def __init_subclass__(cls) -> None:
         """Refuse a member that does not declare how its figures are made: it does not load (rule 10)."""
@@ -101,5 +105,18 @@ class ProgramAdapter(ABC):
         return 1.0
 
     @abstractmethod
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        """Parse the complete lines of an output; raise `OutputError` naming the line that is missing or wrong."""
+
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        """Parse the program's output; raise `OutputError` naming the line that is missing or wrong."""
+        """Parse the program's output; raise `OutputError` with the reason, a failure that it printed first."""
+        lines = whole(text)
+        failure = first_failure(lines, self.failure)
+        try:
+            reading = self.parse(lines, arguments)
+        except OutputError as error:
+            printed = failure or first_complaint(lines)
+            raise OutputError(f"{self.name} printed {printed!r}; {error}" if printed else str(error)) from error
+        return (
+            replace(reading, wrong=(f"{self.name}, which printed {failure!r}", *reading.wrong)) if failure else reading
+        )

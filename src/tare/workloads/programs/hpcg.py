@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import known_version, number, whole
+from tare.workloads.programs.lines import check_single, known_version, number
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
 
 USUAL: Final = {"nx": "32", "ny": "32", "nz": "32", "rt": "10"}
+VERSION: Final = re.compile(r"\s*(?:HPCG-Benchmark )?version[=:]\s*(\d\S*)")
 RESULTS: Final = ("HPCG-Benchmark*.txt",)
 RATING: Final = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
-INVALID: Final = "Final Summary::HPCG result is"
+SUMMARY: Final = "Final Summary::HPCG result is"
 TESTS: Final = {
     "Spectral Convergence Tests::Result": "spectral convergence test",
     "Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon::Result": "symmetry test",
@@ -73,26 +76,29 @@ class Hpcg(ProgramAdapter):
         rows = int(values["nx"]) * int(values["ny"]) * int(values["nz"])
         return 1.5 * int(values["rt"]) + rows / 30_000
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        values = dict(line.split("=", 1) for line in whole(text) if "=" in line)
-        if "version" not in values:
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        versions = [found[1] for line in lines if (found := VERSION.match(line))]
+        if not versions:
             raise OutputError("HPCG: the line 'version=' is missing: no result file was written")
-        known_version(values["version"], ("3.1",), what="HPCG")
-        wrong = []
-        for key, label in TESTS.items():
+        known_version(versions[0], ("3.1",), what="HPCG")
+        check_single(len(versions), "the result of HPCG")
+        pairs = (re.sub(r"\s*::\s*", "::", line).partition("=") for line in lines)
+        values = {key.strip(): value.strip() for key, sign, value in pairs if sign}
+        wrong = [f"HPCG: {key}={value}" for key, value in values.items() if key.startswith(SUMMARY) and key != RATING]
+        wrong += [
+            f"HPCG: the result of the {label} is {values[key]}"
+            for key, label in TESTS.items()
+            if values.get(key, "PASSED") != "PASSED"
+        ]
+        if wrong:
+            return Reading(metrics=(), wrong=tuple(wrong))
+        for key in (*TESTS, RATING):
             if key not in values:
-                raise OutputError(f"HPCG: the line '{key}=' is missing")
-            if values[key] != "PASSED":
-                wrong.append(f"HPCG: the result of the {label} is {values[key]}")
-        if RATING not in values:
-            verdict = next((f"{k}={v}" for k, v in values.items() if k.startswith(INVALID)), None)
-            if verdict is None:
-                raise OutputError(f"HPCG: the output is cut off, its line '{RATING}=' is missing")
-            return Reading(metrics=(), wrong=(*wrong, f"HPCG: {verdict}"))
+                raise OutputError(f"HPCG: the output is cut off, its line '{key}=' is missing")
         metric = QUANTITY.ran(number(values[RATING], "HPCG's rating") * 1e9)
         figures = tuple(
             Figure(key=name, label=label, value=number(values[key], key), unit=unit)
             for key, (name, label, unit) in _FIGURES.items()
             if key in values
         )
-        return Reading(metrics=(metric,), figures=figures, wrong=tuple(wrong))
+        return Reading(metrics=(metric,), figures=figures)

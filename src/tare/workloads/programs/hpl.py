@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +13,10 @@ from tare.model import Figure, MetricInfo, Placement
 from tare.node.limits import machine_memory
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import NUMBER, count, ended, known_version, number, whole
+from tare.workloads.programs.lines import NUMBER, check_single, count, ended, known_version, number
 from tare.workloads.programs.options import Wrong, called, fraction, keyed, numbers, whole_number
 from tare.workloads.programs.quantities import Quantity
+from tare.workloads.programs.tables import cells_of
 
 USUAL: Final = {"n": "", "memory": "", "nb": "128"}
 """The order of the matrix, or the share of a node's memory that it fills, and the blocking factors to try."""
@@ -26,26 +27,25 @@ ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
 STATISTIC: Final = "one solution, the slowest rank's time"
 BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
-ROW: Final = re.compile(
-    rf"^(?P<code>W\w+)\s+(?P<n>\d+)\s+(?P<nb>\d+)\s+(?P<p>\d+)\s+(?P<q>\d+)"
-    rf"\s+(?P<time>{NUMBER})\s+(?P<gflops>{NUMBER})\s*$",
-    re.IGNORECASE,
-)
+CODE: Final = re.compile(r"W[RC]\w*\d\w*")
+"""What a row begins with: the variant that was timed."""
+IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
+"""What vendors add behind a column and its figures, as in `Gflops (   per GPU)`."""
+COLUMNS: Final = ("N", "NB", "P", "Q", "TIME", "GFLOPS")
 CHECK: Final = re.compile(rf"^\|\|Ax-b\|\|_oo/.*=\s*(?P<residual>{NUMBER})\s*\.+\s*(?P<verdict>\w+)\s*$", re.IGNORECASE)
 TITLE: Final = "T/V"
+ALLOWED: Final = 16.0
 END: Final = "End of Tests."
+FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests skipped because")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """One row: order, blocking factor, process grid, FLOP/s, time, and the scaled residual with HPL's verdict on it."""
+    """One row: order, blocking factor, FLOP/s (0 if it did not pass), and the scaled residual with HPL's verdict."""
 
     n: int
     nb: int
-    p: int
-    q: int
     flops_a_second: float
-    seconds: float
     residual: float
     passed: bool
 
@@ -62,6 +62,7 @@ class Hpl(ProgramAdapter):
     synchronisation = "a barrier before each solution"
     reduction = STATISTIC
     places = ("/opt/tare/programs/hpl/bin",)
+    failure = FAILURE
     brought_by = f"HPL is not packaged alone: use hpcc ({install('hpcc')}), or build it and name the folder by path:"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
@@ -79,11 +80,11 @@ class Hpl(ProgramAdapter):
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return expected_s(arguments, placement)
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        lines = whole(text)
-        solved = solutions(lines)
-        ended(lines, END, what="HPL")
-        return reading(solved, blockings(arguments))
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        solved = reading(solutions(lines), arguments)
+        if not solved.wrong:
+            ended(lines, END, what="HPL")
+        return solved
 
 
 def quantity(nb: int) -> Quantity:
@@ -102,51 +103,75 @@ def solutions(lines: Sequence[str]) -> list[Solution]:
     if banner is None:
         raise OutputError("HPL: its first line 'HPLinpack ...' is missing")
     known_version(banner["version"], ("2",), what="HPL")
-    titles = [at for at, line in enumerate(lines) if line.startswith(TITLE) and "Gflops" in line]
-    rows = [(at, row) for at, line in enumerate(lines) if (row := ROW.match(line))]
-    if not titles or not rows:
+    rows = list(_rows(lines))
+    if not rows:
         raise OutputError("HPL: the row of results below 'T/V  N  NB  P  Q  Time  Gflops' is missing")
     ends = [at for at, _ in rows[1:]] + [len(lines)]
     return [_solution(row, lines[at:end]) for (at, row), end in zip(rows, ends, strict=True)]
 
 
-def _solution(row: re.Match[str], lines: Sequence[str]) -> Solution:
-    where = f"HPL N={row['n']} NB={row['nb']}"
+def _rows(lines: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield where each row of results is, with its cells by the columns that the title line above it names."""
+    columns: list[str] = []
+    for at, line in enumerate(lines):
+        cells = IN_BRACKETS.sub("", line).split()
+        if cells[:1] == [TITLE] and ":" not in cells:  # the line that explains T/V has a colon
+            columns = [cell.upper() for cell in cells]
+            if missing := [name for name in COLUMNS if name not in columns]:
+                raise OutputError(f"HPL: its table has no column {missing[0]}: {' '.join(line.split())}")
+        elif columns and cells and CODE.fullmatch(cells[0]):
+            if len(cells) != len(columns):
+                raise OutputError(f"HPL: a row does not have the {len(columns)} columns of its title: {line[:80]}")
+            yield at, cells_of(columns, tuple(cells))
+
+
+def _solution(row: Mapping[str, str], lines: Sequence[str]) -> Solution:
+    where = f"HPL N={row['N']} NB={row['NB']}"
     check = next((found for line in lines if (found := CHECK.match(line.strip()))), None)
     if check is None:
         raise OutputError(f"{where}: the line of its check, '||Ax-b||_oo/(...)= ... PASSED', is missing")
-    n, gflops = count(row["n"], f"N of {where}"), number(row["gflops"], f"Gflops of {where}")
-    seconds = number(row["time"], f"Time of {where}")
-    if gflops <= 0 or abs(operations(n) / (gflops * 1e9) - seconds) > 0.02 * seconds + 0.0051:
-        raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s contradict each other: one of them is wrong")
     verdict, residual = check["verdict"].upper(), float(check["residual"])
     if verdict not in {"PASSED", "FAILED"}:
         raise OutputError(f"{where}: its check prints {check['verdict']!r}, neither PASSED nor FAILED")
-    nb, p, q = (count(row[key], f"{key.upper()} of {where}") for key in ("nb", "p", "q"))
-    return Solution(
-        n=n, nb=nb, p=p, q=q, flops_a_second=gflops * 1e9, seconds=seconds,
-        residual=residual, passed=verdict == "PASSED" and residual < 16.0,  # not so for NaN
-    )  # fmt: skip
+    passed = verdict == "PASSED" and residual < ALLOWED  # not so for NaN
+    n, nb = (count(row[key], f"{key} of {where}") for key in ("N", "NB"))
+    flops_a_second = _rate(row, n, where) if passed else 0.0
+    return Solution(n=n, nb=nb, flops_a_second=flops_a_second, residual=residual, passed=passed)
 
 
-def reading(solved: Sequence[Solution], factors: Sequence[int]) -> Reading:
+def _rate(row: Mapping[str, str], n: int, where: str) -> float:
+    """Return the FLOP/s of a row; raise `OutputError` if its rate and its time contradict each other."""
+    gflops, seconds = number(row["GFLOPS"], f"Gflops of {where}"), number(row["TIME"], f"Time of {where}")
+    if gflops <= 0 or abs(operations(n) / (gflops * 1e9) - seconds) > 0.02 * seconds + 0.0051:
+        raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s contradict each other: one of them is wrong")
+    return gflops * 1e9
+
+
+def reading(solved: Sequence[Solution], arguments: tuple[str, ...]) -> Reading:
     """Return the metrics of all solutions, one for each requested blocking factor."""
-    by_blocking = {solution.nb: solution for solution in solved}
-    for nb in factors:
-        if nb not in by_blocking:
-            raise OutputError(f"HPL: the row of NB={nb} is missing")
-    last = by_blocking[factors[-1]]
     wrong = tuple(
         f"HPL N={solution.n} NB={solution.nb}: the scaled residual is {solution.residual:g}, which must be below 16"
         for solution in solved
         if not solution.passed
     )
+    if wrong:
+        return Reading(metrics=(), wrong=wrong)
+    asked, factors = keyed(arguments, USUAL)["n"], blockings(arguments)
+    if asked and not any(solution.n == int(asked) for solution in solved):
+        raise OutputError(f"the output is of HPL N={solved[0].n}, not of N={asked}")
+    solved = [solution for solution in solved if not asked or solution.n == int(asked)]
+    for nb in factors:
+        times = sum(solution.nb == nb for solution in solved)
+        if not times:
+            raise OutputError(f"HPL: the row of NB={nb} is missing")
+        check_single(times, f"HPL: the row of NB={nb}")
+    by_blocking = {solution.nb: solution for solution in solved}
+    last = by_blocking[factors[-1]]
     figures = (
         Figure(key="hpl.n", label="HPL, order of the matrix", value=last.n),
         Figure(key="hpl.residual", label="HPL, scaled residual", value=last.residual),
     )
-    metrics = tuple(quantity(nb).ran(by_blocking[nb].flops_a_second) for nb in factors)
-    return Reading(metrics=metrics, figures=() if wrong else figures, wrong=wrong)
+    return Reading(metrics=tuple(quantity(nb).ran(by_blocking[nb].flops_a_second) for nb in factors), figures=figures)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

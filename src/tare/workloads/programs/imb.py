@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, Metric, MetricInfo, Placement
+from tare.model.text import bytes_label
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import count, ended, known_version, number, whole
-from tare.workloads.programs.options import called, with_value
+from tare.workloads.programs.lines import check_single, count, ended, known_version, number
+from tare.workloads.programs.options import called, option_value, with_value
 from tare.workloads.programs.quantities import Quantity, sized
+from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
 
 PLACE: Final = "/opt/tare/programs/imb"
 VERSIONS: Final = ("2018", "2019", "2021")
@@ -23,15 +25,24 @@ TIMES: Final = ("t_max[usec]", "t[usec]", "t_ovrl[usec]", "t_avg[usec]")
 """Columns that can be the metric, the best first: a job waits for its slowest rank."""
 RATE: Final = "Mbytes/sec"
 OVERLAP: Final = "overlap[%]"
+DEFECTS: Final = "defects"
+GROUP: Final = "Group"
 END: Final = "# All processes entering MPI_Finalize"
-HEADER: Final = re.compile(r"Intel\(R\) MPI Benchmarks\s+(?:20\d\d Update \d+|(?P<version>\d[\d.]*))")
+HEADER: Final = re.compile(r"Intel ?\(R\) MPI Benchmark(?:s| Suite)\s+V?(?P<version>\d[\d.]*)")
+BEGIN: Final = re.compile(r"\s*#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
+RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
+"""How many ranks worked together: with -multi, those of one of the groups."""
+LAST_BYTES: Final = re.compile(r"\s*#\s*Maximum message length in bytes:\s*(\d{1,18})")
+SKIPPED: Final = re.compile(r"\s*(?P<size>\d{0,18})\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
+REMEDIES: Final = {"out-of-mem": "-mem", "time-out": "-time", "int-overflow": "-msglog"}
+"""Why IMB skips a size, and the option with which it does not."""
 LARGEST_LOG: Final = 22
 THIN_LOGS: Final = "13:13"
 THIN_ITERATIONS: Final = "10"
 ALL_RANKS: Final = "1000000"
 """A value of -npmin above any number of ranks: then only all ranks together are measured, not also 2, 4, ..."""
 
-REDUCING: Final = re.compile("reduce|accumulate", re.IGNORECASE)
+REDUCING: Final = re.compile("reduce|accumulate|swap|fetch", re.IGNORECASE)
 """Benchmarks that calculate with floats, so that they begin with four bytes."""
 
 WITH_VALUE: Final = frozenset(
@@ -43,12 +54,16 @@ WITH_VALUE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One benchmark's table: its name, how many ranks took part, its mode if it has several, columns and rows."""
+    """One benchmark's table: its name with its mode if it has several, how many ranks took part, columns and rows.
+
+    `skipped` gives the reason for each size that IMB did not measure; 0 for a benchmark without sizes.
+    """
 
     test: str
     ranks: int
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+    skipped: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +116,21 @@ class Imb(ProgramAdapter):
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return 5.0 * max(1, len(benchmarks(arguments)))
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        lines = whole(text)
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         headers = [found for line in lines if (found := HEADER.search(line))]
         if not headers:
             raise OutputError(f"{self.name}: its first line 'Intel(R) MPI Benchmarks ...' is missing")
-        if headers[0]["version"]:  # 2018 and 2019 count updates instead
-            known_version(headers[0]["version"], VERSIONS, what="the Intel MPI Benchmarks' version")
+        known_version(headers[0]["version"], VERSIONS, what="the Intel MPI Benchmarks' version")
         ended(lines, END, what=self.name)
-        tables = largest(_tables(lines))
+        check_single(len(headers), f"the output of {self.name}")
+        tables = largest(_tables(lines, arguments))
         for test in benchmarks(arguments):
             if not any(name.partition(" ")[0].lower() == test.lower() for name in tables):
                 raise OutputError(f"{self.name}: the line '# Benchmarking {test}' is missing")
         if not tables:
             raise OutputError(f"{self.name}: no line '# Benchmarking ...': nothing was run")
+        if wrong := tuple(fault for table in tables.values() for fault in _defects(table)):
+            return Reading(metrics=(), wrong=wrong)
         metrics = [metric for table in tables.values() for metric in _metrics(table)]
         figures = [figure for table in tables.values() for figure in _figures(table)]
         return Reading(metrics=tuple(metrics), figures=tuple(figures))
@@ -137,35 +153,33 @@ def largest(tables: Sequence[Table]) -> dict[str, Table]:
     """Return each benchmark's table with the most ranks: without -npmin a run begins with two and doubles them."""
     best: dict[str, Table] = {}
     for table in tables:
-        if table.test not in best or table.ranks > best[table.test].ranks:
+        known = best.get(table.test)
+        if known and known.ranks == table.ranks:
+            check_single(2, f"the table of {table.test} on {table.ranks} ranks")
+        if known is None or table.ranks > known.ranks:
             best[table.test] = table
     return best
 
 
-def _tables(lines: Sequence[str]) -> list[Table]:
-    """Return all tables; raise `OutputError` where one has no columns, no rows, or a row that is none."""
-    starts = [at for at, line in enumerate(lines) if re.match(r"#\s*Benchmarking\s+\S", line)]
+def _tables(lines: Sequence[str], arguments: Sequence[str]) -> list[Table]:
+    """Return all tables; raise `OutputError` where one has no columns, no rows, or lacks a row."""
+    starts = [at for at, line in enumerate(lines) if BEGIN.match(line)]
     found: list[Table] = []
     for at, end in pairwise([*starts, len(lines)]):
-        test = lines[at].split("Benchmarking", 1)[1].split()[0]
-        ranks = next(
-            (match for line in lines[at:end] if (match := re.match(r"#\s*#processes\s*=\s*(\d+)", line))), None
-        )
+        test = lines[at].split("Benchmarking", 1)[1].split()[0].removeprefix("Multi-")
+        ranks = next((match["ranks"] for line in lines[at:end] if (match := RANKS.match(line))), None)
         if ranks is None:
             raise OutputError(f"{test}: the line '# #processes = ...' is missing")
         parts = list(_parts(test, lines[at:end]))
         if not parts:
             raise OutputError(f"{test}: the line that names the columns is missing")
-        for name, columns, body in parts:
-            rows = tuple(_row(name, columns, line) for line in body)
-            if not rows:
-                raise OutputError(f"{name}: the table has no row")
-            found.append(Table(test=name, ranks=count(ranks[1], f"#processes of {test}"), columns=columns, rows=rows))
+        last = _last_bytes(lines[:at], arguments)
+        found += [_table(part, count(ranks, f"#processes of {test}"), arguments, last) for part in parts]
     return found
 
 
 def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
-    """Yield name, columns and rows of each mode of a benchmark (one-sided ones have two, one of them aggregate)."""
+    """Yield name, columns and lines of each mode of a benchmark (one-sided ones have two, one of them aggregate)."""
     mode, name = "", test
     columns: tuple[str, ...] = ()
     body: list[str] = []
@@ -178,29 +192,87 @@ def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ..
                 yield name, columns, body
             columns, body = tuple(text.split()), []
             name = f"{test} {mode}" if mode else test
-        elif columns and text and not text.startswith("#"):
+        elif columns and not text.startswith("#"):
             body.append(text)
-        elif columns and body and not text:
-            yield name, columns, body
-            columns, body = (), []
     if columns:
         yield name, columns, body
 
 
-def _row(test: str, columns: Sequence[str], line: str) -> tuple[str, ...]:
-    cells = tuple(line.split())
-    if len(cells) != len(columns):
-        raise OutputError(f"{test}: a row does not have the {len(columns)} columns of its header: {line[:80]}")
-    for name, cell in zip(columns, cells, strict=True):
-        number(cell, f"{name} of {test}")
-    return cells
+def _table(
+    part: tuple[str, tuple[str, ...], list[str]], ranks: int, arguments: Sequence[str], last_bytes: int
+) -> Table:
+    """Return a table; raise `OutputError` if it lacks the row of a size that was neither measured nor skipped."""
+    test, columns, body = part
+    rows = rows_of(body, columns)
+    if columns[0] == GROUP:
+        columns, rows = columns[1:], _slowest(columns[1:], [row[1:] for row in rows])
+    skipped = {int(found["size"] or 0): found["reason"] for line in body if (found := SKIPPED.match(line))}
+    if skipped and not rows:
+        raise OutputError(f"{test}: IMB skipped every size ({_reasons(skipped)})")
+    check_rows(rows, body, columns, what=test)
+    if BYTES in columns:
+        seen = sorted([*(int(row[0]) for row in rows), *skipped]) if skipped else [int(row[0]) for row in rows]
+        last = seen[-1] if skipped or not last_bytes else last_bytes
+        check_sizes(seen, _expected(test, seen, arguments, last), body, columns, what=test)
+    else:
+        check_single(len(rows), f"{test}: the row of its table")
+    return Table(test=test, ranks=ranks, columns=columns, rows=tuple(rows), skipped=skipped)
+
+
+def _slowest(columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    """Return for each size the row of the slowest group: -multi 1 has one of each."""
+    at = next((columns.index(name) for name in TIMES if name in columns), -1)
+    sign = -1 if at == -1 else 1
+    best: dict[str, Row] = {}
+    for row in rows:
+        size = row[0] if columns[0] == BYTES else ""
+        value = sign * number(row[at], f"{columns[at]} of a group")
+        if size not in best or value > sign * float(best[size][at]):
+            best[size] = row
+    return list(best.values())
+
+
+def _expected(test: str, seen: Sequence[int], arguments: Sequence[str], last: int) -> list[int]:
+    """Return the sizes that a table must have: powers of two from the first requested one on, up to `last`."""
+    sizes = _sizes(arguments) or (0, 1)
+    if "-msglen" in arguments or seen[-1] == 0:
+        return []
+    first = next(size for size in seen if size)
+    widest = 8 if REDUCING.search(test) or any("type" in argument for argument in arguments) else 1
+    if first > max(sizes[1], widest):
+        first = sizes[1]
+    wanted = [first]
+    while 2 * wanted[-1] <= last:
+        wanted.append(2 * wanted[-1])
+    return wanted
+
+
+def _last_bytes(header: Sequence[str], arguments: Sequence[str]) -> int:
+    """Return the size at which messages and collectives end, 0 if it is not known: of other parts it depends."""
+    if not any("MPI-1 part" in line or "NBC part" in line for line in header):
+        return 0
+    found = next((match[1] for line in header if (match := LAST_BYTES.match(line))), "0")
+    return (_sizes(arguments) or (0,))[-1] if "-msglog" in arguments else int(found)
+
+
+def _reasons(skipped: Mapping[int, str]) -> str:
+    return ", ".join(f"{reason}: raise {REMEDIES[reason]}" for reason in dict.fromkeys(skipped.values()))
+
+
+def _defects(table: Table) -> Iterator[str]:
+    """Yield the rows in which a build that checks results found wrong data."""
+    for row in table.rows:
+        cells = cells_of(table.columns, row)
+        if DEFECTS in cells and float(cells[DEFECTS]) != 0:
+            where = f"{table.test} at {cells[BYTES]} bytes" if BYTES in cells else table.test
+            yield f"{where}: IMB found {cells[DEFECTS]} defects"
 
 
 def _metrics(table: Table) -> Iterator[Metric]:
     column = next((name for name in TIMES if name in table.columns), None)
     sized_rows = BYTES in table.columns
     for row in table.rows:
-        cells = dict(zip(table.columns, row, strict=True))
+        cells = cells_of(table.columns, row)
         size = count(cells[BYTES], f"{BYTES} of {table.test}") if sized_rows else None
         where = f"{column or RATE} of {table.test}" + ("" if size is None else f" at {size} bytes")
         if column:
@@ -214,14 +286,18 @@ def _metrics(table: Table) -> Iterator[Metric]:
 
 
 def _figures(table: Table) -> Iterator[Figure]:
-    """Yield the rate of the largest message, and the share of a collective that overlaps computation."""
-    last = dict(zip(table.columns, table.rows[-1], strict=True))
+    """Yield the rate of the largest message, what share of a collective overlaps computation, and what was skipped."""
+    last = cells_of(table.columns, table.rows[-1])
     if RATE in last and any(name in last for name in TIMES):
         rate = number(last[RATE], f"{RATE} of {table.test}")
         yield Figure(key=f"{table.test}.rate", label=f"{table.test}, largest message", value=rate * 1e6, unit="B/s")
     if OVERLAP in last:
         share = number(last[OVERLAP], f"{OVERLAP} of {table.test}")
         yield Figure(key=f"{table.test}.overlap", label=f"{table.test}, overlap", value=share, unit="%")
+    if table.skipped:
+        sizes = ", ".join(map(bytes_label, sorted(table.skipped)))
+        label = f"{table.test}, sizes that IMB skipped: {sizes} ({_reasons(table.skipped)})"
+        yield Figure(key=f"{table.test}.skipped", label=label, value=len(table.skipped))
 
 
 def _quantity(test: str, size: int | None, done: float = 0.0) -> Quantity:
@@ -233,10 +309,7 @@ def _quantity(test: str, size: int | None, done: float = 0.0) -> Quantity:
 
 def _sizes(arguments: Sequence[str]) -> tuple[int, ...] | None:
     """Return the message sizes in -msglog, or None if it is not valid."""
-    text = f"0:{LARGEST_LOG}"
-    for at, argument in enumerate(arguments):
-        if argument == "-msglog":
-            text = arguments[at + 1] if at + 1 < len(arguments) else "?"
+    text = option_value(arguments, "-msglog") or f"0:{LARGEST_LOG}"
     match = re.fullmatch(r"(?:(\d{1,2}):)?(\d{1,2})", text)
     if not match or int(match[2]) > 30 or int(match[1] or 0) > int(match[2]):
         return None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.options import with_value
+from tare.workloads.programs.lines import check_single
+from tare.workloads.programs.options import option_value, with_value
 from tare.workloads.programs.quantities import Quantity
 
 PAIR: Final = "tare-pair"
@@ -22,28 +23,30 @@ THIN_S: Final = "1"
 LARGEST: Final = 1e300
 FORBIDDEN: Final = frozenset(
     {
-        "-s",
-        "--server",
-        "-c",
-        "--client",
-        "-p",
-        "--port",
-        "-B",
-        "--bind",
-        "-D",
-        "--daemon",
-        "--logfile",
-        "-I",
-        "--pidfile",
+        "-s", "--server", "-c", "--client", "-p", "--port", "-B", "--bind", "-D", "--daemon", "--logfile", "-I",
+        "--pidfile", "--json-stream",
     }
-)
+)  # fmt: skip
 """Options that `tare-pair` sets for the two sides itself, or that would hide the result."""
 
+BIDIRECTIONAL: Final = "--bidir"
+FROM_3_11: Final = "3.11"
+"""The version from which the result of UDP has what the receiver saw (`sum_received`)."""
 STATISTIC: Final = "mean of one run, as the receiver saw it"
 QUANTITIES: Final = {
     "TCP": Quantity(key="tcp", label="iperf3 TCP", statistic=STATISTIC, done=1e9, unit="b/s"),
     "UDP": Quantity(key="udp", label="iperf3 UDP", statistic=STATISTIC, done=1e9, unit="b/s"),
 }
+
+FIGURES: Final = {
+    ("sum_sent", "retransmits"): ("retransmits", "retransmissions", 1.0, ""),
+    ("sum", "lost_percent"): ("loss", "datagrams lost", 1.0, "%"),
+    ("sum", "jitter_ms"): ("jitter", "jitter", 1e-3, "s"),
+    ("sum", "packets"): ("packets", "datagrams", 1.0, ""),
+    ("cpu_utilization_percent", "host_total"): ("cpu.sender", "CPU of the sender", 1.0, "%"),
+    ("cpu_utilization_percent", "remote_total"): ("cpu.receiver", "CPU of the receiver", 1.0, "%"),
+}
+"""What is shown, by its place in `end`: key, label, factor and unit."""
 
 
 class Iperf3(ProgramAdapter):
@@ -57,6 +60,7 @@ class Iperf3(ProgramAdapter):
     timer = "iperf3's own clock on each side"
     synchronisation = "iperf3's own control connection"
     reduction = STATISTIC
+    failure = re.compile(r"^iperf3: (?:error|interrupt)")
     brought_by = install("iperf3")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
@@ -70,6 +74,8 @@ class Iperf3(ProgramAdapter):
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if placement.ranks < 2:
             return f"iperf3 needs 2 ranks or more, one for each side, but the placement has {placement.ranks}"
+        if BIDIRECTIONAL in arguments:
+            return f"iperf3: {BIDIRECTIONAL} has a figure for each direction: measure one of them, the other with -R"
         for argument in arguments:
             if argument.partition("=")[0] in FORBIDDEN:
                 return f"iperf3: leave {argument} out: tare starts both sides itself"
@@ -82,13 +88,11 @@ class Iperf3(ProgramAdapter):
         return with_value(arguments, THIN_S, "-t", "--time")
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
-        for at, argument in enumerate(arguments[:-1]):
-            if argument in {"-t", "--time"} and re.fullmatch(r"\d+", arguments[at + 1]):
-                return float(arguments[at + 1]) + 1.0
-        return USUAL_S + 1.0
+        seconds = option_value(arguments, "-t", "--time")
+        return 1.0 + (float(seconds) if re.fullmatch(r"[0-9]+", seconds) else USUAL_S)
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        result = _document(text)
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        result = _document("\n".join(lines))
         if "error" in result:
             raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
@@ -97,16 +101,10 @@ class Iperf3(ProgramAdapter):
         protocol = _at(result, "start", "test_start", "protocol")
         if protocol != _protocol(arguments):
             raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
-        received = _number(result, "end", "sum_received", "bits_per_second")
-        figures = _udp(result) if protocol == "UDP" else _tcp(result)
-        figures += [
-            _figure("cpu.sender", "iperf3, CPU of the sender", _number(result, *_CPU, "host_total"), "%"),
-            _figure("cpu.receiver", "iperf3, CPU of the receiver", _number(result, *_CPU, "remote_total"), "%"),
-        ]
-        return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(figures))
-
-
-_CPU: Final = ("end", "cpu_utilization_percent")
+        if any(name.endswith("_bidir_reverse") for name in _end(result)):
+            raise OutputError(f"iperf3: the output is of {BIDIRECTIONAL}, which has a figure for each direction")
+        received = _received(result, str(protocol))
+        return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(_figures(result)))
 
 
 def _protocol(arguments: tuple[str, ...]) -> str:
@@ -115,16 +113,35 @@ def _protocol(arguments: tuple[str, ...]) -> str:
 
 def _document(text: str) -> dict[str, Any]:
     """Return the JSON object in a program's output; text before or after it is ignored."""
-    start = re.search(r"^\{", text, re.MULTILINE)
-    if not start:
+    starts = [found.start() for found in re.finditer(r"^\{", text, re.MULTILINE)]
+    if not starts:
         raise OutputError("iperf3: the line '{' that begins its JSON is missing")
+    part = text[starts[0] :]
     try:
-        found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+        found, length = json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
+    except json.JSONDecodeError as error:
+        if "\n" not in part[error.pos :].strip():
+            raise OutputError("iperf3: the output is cut off: the '}' that ends its JSON is missing") from error
+        line = part[part.rfind("\n", 0, error.pos) + 1 :].split("\n", 1)[0].strip()
+        raise OutputError(f"iperf3: its JSON is broken at {line[:80]!r}: {error.msg}") from error
+    except OutputError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise OutputError("iperf3: the output is cut off or broken: the '}' that ends its JSON is missing") from error
+        raise OutputError(f"iperf3: its JSON is broken: {error}") from error
+    if isinstance(found, dict) and "event" in found:
+        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
+    check_single(1 + sum(start >= starts[0] + length for start in starts), "the JSON of iperf3")
     if not isinstance(found, dict):
         raise OutputError("iperf3: its JSON is not an object")
     return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose sums are there once: before 3.10 both directions of --bidir had the same names."""
+    names = [name for name, _ in pairs if name.startswith("sum")]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise OutputError(f"iperf3: {twice!r} is in its JSON twice, once for each direction of {BIDIRECTIONAL}")
+    return dict(pairs)
 
 
 def _at(result: Mapping[str, Any], *keys: str) -> object:
@@ -136,6 +153,13 @@ def _at(result: Mapping[str, Any], *keys: str) -> object:
     return value
 
 
+def _end(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    end = _at(result, "end")
+    if not isinstance(end, Mapping):
+        raise OutputError("iperf3: end is not an object")
+    return end
+
+
 def _number(result: Mapping[str, Any], *keys: str) -> float:
     value = _at(result, *keys)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:  # nor NaN
@@ -143,18 +167,20 @@ def _number(result: Mapping[str, Any], *keys: str) -> float:
     return float(value)
 
 
-def _figure(key: str, label: str, value: float, unit: str = "") -> Figure:
-    return Figure(key=f"iperf3.{key}", label=label, value=value, unit=unit)
+def _received(result: Mapping[str, Any], protocol: str) -> float:
+    """Return the bits a second at the receiver; older versions give those sent over UDP and the share that was lost."""
+    if protocol != "UDP" or "sum_received" in _end(result):
+        return _number(result, "end", "sum_received", "bits_per_second")
+    if _at(result, "start", "test_start", "reverse"):
+        raise OutputError(f"iperf3: -u with -R needs version {FROM_3_11} or later: end.sum_received is missing")
+    lost = _number(result, "end", "sum", "lost_percent")
+    return _number(result, "end", "sum", "bits_per_second") * (1 - lost / 100)
 
 
-def _tcp(result: Mapping[str, Any]) -> list[Figure]:
-    retransmits = _number(result, "end", "sum_sent", "retransmits")
-    return [_figure("retransmits", "iperf3, retransmissions", retransmits)]
-
-
-def _udp(result: Mapping[str, Any]) -> list[Figure]:
-    return [
-        _figure("loss", "iperf3, datagrams lost", _number(result, "end", "sum", "lost_percent"), "%"),
-        _figure("jitter", "iperf3, jitter", _number(result, "end", "sum", "jitter_ms") * 1e-3, "s"),
-        _figure("packets", "iperf3, datagrams", _number(result, "end", "sum", "packets")),
-    ]
+def _figures(result: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield the figures that the result has: which of them, depends on protocol, version and system."""
+    for (part, name), (key, label, factor, unit) in FIGURES.items():
+        section = _end(result).get(part)
+        if isinstance(section, Mapping) and name in section:
+            value = _number(result, "end", part, name) * factor
+            yield Figure(key=f"iperf3.{key}", label=f"iperf3, {label}", value=value, unit=unit)

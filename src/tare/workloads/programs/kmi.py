@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import NUMBER, number, whole
+from tare.workloads.programs.lines import NUMBER, check_single, number
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
 
@@ -60,12 +61,12 @@ class Kmi(ProgramAdapter):
         values = keyed(arguments, USUAL)
         return 1.0 + int(values["m"]) * 50e-6 + int(values["n"]) * 20e-6
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        lines = whole(text)
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         rates = [value for line in lines if (value := _value(line, THROUGHPUT)) is not None]
         if not rates:
             raise OutputError(f"KMI: the line '{THROUGHPUT}' is missing")
-        rate = number(rates[-1], THROUGHPUT)
+        check_single(len(rates), "the throughput of KMI")
+        rate = number(rates[0], THROUGHPUT)
         hits = [value for line in lines if (value := _value(line, "Hit count")) is not None]
         commits = [value for line in lines if (value := _value(line, "Commit time")) is not None]
         figures = []

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import NUMBER, known_version, number, whole
+from tare.workloads.programs.lines import NUMBER, check_single, known_version, number
 from tare.workloads.programs.options import Wrong, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
 
@@ -96,10 +96,12 @@ class Neuron(ProgramAdapter):
         tstop, mesh = _asked(arguments)
         return 4.0 + 0.0035 * tstop * mesh * mesh / placement.ranks
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        found = next((match for line in reversed(whole(text)) if (match := LINE.match(line.strip()))), None)
-        if found is None:
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        results = [match for line in lines if (match := LINE.match(line.strip()))]
+        if not results:
             raise OutputError("hnn: the last line, 'hnn_core VERSION np ... agg_max ...', is missing")
+        check_single(len(results), "the result of hnn")
+        found = results[0]
         known_version(found["version"], ("0.6.1",), what="hnn-core")
         values = {field: number(found[field], f"{field} of hnn") for field in _FIELDS}
         tstop, mesh = _asked(arguments)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import after, known_version, number, whole
+from tare.workloads.programs.lines import after, check_single, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
 
 VERSIONS: Final = ("3.3", "3.4")
 BINARY: Final = re.compile(r"(?P<kernel>ep|is|cg|mg|ft|bt|sp|lu)\.(?P<letter>[SWABCD])\.(?P<ranks>x|[1-9]\d*)")
-COMPLETED: Final = re.compile(r"^\s*([A-Z]{2}) Benchmark Completed\.?\s*$")
+COMPLETED: Final = re.compile(r"^\s*([A-Z][A-Z-]+) Benchmark Completed\.?\s*$")
 OPS_A_SECOND: Final = 1e9
 """A modest rate per rank, to estimate how long a run takes."""
 
@@ -106,32 +107,33 @@ class Npb(ProgramAdapter):
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return 1.0 + operations(*_asked(arguments)) / (OPS_A_SECOND * placement.ranks)
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         kernel, letter = _asked(arguments)
         what = f"NPB {kernel.upper()}"
-        lines = whole(text)
-        start = next((at for at, line in enumerate(lines) if COMPLETED.match(line)), None)
-        if start is None:
+        starts = [at for at, line in enumerate(lines) if COMPLETED.match(line)]
+        if not starts:
             raise OutputError(f"{what}: the line '{kernel.upper()} Benchmark Completed' is missing")
-        report = lines[start:]
-        version = _value(report, "Version", what)
-        known_version(version, VERSIONS, what="NPB")
-        ran = (found[1] if (found := COMPLETED.match(lines[start])) else "").lower()
-        if (ran, _value(report, "Class", what)) != (kernel, letter):
-            raise OutputError(f"the output is of {ran}.{_value(report, 'Class', what)}, not of {kernel}.{letter}")
+        reports = [lines[at:end] for at, end in pairwise([*starts, len(lines)])]
+        own = [report for report in reports if _of(report, what) == f"{kernel}.{letter}"]
+        if not own:
+            raise OutputError(f"the output is of {_of(reports[0], what)}, not of {kernel}.{letter}")
+        check_single(len(own), f"the report of {what} class {letter}")
+        report = own[0]
+        known_version(_value(report, "Version", what), VERSIONS, what="NPB")
+        verification = _value(report, "Verification", what)
+        if verification != "SUCCESSFUL":
+            return Reading(metrics=(), wrong=(f"{what} class {letter}: Verification = {verification}",))
         mops = number(_value(report, "Mop/s total", what), f"Mop/s total of {what}")
         seconds = number(_value(report, "Time in seconds", what), f"Time in seconds of {what}")
-        verification = _value(report, "Verification", what)
         metric = _quantity(kernel, letter).ran(mops * 1e6)
         if abs(metric.value - seconds) > 0.02 * seconds + 0.0051:
             raise OutputError(
                 f"{what}: {mops:g} Mop/s in {seconds:g} s are not the operations of class {letter}: "
                 "one of the two lines is wrong"
             )
-        wrong = () if verification == "SUCCESSFUL" else (f"{what} class {letter}: Verification = {verification}",)
         ranks = number(_value(report, "Total processes", what), f"Total processes of {what}")
         figures = (Figure(key=f"{kernel}.ranks", label=f"{kernel.upper()}, ranks that took part", value=ranks),)
-        return Reading(metrics=(metric,), figures=figures, wrong=wrong)
+        return Reading(metrics=(metric,), figures=figures)
 
 
 def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
@@ -141,6 +143,12 @@ def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
     return binary["kernel"], binary["letter"]
 
 
+def _of(report: Sequence[str], what: str) -> str:
+    """Return which benchmark and class a report is of, such as `bt.A`."""
+    completed = COMPLETED.match(report[0])
+    return f"{completed[1].lower() if completed else ''}.{_value(report, 'Class', what)}"
+
+
 def _quantity(kernel: str, letter: str) -> Quantity:
     label = f"NPB {kernel.upper()} {letter}"
     return Quantity(
@@ -148,7 +156,7 @@ def _quantity(kernel: str, letter: str) -> Quantity:
     )
 
 
-def _value(report: list[str], label: str, what: str) -> str:
+def _value(report: Sequence[str], label: str, what: str) -> str:
     """Return the value after `label =` in the report; the label must be the whole text before the sign."""
     for line in report:
         name, sign, value = line.partition("=")

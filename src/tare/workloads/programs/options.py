@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 RUN: Final = "tare-run"
@@ -30,6 +31,16 @@ def keyed(arguments: Sequence[str], usual: Mapping[str, str]) -> dict[str, str]:
             raise Wrong(f"unknown argument {argument!r}; write KEY=VALUE with a key of {', '.join(usual)}")
         values[key] = value
     return values
+
+
+def option_value(arguments: Sequence[str], *names: str) -> str:
+    """Return the value of an option, which may have several names: "" if it is not given, "?" if it has no value."""
+    text = ""
+    for argument, following in pairwise((*arguments, "?")):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            text = value if equals else following
+    return text
 
 
 def with_value(arguments: Sequence[str], value: str, *names: str) -> tuple[str, ...]:

@@ -1,38 +1,68 @@
-"""OSU micro-benchmarks 5.x, 6.x and 7.x: latency, bandwidths, collectives and barrier."""
+"""OSU micro-benchmarks 5.x, 6.x and 7.x: two-sided and one-sided, pairs of ranks, collectives, non-blocking ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import NUMBER, count, known_version, number, whole
+from tare.workloads.programs.lines import check_single, count, known_version, number
+from tare.workloads.programs.options import option_value
 from tare.workloads.programs.quantities import Quantity, sized
+from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
 
 MIB: Final = 1 << 20
 VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
-HEADER: Final = re.compile(r"^#\s*OSU (?P<title>.*?)\s+v(?P<version>\d\S*)\s*$")
-SMALLEST_FLOAT: Final = 4
-"""Reductions begin with one float; the row for 0 bytes that a 5.x prints is left out."""
+HEADER: Final = re.compile(r"\s*#?\s*OSU (?P<title>\S.*?)\s+v(?P<version>\d\S*)\s*$")
+LONGEST_TITLE: Final = 200
+ACCELERATOR: Final = r"(?:-\w+)?"
+"""What follows `MPI` in the title of a build for accelerators, as in `MPI-CUDA`."""
+DATATYPE: Final = re.compile(r"\s*#\s*Datatype:\s*MPI_(\w+)")
+BETWEEN_COLUMNS: Final = re.compile(r"(?<=\))\s+|(?<=^Size)\s+|\s{2,}|\t+")
+WIDTHS: Final = {"CHAR": 1, "INT": 4, "FLOAT": 4}
+WIDEST: Final = 8
+"""Bytes of the largest element: a table begins with one element, and reductions need one that can be added."""
+LATENCY: Final = ("Latency (us)", "Avg Latency(us)")
+BANDWIDTH: Final = ("Bandwidth (MB/s)", "MB/s", "Avg Bandwidth(MB/s)")
+OVERALL: Final = ("Overall(us)",)
+"""The names that the column of the metric has in several versions."""
+OWN_LIMIT: Final = 512 * MIB
+FIGURES: Final = {
+    "Min Latency(us)": ("fastest", "fastest rank", 1e-6, "s"),
+    "Max Latency(us)": ("slowest", "slowest rank", 1e-6, "s"),
+    "Messages/s": ("messages", "messages a second", 1.0, "/s"),
+    "Pure Comm.(us)": ("pure", "time without computation", 1e-6, "s"),
+    "Overlap(%)": ("overlap", "overlap", 1.0, "%"),
+}
+"""Columns that are shown, of the largest message: key, label, factor and unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Osu(ProgramAdapter):
-    """One test; `title` is its name in the header, `window` the number of messages in a sample of a bandwidth."""
+    """One test: its `title` in the header (a pattern) and the names of the column that is its metric.
+
+    `window` is the number of messages in a sample of a bandwidth. A `pair` needs exactly two ranks, `pairs` an even
+    number. `sizeless` tests have one row without a size, `single` ones one row with a size. The buffers of `gathers`
+    grow with the number of ranks.
+    """
 
     name: str
     title: str
     measures: str
-    largest: int = MIB
+    column: tuple[str, ...] = LATENCY
+    largest: int = 4 * MIB
     window: int = 0
     pair: bool = False
+    pairs: bool = False
     sizeless: bool = False
+    single: bool = False
+    reduces: bool = False
+    gathers: bool = False
 
     versions = "5.x, 6.x and 7.x"
     timer = "MPI_Wtime; 5.x reads it once around the loop, 6.x and 7.x around each iteration"
@@ -42,6 +72,7 @@ class Osu(ProgramAdapter):
         "/usr/libexec/osu-micro-benchmarks/mpi/*",
     )
     brought_by = "the OSU micro-benchmarks are not packaged: build them for this MPI, then name the folder by path:"
+    failure = re.compile(r"DATA VALIDATION ERROR|This test requires|^MPI_Init_thread must return")
 
     @property
     def describes(self) -> str:
@@ -51,57 +82,70 @@ class Osu(ProgramAdapter):
     @property
     def synchronisation(self) -> str:
         """Return how its iterations are synchronised."""
-        return "none: one message follows another" if self.pair else "MPI_Barrier after each iteration, not timed"
+        follows = self.pair or self.pairs
+        return "none: one message follows another" if follows else "MPI_Barrier after each iteration, not timed"
 
     @property
     def ranks(self) -> str:
         """Return the allowed numbers of ranks."""
-        return "exactly 2" if self.pair else "2 or more"
+        return "exactly 2" if self.pair else "an even number" if self.pairs else "2 or more"
 
     @property
     def reduction(self) -> str:
         """Return how one figure is computed."""
+        if self.pairs:
+            return "mean over iterations, " + ("sum over pairs" if self.window else "average over pairs")
         return "mean over iterations" if self.pair else "mean over iterations, average over ranks"
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
-        if self.pair and placement.ranks != 2:
-            return f"{self.name} runs on exactly 2 ranks, but the placement has {placement.ranks}"
-        if placement.ranks < 2:
-            return f"{self.name} needs 2 ranks or more, but the placement has {placement.ranks}"
-        if _bounds(arguments, self.largest) is None:
+        ranks = placement.ranks
+        if self.pair and ranks != 2:
+            return f"{self.name} runs on exactly 2 ranks, but the placement has {ranks}"
+        if ranks < 2 or (self.pairs and ranks % 2):
+            needed = "an even number of ranks" if self.pairs else "2 ranks or more"
+            return f"{self.name} needs {needed}, but the placement has {ranks}"
+        bounds = _bounds(arguments, self.largest)
+        if bounds is None:
             return f"{self.name}: -m takes MIN:MAX or MAX in bytes, no more than {1 << 30}"
+        if self.gathers and bounds[1] * ranks > OWN_LIMIT and not option_value(arguments, "-M", "--mem-limit"):
+            return (
+                f"{self.name} on {ranks} ranks leaves out sizes above {OWN_LIMIT // ranks} bytes, because OSU limits "
+                f"buffers to {OWN_LIMIT >> 20} MiB: add -M {bounds[1] * ranks} or -m {bounds[0]}:{OWN_LIMIT // ranks}"
+            )
         return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
-        if self.sizeless:
-            return (self._quantity(0).info(),)
         low, high = _bounds(arguments, self.largest) or (1, self.largest)
-        size = max(low, SMALLEST_FLOAT) if self.name == "osu_allreduce" else low
-        sizes = []
-        while size <= high:
-            sizes.append(size)
-            size = 2 * size or 1
+        sizes = _doubled(max(low, 4) if self.reduces else low, high)
+        if self.sizeless or self.single:
+            sizes = [WIDEST]
         return tuple(self._quantity(size).info() for size in sizes)
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return 3.0 if self.sizeless or self.pair else 5.0
 
-    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        columns, rows = self._table(whole(text))
-        value_at = self._value_column(columns)
-        metrics, wrong = [], []
+    def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        lines = self._section(lines)
+        columns, body = self._table(lines)
+        rows = rows_of(body, columns, words=(VALIDATION,))
+        if wrong := tuple(self._wrong(columns, rows)):
+            return Reading(metrics=(), wrong=wrong)
+        check_rows(rows, body, columns, what=self.name)
         low, high = _bounds(arguments, self.largest) or (1, self.largest)
-        sizes = [] if self.sizeless else [count(row[0], f"{self.name}: a message size") for row in rows]
-        self._check_sizes(sizes, rows, low, high)
-        for row, size in zip(rows, sizes or [0] * len(rows), strict=True):
+        if self.sizeless:
+            check_single(len(rows), f"{self.name}: the row of its table")
+        else:
+            self._check_sizes(columns, rows, lines, (low, high))
+        value_at = next(at for at, name in enumerate(columns) if name in self.column)
+        metrics = []
+        for row in rows:
+            size = 0 if self.sizeless else self._size(row)
             where = f"{columns[value_at]} of {self.name}" + ("" if self.sizeless else f" at {size} bytes")
             value = number(row[value_at], where)
-            if self.sizeless or size >= max(low, 1) or low == 0:
+            if self.sizeless or size >= max(low, 1) or (low == 0 and not self.window):
                 quantity = self._quantity(size)
                 metrics.append(quantity.ran(value * 1e6) if self.window else quantity.took(value * 1e-6))
-            if VALIDATION in columns and row[columns.index(VALIDATION)] != "Pass":
-                wrong.append(f"{self.name} at {size} bytes: validation says {row[columns.index(VALIDATION)]}")
-        return Reading(metrics=tuple(metrics), figures=self._figures(columns, rows), wrong=tuple(wrong))
+        return Reading(metrics=tuple(metrics), figures=tuple(self._figures(columns, rows[-1])))
 
     def _quantity(self, size: int) -> Quantity:
         if self.sizeless:
@@ -110,115 +154,151 @@ class Osu(ProgramAdapter):
         done = float(self.window * size)
         return Quantity(key=key, label=label, statistic=self.reduction, done=done, message_bytes=size)
 
-    def _table(self, lines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-        """Return the names of the columns and the rows, each with as many cells."""
-        headers = [found for line in lines if (found := HEADER.match(line))]
+    def _section(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines from this test's header to the next header of any test."""
+        headers = [(at, found) for at, line in enumerate(lines) if (found := HEADER.match(line[:LONGEST_TITLE]))]
         if not headers:
             raise OutputError(f"{self.name}: its first line '# OSU ... v...' is missing")
-        known_version(headers[0]["version"], VERSIONS, what="the OSU benchmarks' version")
-        if not re.search(self.title, headers[0]["title"]):
-            raise OutputError(f"the output is of 'OSU {headers[0]['title']}', not of {self.name}")
-        named = [
-            line for line in lines if line.startswith("#") and re.search(r"Latency ?\(us\)|Bandwidth \(MB/s\)", line)
-        ]
-        if not named:
-            raise OutputError(f"{self.name}: the line that names the columns is missing")
-        columns = re.split(r"\s{2,}", named[-1].lstrip("# ").rstrip())
-        begin = [] if self.sizeless else [r"\d+"]
-        shape = r"\s*" + r"\s+".join([*begin, *[rf"(?:{NUMBER}|\w+)"] * (len(columns) - len(begin))]) + r"\s*"
-        rows = [line.split() for line in lines if re.match(r"\s*[\d.+-]", line)]
-        broken = next((row for row in rows if not re.fullmatch(shape, " ".join(row))), None)
-        if broken:
-            raise OutputError(
-                f"{self.name}: a row does not have the {len(columns)} columns of its header: {' '.join(broken)}"
-            )
-        return columns, rows
+        title = re.compile(f"{self.title.format(ACCELERATOR)} Test", re.IGNORECASE)
+        own = [at for at, found in headers if title.fullmatch(found["title"])]
+        if not own:
+            raise OutputError(f"the output is of 'OSU {headers[0][1]['title']}', not of {self.name}")
+        check_single(len(own), f"the table of {self.name}")
+        known_version(dict(headers)[own[0]]["version"], VERSIONS, what="the OSU benchmarks' version")
+        return list(lines[own[0] : next((at for at, _ in headers if at > own[0]), len(lines))])
 
-    def _value_column(self, columns: Sequence[str]) -> int:
-        wanted = "Bandwidth" if self.window else "Latency"
-        for at, name in enumerate(columns):
-            if name.startswith((wanted, f"Avg {wanted}")):
-                return at
-        raise OutputError(f"{self.name}: no column of {wanted.lower()} among {', '.join(columns)}")
+    def _table(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the names of the columns and the lines below them."""
+        named = [BETWEEN_COLUMNS.split(line.strip("# \t")) for line in lines[1:]]
+        tables = [at for at, names in enumerate(named, 1) if set(self.column) & set(names)]
+        if not tables:
+            other = next((names for names in named if names[0] == "Size" or names[-1].endswith(("s)", "(%)"))), None)
+            known = f": {', '.join(other)} are not supported, expected {self.column[0]}" if other else ""
+            raise OutputError(f"{self.name}: the line that names the columns is missing{known}")
+        check_single(len(tables), f"the table of {self.name}, of one data type,")
+        return named[tables[0] - 1], list(lines[tables[0] + 1 :])
 
-    def _check_sizes(self, sizes: Sequence[int], rows: Sequence[object], low: int, high: int) -> None:
+    def _size(self, row: Row) -> int:
+        return count(row[0], f"{self.name}: a message size")
+
+    def _check_sizes(
+        self, columns: Sequence[str], rows: Sequence[Row], lines: Sequence[str], bounds: tuple[int, int]
+    ) -> None:
         """Raise `OutputError` unless sizes double from the first requested one to the last."""
-        if not rows:
-            raise OutputError(f"{self.name}: the table has no row")
-        if self.sizeless:
-            return
-        if sizes[0] > (max(low, 2 * SMALLEST_FLOAT) if self.name == "osu_allreduce" else low):
-            raise OutputError(f"{self.name}: the row of {low} bytes is missing")
-        for one, following in pairwise(sizes):
-            if following != (2 * one or 1):
-                raise OutputError(f"{self.name}: the row of {2 * one or 1} bytes is missing")
-        if (2 * sizes[-1] or 1) <= high:
-            raise OutputError(f"{self.name}: the output is cut off, its row of {2 * sizes[-1] or 1} bytes is missing")
+        seen = [self._size(row) for row in rows]
+        if self.single:
+            return check_single(len(seen), f"{self.name}: the row of its table")
+        datatype = next((found[1] for line in lines if (found := DATATYPE.match(line))), "")
+        width = WIDTHS.get(datatype, WIDEST) if datatype or self.reduces else 1
+        low = seen[0] if seen[0] <= max(bounds[0], width) else bounds[0]
+        try:
+            return check_sizes(seen, _doubled(low, bounds[1]), lines, columns, what=self.name)
+        except OutputError as error:
+            if not self.gathers or "cut off" not in str(error):
+                raise
+            limit = f"OSU also leaves out sizes for which all ranks' buffers are above {OWN_LIMIT >> 20} MiB"
+            raise OutputError(f"{error} ({limit}: raise this limit by -M, or the last size by -m MIN:MAX)") from error
 
-    def _figures(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Figure, ...]:
-        """Return the spread over ranks that -f adds, of the largest message."""
-        names = {"Min Latency(us)": "fastest rank", "Max Latency(us)": "slowest rank"}
-        return tuple(
-            Figure(
-                key=f"{self.name}.{label.split()[0]}",
-                label=f"{self.name}, {label}",
-                value=number(rows[-1][columns.index(column)], column) * 1e-6,
-                unit="s",
-            )
-            for column, label in names.items()
-            if column in columns
-        )
+    def _wrong(self, columns: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+        for row in rows:
+            verdict = cells_of(columns, row).get(VALIDATION, "Pass")
+            if verdict != "Pass":
+                where = self.name if self.sizeless else f"{self.name} at {self._size(row)} bytes"
+                yield f"{where}: validation says {verdict}"
+
+    def _figures(self, columns: Sequence[str], row: Row) -> Iterator[Figure]:
+        """Yield what else the row of the largest message has."""
+        for column, cell in cells_of(columns, row).items():
+            if column in FIGURES:
+                key, label, factor, unit = FIGURES[column]
+                value = number(cell, f"{column} of {self.name}") * factor
+                yield Figure(key=f"{self.name}.{key}", label=f"{self.name}, {label}", value=value, unit=unit)
 
 
 def _bounds(arguments: Sequence[str], largest: int) -> tuple[int, int] | None:
     """Return the smallest and the largest message size in -m, or None if it is not valid."""
-    text = ""
-    for at, argument in enumerate(arguments):
-        if argument in {"-m", "--message-size"}:
-            text = arguments[at + 1] if at + 1 < len(arguments) else "?"
-        elif argument.startswith("--message-size="):
-            text = argument.partition("=")[2]
+    text = option_value(arguments, "-m", "--message-size")
     if not text:
         return 1, largest
     parts = text.split(":")
-    if not 1 <= len(parts) <= 2 or not all(re.fullmatch(r"\d{1,10}", part) for part in parts if part):
+    if not 1 <= len(parts) <= 2 or not all(re.fullmatch(r"[0-9]{1,10}", part) for part in parts if part):
         return None
     low, high = ("", parts[0]) if len(parts) == 1 else parts
     bounds = int(low or 1), int(high or largest)
     return bounds if bounds[0] <= bounds[1] <= 1 << 30 else None
 
 
-def _collective(name: str, title: str, what: str) -> Osu:
-    return Osu(name=f"osu_{name}", title=title, measures=f"time of {what}, each rank's own")
+def _doubled(low: int, high: int) -> list[int]:
+    """Return the sizes from the first to the last, each twice the one before; 1 follows 0."""
+    sizes = []
+    while low <= high:
+        sizes.append(low)
+        low = 2 * low or 1
+    return sizes
+
+
+def _of_two(name: str, title: str, measures: str, *, window: int = 0, single: bool = False) -> Osu:
+    column = BANDWIDTH if window else LATENCY
+    return Osu(
+        name=f"osu_{name}", title=title, measures=measures, column=column, window=window, pair=True, single=single
+    )
+
+
+def _collective(name: str, title: str, *, reduces: bool = False, gathers: bool = False) -> Iterator[Osu]:
+    """Yield a collective and its non-blocking form."""
+    call, sizeless = f"{name.capitalize()}{', the same count for all' * name.endswith(('v', 'w'))}", name == "barrier"
+    yield Osu(
+        name=f"osu_{name}", title=f"MPI{{}} {title} Latency", measures=f"time of MPI_{call}, each rank's own",
+        largest=MIB, sizeless=sizeless, reduces=reduces, gathers=gathers,
+    )  # fmt: skip
+    yield Osu(
+        name=f"osu_i{name}", title=f"MPI{{}} Non-blocking {title} Latency", column=OVERALL,
+        measures=f"time of MPI_I{call.lower()} with a computation that is about as long; the overlap of both",
+        largest=MIB, sizeless=sizeless, reduces=reduces, gathers=gathers,
+    )  # fmt: skip
 
 
 OSU: Final[tuple[Osu, ...]] = (
-    Osu(
-        name="osu_latency",
-        title=r"^MPI\S* Latency",
-        measures="half the round trip of one message between two ranks",
-        largest=4 * MIB,
-        pair=True,
+    _of_two("latency", "MPI{} Latency", "half the round trip of one message between two ranks"),
+    _of_two("bw", "MPI{} Bandwidth", "bytes a second in windows of 64 messages one way", window=64),
+    _of_two(
+        "bibw", "MPI{} Bi-Directional Bandwidth",
+        "bytes a second of both directions together, 64 messages each way at a time", window=128,
+    ),
+    _of_two("latency_mt", "MPI{} Multi-threaded Latency", "half the round trip between threads of two ranks"),
+    _of_two("latency_mp", "MPI{} Multi-process Latency", "half the round trip between processes of two ranks"),
+    _of_two("put_latency", "MPI_Put{} Latency", "time of MPI_Put until it is complete"),
+    _of_two("get_latency", "MPI_Get{} Latency", "time of MPI_Get until it is complete"),
+    _of_two("acc_latency", "MPI_Accumulate{} Latency", "time of MPI_Accumulate until it is complete"),
+    _of_two("get_acc_latency", "MPI_Get_accumulate{} Latency", "time of MPI_Get_accumulate until it is complete"),
+    _of_two("fop_latency", "MPI_Fetch_and_op{} Latency", "time of MPI_Fetch_and_op of 8 bytes", single=True),
+    _of_two("cas_latency", "MPI_Compare_and_swap{} Latency", "time of MPI_Compare_and_swap of 8 bytes", single=True),
+    _of_two("put_bw", "MPI_Put{} Bandwidth", "bytes a second in windows of 64 MPI_Put one way", window=64),
+    _of_two("get_bw", "MPI_Get{} Bandwidth", "bytes a second in windows of 64 MPI_Get one way", window=64),
+    _of_two(
+        "put_bibw", "MPI_Put{} Bi-directional Bandwidth",
+        "bytes a second of MPI_Put in both directions together, 64 each way at a time", window=128,
     ),
     Osu(
-        name="osu_bw",
-        title=r"^MPI\S* Bandwidth",
-        measures="bytes a second in windows of 64 messages one way",
-        largest=4 * MIB,
-        window=64,
-        pair=True,
+        name="osu_multi_lat", title="MPI{} Multi Latency", pairs=True,
+        measures="half the round trip of one message between the ranks of each pair, all pairs at once",
     ),
     Osu(
-        name="osu_bibw",
-        title=r"Bi-Directional Bandwidth",
-        measures="bytes a second of both directions together, 64 messages each way at a time",
-        largest=4 * MIB,
-        window=128,
-        pair=True,
+        name="osu_mbw_mr", title="MPI{} Multiple Bandwidth / Message Rate", column=BANDWIDTH, window=64, pairs=True,
+        measures="bytes a second of all pairs together, windows of 64 messages one way; messages a second",
     ),
-    _collective("alltoall", r"All-to-All\b", "MPI_Alltoall"),
-    _collective("alltoallv", r"All-to-Allv", "MPI_Alltoallv, the same count for all"),
-    _collective("allgather", r"Allgather\b", "MPI_Allgather"),
-    _collective("allreduce", r"Allreduce\b", "MPI_Allreduce, a sum"),
-    Osu(name="osu_barrier", title=r"Barrier", measures="time of MPI_Barrier, each rank's own", sizeless=True),
-)
+    *_collective("alltoall", "All-to-All(?: Personalized Exchange)?", gathers=True),
+    *_collective("alltoallv", "All-to-Allv(?: Personalized Exchange)?", gathers=True),
+    *_collective("alltoallw", "All-to-Allw(?: Personalized Exchange)?", gathers=True),
+    *_collective("allgather", "Allgather", gathers=True),
+    *_collective("allgatherv", "Allgatherv", gathers=True),
+    *_collective("allreduce", "Allreduce", reduces=True),
+    *_collective("bcast", "Broadcast"),
+    *_collective("gather", "Gather", gathers=True),
+    *_collective("gatherv", "Gatherv", gathers=True),
+    *_collective("reduce", "Reduce", reduces=True),
+    *_collective("reduce_scatter", "Reduce_scatter", reduces=True),
+    *_collective("scatter", "Scatter", gathers=True),
+    *_collective("scatterv", "Scatterv", gathers=True),
+    *_collective("barrier", "Barrier"),
+)  # fmt: skip

@@ -47,11 +47,20 @@ OUTPUTS: Final = (
     Output("osu6_bw_validated.txt", "osu_bw", ("-m", "128", "-c"), 2, 8, {"osu_bw:1": 20.5e6, "osu_bw:8": 133.21e6}),
     Output("osu5_allreduce.txt", "osu_allreduce", ("-m", "256"), 4, 7, {"osu_allreduce:4": 7.51e-6}),
     Output("osu7_barrier.txt", "osu_barrier", (), 4, 1, {"osu_barrier": 31.25e-6}),
+    Output("osu5_iallreduce.txt", "osu_iallreduce", ("-m", "4:32"), 4, 4, {"osu_iallreduce:8": 8.75e-6}),
+    Output("osu5_ibarrier.txt", "osu_ibarrier", (), 4, 1, {"osu_ibarrier": 8.75e-6}),
+    Output("osu6_mbw_mr.txt", "osu_mbw_mr", ("-m", "8"), 4, 4, {"osu_mbw_mr:8": 62.5e6}),
+    Output("osu7_cas_latency.txt", "osu_cas_latency", (), 2, 1, {"osu_cas_latency:8": 1.75e-6}),
+    Output("osu5_latency_mt.txt", "osu_latency_mt", ("-m", ":8"), 2, 4, {"osu_latency_mt:8": 3.15e-6}),
     Output(
         "imb_pingpong.txt", "IMB-MPI1", ("-msglog", "0:3", "PingPong", "Sendrecv"), 4, 10,
         {"PingPong:8": 4.5e-6, "Sendrecv:8": 5.75e-6},
     ),
     Output("imb_barrier.txt", "IMB-MPI1", ("-npmin", "4", "Barrier"), 4, 1, {"Barrier": 12.75e-6}),
+    Output(
+        "imb_groups.txt", "IMB-MPI1", ("-multi", "1", "-msglog", "3:4", "PingPong"), 4, 3,
+        {"PingPong:8": 2.75e-6, "PingPong:16": 3e-6},
+    ),
     Output(
         "imb_rma.txt", "IMB-EXT", ("-msglog", "0:3", "Unidir_Put"), 2, 10,
         {"Unidir_Put aggregate:8": 1.5e-6, "Unidir_Put non-aggregate:8": 7.5e-6},
@@ -70,5 +79,8 @@ OUTPUTS: Final = (
     Output("kmi.txt", "kmi", (), 2, 1, {"kmi": 65536.5}),
     Output("iperf3_tcp.json", "iperf3", ("-t", "5"), 2, 1, {"tcp": 19.975e9}),
     Output("iperf3_udp.json", "iperf3", ("-u", "-b", "0"), 2, 1, {"udp": 2.94e9}),
+    Output("stream.txt", "stream", (), 2, 4, {"stream:copy": 16e9, "stream:triad": 15.36e9}),
+    Output("lammps.txt", "lammps", ("-in", "/data/in.lj"), 2, 1, {"lammps": 1.25}),
+    Output("gromacs.txt", "gromacs", ("-s", "/data/bench.tpr"), 2, 1, {"gromacs": 102.4}),
     Output("hnn.txt", "hnn", ("tstop=20",), 2, 1, {"hnn:20:10": 4.125}),
 )  # fmt: skip

@@ -45,6 +45,13 @@ def test_a_share_of_the_memory_takes_as_long_as_the_matrix_that_fills_it(monkeyp
         ("osu_bw", ("-m", "big"), 2, "-m takes MIN:MAX or MAX"),
         ("osu_bw", ("-m",), 2, "-m takes MIN:MAX or MAX"),
         ("osu_alltoall", ("-m", "8:4"), 2, "-m takes MIN:MAX or MAX"),
+        (
+            "osu_alltoall",
+            (),
+            1024,
+            "above 524288 bytes, because OSU limits buffers to 512 MiB: add -M 1073741824 or -m 1",
+        ),
+        ("osu_mbw_mr", (), 3, "needs an even number of ranks, but the placement has 3"),
         ("IMB-MPI1", (), 2, "name the benchmarks to run"),
         ("IMB-MPI1", ("-npmin", "2"), 2, "name the benchmarks to run"),
         ("IMB-MPI1", ("-msglog", "9:3", "PingPong"), 2, "-msglog takes MIN:MAX"),
@@ -73,6 +80,8 @@ def test_a_share_of_the_memory_takes_as_long_as_the_matrix_that_fills_it(monkeyp
         ("iperf3", (), 1, "2 ranks or more"),
         ("iperf3", ("-s",), 2, "tare starts both sides itself"),
         ("iperf3", ("--port=1",), 2, "tare starts both sides itself"),
+        ("iperf3", ("--bidir",), 2, "--bidir has a figure for each direction"),
+        ("gromacs", ("-s", "topol.tpr"), 2, "-s topol.tpr must be an absolute path"),
         ("hnn", ("tstop=21",), 2, "no known result to check against (allowed: tstop=170 mesh=10"),
         ("hnn", ("tstop=soon",), 2, "tstop=soon is not valid: use a whole number"),
     ],
@@ -104,6 +113,8 @@ def test_arguments_are_passed_on_and_paths_of_the_study_looked_at() -> None:
     assert PROGRAMS["IMB-MPI1"].argv(("-npmin", "2", "PingPong"))[-4:] == ("IMB-MPI1", "-npmin", "2", "PingPong")
     assert PROGRAMS["IMB-MPI1"].argv(("PingPong",))[-4:] == ("IMB-MPI1", "-npmin", "1000000", "PingPong")
     assert PROGRAMS["npb"].argv(("cg.A.x",))[-1] == "cg.A.x"
+    assert PROGRAMS["lammps"].argv(("-in", "/in.lj"))[-5:] == ("lmp", "-log", "none", "-in", "/in.lj")
+    assert PROGRAMS["osu_alltoall"].refuse(("-M", "2000000000"), placed(1024)) is None
     argv = PROGRAMS["osu_latency"].argv((), "/opt/osu")
     assert argv == ("tare-run", "-p", "/opt/osu", "osu_latency")
     assert PROGRAMS["iperf3"].argv((), "/opt/iperf")[2] == "/opt/iperf/iperf3"

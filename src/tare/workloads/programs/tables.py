@@ -1,0 +1,70 @@
+"""Read the tables of benchmarks: a row for each message size, among lines that other programs print. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from tare.workloads.output import OutputError
+from tare.workloads.programs.lines import NUMBER
+
+Row = tuple[str, ...]
+
+CELL: Final = re.compile(rf"(?:{NUMBER})", re.IGNORECASE)
+WHOLE: Final = re.compile(r"[0-9]{1,18}")
+OF_WHOLE_NUMBERS: Final = frozenset({"Size", "#bytes", "Group"})
+LONGEST: Final = 80
+
+
+def rows_of(lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str] = ()) -> list[Row]:
+    """Return the lines that are rows: as many numbers as columns, sizes that are whole.
+
+    The columns `words` have a word. All other lines are not the table's: what launchers and libraries print meanwhile.
+    """
+    shapes = [re.compile(r"\S+") if name in words else WHOLE if name in OF_WHOLE_NUMBERS else CELL for name in columns]
+    cells = (tuple(line.split()) for line in lines)
+    return [
+        row
+        for row in cells
+        if len(row) == len(shapes) and all(shape.fullmatch(cell) for shape, cell in zip(shapes, row, strict=True))
+    ]
+
+
+def check_rows(rows: Sequence[Row], lines: Sequence[str], columns: Sequence[str], *, what: str) -> None:
+    """Raise `OutputError` if a table has no row, with the line that could have been one."""
+    if not rows:
+        near = next((line for line in lines if re.match(r"\s*[\d.+-]+\S*(?:\s|$)", line)), "")
+        raise OutputError(f"{what}: the table has no row{_because(near, columns)}")
+
+
+def check_sizes(
+    seen: Sequence[int], wanted: Sequence[int], lines: Sequence[str], columns: Sequence[str], *, what: str
+) -> None:
+    """Raise `OutputError` unless the sizes rise and none that is wanted is missing, with the line that hides it."""
+    for one, following in pairwise(seen):
+        if following <= one:
+            raise OutputError(
+                f"{what}: a row of {following} bytes follows that of {one} bytes: it is not of this table"
+            )
+    missing = next((size for size in wanted if size not in set(seen)), None)
+    if missing is not None:
+        near = next((line for line in lines if line.split()[:1] == [str(missing)]), "")
+        cut = "the output is cut off, its" if missing > seen[-1] and not near else "the"
+        raise OutputError(f"{what}: {cut} row of {missing} bytes is missing{_because(near, columns)}")
+    odd = next((size for size in seen if wanted and wanted[0] < size < wanted[-1] and size not in wanted), None)
+    if odd is not None:
+        raise OutputError(f"{what}: a row of {odd} bytes is between those of its sizes: it is not of this table")
+
+
+def cells_of(columns: Sequence[str], row: Row) -> Mapping[str, str]:
+    """Return the cells of a row by the names of their columns."""
+    return dict(zip(columns, row, strict=True))
+
+
+def _because(near: str, columns: Sequence[str]) -> str:
+    if not near:
+        return ""
+    comma = ", and numbers with commas are not supported (LC_ALL=C)" if re.search(r"\d,\d", near) else ""
+    return f": this line does not have the {len(columns)} numbers of its columns{comma}: {near.strip()[:LONGEST]}"
