@@ -57,13 +57,17 @@ RESOLVERS: Final[dict[str, str]] = {
     "cli/bundle/install.py": "to look at the folders above, and its own path",
     "cluster/lab.py": "tare's own sources",
     "cluster/remote_files.py": "compared with the cache, and refused if it leads out",
+    "host/binds.py": "a path of the user's, as the kernel would walk it: `..` after a link",
     "host/namespaces.py": "the Python that runs tare",
     "images/host_mpi.py": "files of this machine's MPI, which are read",
     "images/inside/below.py": "compared, and refused if it leads out",
+    "images/inside/linked.py": "a link in a folder that a container is shown, followed as in there; it is only read",
     "images/kernels.py": "this machine's compiler",
     "mpi/recognised.py": "this machine's programs",
     "remote/archive.py": "tare's own files",
     "wiring/infiniband.py": "a link of /sys",
+    "workloads/located.py": "to name the links that containers do not see",
+    "workloads/own_programs.py": "the name of a library in its package",
 }
 """What follows the links of a path before it uses it: a link is then followed whoever made it."""
 
@@ -71,9 +75,12 @@ COMPARERS: Final[dict[str, str]] = {
     "cluster/remote_files.py": "both are resolved before",
     "feasibility/injection.py": "a path that `find_linked` has found inside",
     "feasibility/preflight.py": "only to follow its links inside the image",
+    "images/cache.py": "mount points, which the kernel names without `..`",
     "images/inside/linked.py": "only to follow its links inside the image; a path with `..` is the image's",
     "node/hierarchies.py": "a path with `..` is refused",
     "runtimes/podman_rootless.py": "it decides no access",
+    "workloads/located.py": "both are resolved before",
+    "workloads/own_programs.py": "normal paths: which folders are shown, or are the system's",
     "workloads/programs/locate.py": "only to follow its links inside the image",
 }
 """What compares paths as texts, for which `/cache/../etc` is in `/cache`."""
