@@ -13,14 +13,12 @@ from typing import Any, Final
 
 from tare.errors import CellsFailed
 from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial, Workload
-from tare.model.trial import NOT_ENDED
+from tare.model.trial import CROWDED, NOT_ENDED
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES
 
-READ_ONLY: Final = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
+READ_ONLY: Final = re.compile(r"read-only file system|\bEROFS\b|MPI_ERR_READ_ONLY|file is read only", re.IGNORECASE)
 END_OF_INPUT: Final = re.compile(r"end.of.file|\bEOF(?:Error)?\b", re.IGNORECASE)
-CROWDED: Final = "running threads"
-"""The fact about workloads whose ranks have more running threads than cores, a sentence each."""
 LET_WRITE: Final = (
     "add --writable (in a study `writable: true`), which opens the folder in which the program works; "
     "for another folder use binds"

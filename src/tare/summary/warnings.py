@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.model.text import printable, processes_text
-from tare.plan.calibration import CROWDED
+from tare.model.trial import CROWDED
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
