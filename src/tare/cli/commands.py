@@ -11,32 +11,31 @@ from typing import Final
 
 from rich.console import Console
 
-from tare import stats, study
+from tare import study
 from tare.cli import session
 from tare.cli.output import say, writing
+from tare.cli.plan_text import folder_of, measured_round_s, plan_text, too_few_rounds
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
-from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError, ResultsError
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
 from tare.feasibility import programs
 from tare.host.safe_files import write_output, write_whole
 from tare.live import Door, watched
-from tare.model import Cell, Plan, Study, Summary
-from tare.model.text import bytes_label, counted, printable
+from tare.model import Plan, Study, Summary
+from tare.model.text import counted, printable
 from tare.node_service import clean
-from tare.plan import composition, grants, pace, resources, unavailable
-from tare.plan.cells import available, estimate_trial_s
+from tare.plan import grants
+from tare.plan.cells import available
 from tare.plan.thin import thin
 from tare.report import laying_out, render
 from tare.report.samples.counting import CountsOf, count_here, counting
-from tare.run.progress import Progress, Watcher, duration
+from tare.run.progress import Progress, Watcher
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
-from tare.workloads import located, plugin_of
+from tare.workloads import located
 
-RESULTS_FOLDER = Path("results")
-THIN_FOLDER: Final = "-thin"
 PAGE: Final = "report.html"
 """The HTML report in a results folder, which `tare run` writes."""
 
@@ -97,7 +96,7 @@ def show_plan(path: Path, where: Where = HERE) -> int:
     stated = where.load(path)
     plan = session.make_plan(stated, say)
     plan = programs.looked_into(plan, programs.folders_of(plan))
-    parts = (plan_text(plan, _measured(plan)), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
+    parts = (plan_text(plan, measured_round_s(plan)), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
     print(printable("\n\n".join(filter(None, parts)), lines=True))
     if available(plan):
         return EXIT_DONE
@@ -150,7 +149,7 @@ def run_plan(
     started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
     if door is not None and not door.carried:
         say(f"tare: live page, answers between launches: {door.url}")
-    folder = results or _folder_of(stated)
+    folder = results or folder_of(stated)
     if Path(started.folder) != here:
         folder = here / folder
     with started.entered():
@@ -296,75 +295,6 @@ def show_clean(*, dry_run: bool, running: bool = False, forget: Sequence[str] = 
     return EXIT_INFRASTRUCTURE if is_left else EXIT_DONE
 
 
-def _folder_of(stated: Study) -> Path:
-    """Return the folder for a study's results where none is named."""
-    return RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
-
-
-def _measured(plan: Plan) -> float | None:
-    """Return how long a round of a plan took in the study's own results, None without any that are like it."""
-    try:
-        results = read_only(_folder_of(plan.study), skip_damaged=True)
-        alike = results.plan.digest == plan.digest and available(results.plan) == available(plan)
-        return pace.round_s(results.trials) if alike else None
-    except ResultsError:
-        return None
-
-
-def _takes(plan: Plan, round_s: float | None) -> str:
-    """Return about how long a plan takes, by a round that was measured or by what is known of its workloads."""
-    about = f"about {duration(pace.estimated_s(plan, round_s))}"
-    if round_s is not None:
-        return f"{about}, by the rounds in {_folder_of(plan.study)}"
-    launches = [f"{count} launches of {name}" for name, count in pace.unknown(plan).items()]
-    return f"{about} and the time of {', '.join(launches)}" if launches else about
-
-
-def plan_text(plan: Plan, round_s: float | None = None) -> str:
-    """Return a plan as text: cells, trials, time, and what cannot run; `round_s` is the time of a round if measured."""
-    repeat = plan.study.repetition
-    cells = available(plan)
-    trials = len(cells) * repeat.rounds * repeat.blocks_per_round
-    rounds = f"{counted(repeat.rounds, 'round')} x {counted(repeat.blocks_per_round, 'block')}"
-    rounds += f", up to {repeat.max_rounds}" if repeat.max_rounds > repeat.rounds else ""
-    dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
-    if repeat.turns > 1 and dividing:
-        in_turns = CLUSTERS[plan.study.cluster].takes_turns(plan.study.lab)
-        alone = "launches one after the other (pods take no turns)"
-        told = f"kernels in {repeat.turns} turns"
-        if not all(each.kernels for each in dividing):
-            told = f"what divides its work in {repeat.turns} turns"
-        rounds += f", {told if in_turns else alone}"
-    lines = [
-        f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {counted(trials, 'trial')}, {_takes(plan, round_s)}",
-        _resources(plan),
-        "",
-        *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
-        *(f"  - {line}" for line in unavailable.in_lines(plan)),
-    ]
-    return "\n".join(lines)
-
-
-def too_few_rounds(stated: Study) -> str:
-    """Return that a study has too few rounds for a verdict, "" if it has enough or decides nothing anyway."""
-    most = stated.repetition.max_rounds
-    if stated.thin or most >= stats.MIN_ROUNDS:
-        return ""
-    return (
-        f"{most} round{'s' * (most != 1)} can decide nothing: a verdict needs {stats.MIN_ROUNDS} or more; "
-        f"set rounds: {stats.MIN_ROUNDS} in the study, or run it with --rounds {stats.MIN_ROUNDS}"
-    )
-
-
-def _resources(plan: Plan) -> str:
-    """Return what a plan uses, and what it may use."""
-    budget = plan.study.repetition.budget_node_hours
-    limit = f" of a budget of {budget:g}" if budget is not None else ""
-    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {counted(resources.nodes_of(plan), 'node')}"
-    return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
-
-
 def _report(
     results: Results,
     html: Path | None,
@@ -393,13 +323,3 @@ def _tell_resumed(store: Store) -> None:
         broken = f", {counted(store.interrupted, 'interrupted block')} to run again" if store.interrupted else ""
         torn = f", {counted(store.truncated, 'torn line')} archived" if store.truncated else ""
         say(f"resuming {store.path}: {counted(store.count, 'trial')} done{broken}{torn}")
-
-
-def _note(plan: Plan, cell: Cell) -> str:
-    """Return that a cell that can run needs root or may not end in time."""
-    asks = CLUSTERS[plan.study.cluster].needs_root and composition.needs_root(cell.environment, cell.placement)
-    root = "  (needs root)" if asks else ""
-    expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
-    if expected_s <= limit_s:
-        return root
-    return f"{root}  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"

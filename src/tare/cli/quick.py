@@ -20,6 +20,7 @@ from tare import study
 from tare.cli import commands
 from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
+from tare.cli.plan_text import RESULTS_FOLDER
 from tare.cluster import CLUSTERS
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.live import Door
@@ -93,7 +94,7 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
         return commands.run_plan(stated, into, fresh=fresh, shown=shown, writable=writable, door=door)
 
 
-def results_of(name: str, below: Path = commands.RESULTS_FOLDER) -> Path:
+def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
     """Return the folder of the results of a study: of a program's first command it has no digest at its end."""
     first = below / name.rpartition("-")[0]
     try:

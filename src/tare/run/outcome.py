@@ -13,7 +13,7 @@ from tare.counters.monitor import Unread
 from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Workload
-from tare.model.trial import NOT_ENDED
+from tare.model.trial import ENDED_EARLY, NOT_ENDED
 from tare.node import stragglers
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started
@@ -163,7 +163,7 @@ def unread(workload: Workload, result: Result) -> str:
     if not (workload.command or workload.program) or has_records(result.stdout):
         return ""
     known = recognised(result.stderr)
-    return f"it ended well, but {known}" if known else NO_MPI
+    return f"{ENDED_EARLY}: {known}" if known else NO_MPI
 
 
 def untreated(
