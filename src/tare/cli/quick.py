@@ -83,7 +83,9 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    return commands.run_plan(stated, results, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
+    return commands.run_plan(
+        replace(stated, writable=here if wanted.writable else ""), results, fresh=fresh, shown=shown
+    )
 
 
 def quick_study(wanted: Wanted) -> Study:

@@ -260,12 +260,14 @@ def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentenc
 
 
 def test_the_current_folder_is_writable_only_if_asked_for(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    ran: list[dict[str, object]] = []
-    monkeypatch.setattr(commands, "run_plan", lambda *_, **given: ran.append(given) or 0)
+    ran: list[tuple[object, str]] = []
+    monkeypatch.setattr(
+        commands, "run_plan", lambda stated, _, **given: ran.append((given["shown"], stated.writable)) or 0
+    )
     for writable in (False, True):
         quick.run_quick(replace(ASKED, command=("mine",), writable=writable), None)
     here = str(folder / "here")
-    assert [(each["shown"], each["writable"]) for each in ran] == [((here,), ""), ((here,), here)]
+    assert ran == [((here,), ""), ((here,), here)]
 
 
 def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
