@@ -8,8 +8,8 @@ are known to run and are not calibrated. Nor is a thin study, which launches a p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from tare.errors import CellsFailed
 from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial, Workload
@@ -19,8 +19,6 @@ from tare.runtimes import RUNTIMES
 
 READ_ONLY: Final = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 END_OF_INPUT: Final = re.compile(r"end.of.file|\bEOF(?:Error)?\b", re.IGNORECASE)
-CROWDED: Final = "running threads"
-"""The fact about workloads whose ranks have more running threads than cores, a sentence each."""
 LET_WRITE: Final = (
     "add --writable (in a study `writable: true`), which opens the folder in which the program works; "
     "for another folder use binds"
@@ -56,11 +54,6 @@ def check(cell: Cell, outcome: Outcome, *, alone: str = "") -> None:
             f"so nothing was compared: {outcome.reason}",
             remedy=_remedy(cell.workload, outcome),
         )
-
-
-def crowded(facts: Mapping[str, Any], cell: Cell, sentence: str) -> dict[str, Any]:
-    """Return the fact that a workload's ranks have too few cores, with what is known of others; none without it."""
-    return {CROWDED: {**(facts.get(CROWDED) or {}), cell.workload.name: sentence}} if sentence else {}
 
 
 def _remedy(workload: Workload, failed: Failed) -> str:

@@ -57,6 +57,7 @@ RESOLVERS: Final[dict[str, str]] = {
     "cli/bundle/install.py": "to look at the folders above, and its own path",
     "cluster/lab.py": "tare's own sources",
     "cluster/remote_files.py": "compared with the cache, and refused if it leads out",
+    "host/binds.py": "a user's own path with `..` after a link, which is only shown",
     "host/namespaces.py": "the Python that runs tare",
     "images/host_mpi.py": "files of this machine's MPI, which are read",
     "images/inside/below.py": "compared, and refused if it leads out",
@@ -64,6 +65,7 @@ RESOLVERS: Final[dict[str, str]] = {
     "mpi/recognised.py": "this machine's programs",
     "remote/archive.py": "tare's own files",
     "wiring/infiniband.py": "a link of /sys",
+    "workloads/located.py": "links of the user's folders, which are only named",
 }
 """What follows the links of a path before it uses it: a link is then followed whoever made it."""
 
@@ -74,6 +76,7 @@ COMPARERS: Final[dict[str, str]] = {
     "images/inside/linked.py": "only to follow its links inside the image; a path with `..` is the image's",
     "node/hierarchies.py": "a path with `..` is refused",
     "runtimes/podman_rootless.py": "it decides no access",
+    "workloads/located.py": "both are resolved before",
     "workloads/programs/locate.py": "only to follow its links inside the image",
 }
 """What compares paths as texts, for which `/cache/../etc` is in `/cache`."""

@@ -13,10 +13,10 @@ import exports
 from tare.cli import commands
 from tare.export import json as json_format
 from tare.export import markdown
-from tare.plan.calibration import CROWDED
 from tare.store.results_checks import check_trial
 from tare.store.writer import read_only
 from tare.summary import summarise
+from tare.summary.warnings import CROWDED
 from unit.summaries import make_plan, make_trials
 
 SENTENCE = "Launches left processes behind, which were ended before the next launch: "
