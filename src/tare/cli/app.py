@@ -226,38 +226,15 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     from tare.cli.commands import Where
     from tare.cli.launch_command import Wanted, run_launch
 
-    raise typer.Exit(
-        run_launch(
-            Wanted(
-                command=tuple(command),
-                environment=f"{runtime}+{network}",
-                mpi=mpi,
-                transport=transport,
-                way=way,
-                control=control,
-                nodes=nodes,
-                ranks=ranks,
-                containers_per_node=containers_per_node,
-                threads_per_rank=threads_per_rank,
-                share=share,
-                binding=binding,
-                map_by=map_by,
-                image=image,
-                binds=tuple(bind or ()),
-                workdir=workdir,
-                env=tuple(env or ()),
-                devices=tuple(device or ()),
-                memory=memory,
-                cpus=cpus,
-                oversubscribe=oversubscribe,
-                by_rank=by_rank,
-                dry_run=dry_run,
-                prove=prove,
-                verbose=verbose,
-                where=Where.of(cluster, hosts, ssh_config),
-            )
-        )
-    )
+    wanted = Wanted(
+        command=tuple(command), environment=f"{runtime}+{network}", mpi=mpi, transport=transport, way=way,
+        control=control, nodes=nodes, ranks=ranks, containers_per_node=containers_per_node,
+        threads_per_rank=threads_per_rank, share=share, binding=binding, map_by=map_by, image=image,
+        binds=tuple(bind or ()), workdir=workdir, env=tuple(env or ()), devices=tuple(device or ()), memory=memory,
+        cpus=cpus, oversubscribe=oversubscribe, by_rank=by_rank, dry_run=dry_run, prove=prove, verbose=verbose,
+        where=Where.of(cluster, hosts, ssh_config),
+    )  # fmt: skip
+    raise typer.Exit(run_launch(wanted))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -118,15 +118,8 @@ def run_study(
     With `live`, browsers can follow it.
     """
     stated = where.load(path)
-    shown = (stated.writable,) if stated.writable else ()
-    for folder in shown:
-        if not Path(folder).is_dir():
-            raise RefusedError(f"writable: there is no folder {folder}", remedy="make it, or name another one")
-        located.check_can_be_shown(folder, "the writable folder")
     with Door.open() if live else nullcontext() as door:
-        return run_plan(
-            stated, results, fresh=fresh, shown=shown, writable=stated.writable, most_rounds=most_rounds, door=door
-        )
+        return run_plan(stated, results, fresh=fresh, most_rounds=most_rounds, door=door)
 
 
 def run_plan(
@@ -135,16 +128,20 @@ def run_plan(
     *,
     fresh: bool = False,
     shown: tuple[str, ...] = (),
-    writable: str = "",
     most_rounds: int | None = None,
     door: Door | None = None,
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work. `door` is where
-    browsers can follow the run. The user's commands work in the folder of the study.
+    `shown` are folders that the pods see besides the study's writable one. `door` is where browsers can follow the run.
+    The user's commands work in the writable folder, else in that of the study's file.
     """
-    here = Path.cwd()
+    here, writable = Path.cwd(), stated.writable
+    if writable:
+        located.check_can_be_shown(writable, "the writable folder")
+        if not Path(writable).is_dir():
+            raise RefusedError(f"writable: there is no folder {writable}", remedy="make it, or name another one")
+        shown = tuple(dict.fromkeys((*shown, writable)))
     place = stated.folder if any(workload.command for workload in stated.workloads) else ""
     started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
     if door is not None and not door.carried:

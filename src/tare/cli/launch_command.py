@@ -35,7 +35,6 @@ from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import job, ping_pong
-from tare.run.sightings import watched
 from tare.run.site import deployed_alone, opened
 from tare.services import ssh
 from tare.workloads import located
@@ -278,7 +277,7 @@ def _attended(wanted: Wanted, cell: Cell, launch: Launch, agent: Path, site: Sit
 
     started = time.monotonic()
     kills = up.memory_kills()
-    with watched(cell, site.pids) as seen:
+    with job.looked_at(cell, site.pids) as seen:
         status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
     for sentence in filter(None, (seen.alone(), seen.more_threads())):
         say(f"tare: {sentence}")

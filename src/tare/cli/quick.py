@@ -89,9 +89,9 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    into, writable = results or results_of(stated.name), here if wanted.writable else ""
+    stated = replace(stated, writable=here if wanted.writable else "")
     with Door.open() if wanted.live else nullcontext() as door:
-        return commands.run_plan(stated, into, fresh=fresh, shown=shown, writable=writable, door=door)
+        return commands.run_plan(stated, results or results_of(stated.name), fresh=fresh, shown=shown, door=door)
 
 
 def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:

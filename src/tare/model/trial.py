@@ -134,8 +134,6 @@ MOST_BACK_S: Final = 1.0
 """How far a kernel's CPU times may run backwards during a launch: it corrects its estimates by some ticks."""
 NOT_ENDED: Final = "it did not end within its time limit"
 """How the reason begins of a trial that was ended at its time limit."""
-CROWDED: Final = "running threads"
-"""The fact of a study about workloads whose ranks have more running threads than cores, a sentence each."""
 ENDED_EARLY: Final = "it ended well, but without MPI_Init and MPI_Finalize"
 """How the reason begins of a trial whose program succeeded and did not run as an MPI program (`tare.run.outcome`)."""
 

@@ -8,12 +8,12 @@ are known to run and are not calibrated. Nor is a thin study, which launches a p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from tare.errors import CellsFailed
 from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial, Workload
-from tare.model.trial import CROWDED, NOT_ENDED
+from tare.model.trial import NOT_ENDED
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES
 
@@ -54,11 +54,6 @@ def check(cell: Cell, outcome: Outcome, *, alone: str = "") -> None:
             f"so nothing was compared: {outcome.reason}",
             remedy=_remedy(cell.workload, outcome),
         )
-
-
-def crowded(facts: Mapping[str, Any], cell: Cell, sentence: str) -> dict[str, Any]:
-    """Return the fact that a workload's ranks have too few cores, with what is known of others; none without it."""
-    return {CROWDED: {**(facts.get(CROWDED) or {}), cell.workload.name: sentence}} if sentence else {}
 
 
 def _remedy(workload: Workload, failed: Failed) -> str:

@@ -33,6 +33,9 @@ def grants(study: Study) -> tuple[Grant, ...]:
     granted = [grant for workload in study.workloads for grant in _of_workload(workload, study)]
     granted += [grant for environment in study.environments for grant in _of_environment(environment)]
     granted += [grant for placement in study.placements for grant in _of_placement(placement)]
+    if study.writable:
+        what = f"{study.writable} of this machine at the same path, WRITABLE"
+        granted.append(Grant(kind="folder", what=what, to="all environments; commands work in it"))
     return tuple(dict.fromkeys(granted))
 
 
@@ -53,6 +56,8 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
         yield Grant(kind="node command", what=what, to=f"workload {workload.name}, on the first node")
     if not (workload.command or workload.program or workload.path):
         return
+    if workload.input:
+        yield Grant(kind="input", what=f"{workload.input}: read as standard input", to=f"workload {workload.name}")
     words = workload.command or (workload.path or workload.program, *workload.arguments)
     bare = [each.name for each in study.environments if not RUNTIMES[each.runtime].makes_containers]
     contained = [each.name for each in study.environments if RUNTIMES[each.runtime].makes_containers]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from tare.errors import RefusedError
 from tare.host import outside
 from tare.host.fault import reach
 from tare.host.process import Result, run
+from tare.images.inside.inspect import LIBRARIES
 from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.launch.srun import launch_by_srun
@@ -23,6 +25,7 @@ from tare.model.placement import place
 from tare.model.topology import Topology
 from tare.mpi import MPIS
 from tare.node import Pod
+from tare.node.sightings import Sightings, watched
 from tare.node_service.geometry import as_launched, is_inside
 from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES
@@ -275,6 +278,17 @@ def started(
         stop=stop,
     )
     return replace(result, stdout=of_launch(result.stdout, key))
+
+
+@contextmanager
+def looked_at(cell: Cell, pids: Callable[[], Collection[int]]) -> Iterator[Sightings]:
+    """Look at the ranks of a launch while the block runs, unless srun starts them, or nothing does."""
+    mpi, environment = MPIS[cell.environment.mpi], cell.environment
+    titles = {each.family: each.title for each in reversed(tuple(MPIS.values())) if each.pins and not each.is_fake}
+    sightings = Sightings(family=mpi.family, ranks=cell.placement.ranks, libraries=LIBRARIES, titles=titles)
+    is_seen = not mpi.is_fake and not RUNTIMES[environment.runtime].is_fake
+    with watched(sightings, pids) if is_seen and environment.launch is not Launching.SRUN else nullcontext():
+        yield sightings
 
 
 def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:

@@ -46,9 +46,9 @@ from tare.remote.conversation import Unreachable
 from tare.run import facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.ending import Ending
+from tare.run.job import looked_at
 from tare.run.outcome import Pair, Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
-from tare.run.sightings import watched
 from tare.run.site import drop_caches, opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
 from tare.stats import is_look
@@ -56,6 +56,7 @@ from tare.store.writer import Store
 from tare.summary import precise_enough
 from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
+from tare.summary.warnings import crowded_fact
 from tare.workloads import plugin_of
 from tare.workloads.kernel_order import in_order
 
@@ -159,14 +160,14 @@ class Run:
         if ready is None or ready.deployed.ended():
             return  # its trials report why
         try:
-            with watched(ready.cell, self.site.pids) as seen:
+            with looked_at(ready.cell, self.site.pids) as seen:
                 launched = self._launched(ready, 0)
         except Unreachable:
             return
         if isinstance(launched.outcome, Failed) and ready.deployed.ended():
             return
         calibration.check(ready.cell, launched.outcome, alone=seen.alone())
-        self.store.note_facts(**calibration.crowded(self.store.facts, ready.cell, seen.more_threads()))
+        self.store.note_facts(**crowded_fact(self.store.facts, ready.cell.workload.name, seen.more_threads()))
         self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
 
     def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.model.text import printable, processes_text
-from tare.model.trial import CROWDED
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
 from tare.summary.compare import Table
@@ -17,6 +16,8 @@ from tare.summary.select import Selection
 
 OFTEN: Final = 0.5
 """Above this share of launches a state of the machine is reported as a warning."""
+CROWDED: Final = "running threads"
+"""The fact about workloads whose ranks have more running threads than cores, a sentence each."""
 THIN: Final = "This was a thin run: it shows that the study runs, and its figures decide nothing"
 MOVED: Final = 0.1
 """Above this share of samples elsewhere a launch's vCPUs count as migrated; one of twenty may be an outlier."""
@@ -36,6 +37,11 @@ def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], t
         *_always_failed(table.comparisons),
         *_migrated(plan, selection),
     )
+
+
+def crowded_fact(facts: Mapping[str, Any], workload: str, sentence: str) -> dict[str, Any]:
+    """Return the fact that a workload's ranks have too few cores, with what is known of others; none without it."""
+    return {CROWDED: {**(facts.get(CROWDED) or {}), workload: sentence}} if sentence else {}
 
 
 def crowded(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -287,3 +288,35 @@ def test_json_has_everything(example: CatalogueEntry, capsys: pytest.CaptureFixt
     printed = capsys.readouterr().out
     assert "miniapp: npb-cg:class=S" in printed
     assert "apt-get install example" in printed or "ok      example" in printed
+
+
+@pytest.mark.parametrize("writable", ["", "true", "runs", "gone"])
+def test_commands_of_a_study_work_in_the_folder_of_its_file_or_in_the_one_they_may_write_to(
+    writable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    for folder in (there / "runs", here):
+        folder.mkdir(parents=True)
+    (there / "app").write_text("#!/bin/sh\n")
+    (there / "app").chmod(0o755)
+    keys = f"writable: {writable}" if writable else ""
+    (there / "s.yaml").write_text(f"environments: [bare, docker]\nworkloads: {{w: {{command: [./app]}}}}\n{keys}\n")
+    seen: dict[str, Any] = {}
+
+    def make_ready(plan: Plan, *_: object, **given: object) -> None:
+        seen.update(given, here=Path.cwd())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "make_plan", lambda stated, _: expand(stated, lambda *_: None))
+    monkeypatch.setattr(session, "make_ready", make_ready)
+    monkeypatch.chdir(here)
+    with pytest.raises(RefusedError if writable == "gone" else KeyboardInterrupt):
+        commands.run_study(there / "s.yaml", None, fresh=False)
+    assert Path.cwd() == here
+    work = there / "runs" if writable == "runs" else there
+    if writable == "gone":
+        assert seen == {}
+        return
+    assert (seen["here"], seen["cwd"]) == (work, str(work) if writable else "")
+    assert seen["programs"] == {str(there / "app"): there / "app"}
+    assert set(seen["shown"]) == {str(there), str(work)}

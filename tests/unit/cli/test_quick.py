@@ -13,7 +13,7 @@ from tare.cli.commands import Where
 from tare.cli.quick import Wanted, given_input, quick_study, results_of
 from tare.cluster import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
-from tare.model import Cell, Placement, Role, Workload
+from tare.model import Cell, Placement, Role, Study, Workload
 from tare.networks import NETWORKS
 from tare.plan import composition
 from tare.plan.composition import refuse
@@ -281,13 +281,17 @@ def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentenc
 def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    ran: list[dict[str, object]] = []
-    monkeypatch.setattr(commands, "run_plan", lambda *_, **given: ran.append(given) or 0)
+    ran: list[tuple[object, str, bool]] = []
+
+    def run_plan(stated: Study, _: object, **given: object) -> int:
+        ran.append((given["shown"], stated.writable, given["door"] is not None))
+        return 0
+
+    monkeypatch.setattr(commands, "run_plan", run_plan)
     for writable in (False, True):
         quick.run_quick(replace(ASKED, command=("mine",), writable=writable, live=writable), None)
     here = str(folder / "here")
-    assert [(each["shown"], each["writable"]) for each in ran] == [((here,), ""), ((here,), here)]
-    assert [each["door"] is None for each in ran] == [True, False]
+    assert ran == [((here,), "", False), ((here,), here, True)]
 
 
 def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_programs_without_a_container_run_as_the_user_of_the_cluster(cluster: st
     command = Workload(name="app", command=("/bin/echo",))
     text = in_words(grants(replace(parsed(OWN), cluster=cluster, workloads=(command,))))
     assert f"/bin/echo: as {account} in " in text
+
+
+def test_a_folder_to_which_programs_may_write_and_a_file_that_they_read_are_listed() -> None:
+    stated = replace(parsed(OWN), workloads=(Workload(name="app", command=("/app",), input="/in"),), writable="/srv/x")
+    text = in_words(grants(stated))
+    assert re.search(r"folder +/srv/x of this machine at the same path, WRITABLE", text)
+    assert re.search(r"input +/in: read as standard input  \(workload app\)", text)
 
 
 def test_commands_on_a_node_and_words_that_steer_a_terminal_are_listed_as_text() -> None:

@@ -16,6 +16,7 @@ from tare.export import markdown
 from tare.store.results_checks import check_trial
 from tare.store.writer import read_only
 from tare.summary import summarise
+from tare.summary.warnings import CROWDED
 from unit.summaries import make_plan, make_trials
 
 SENTENCE = "Launches left processes behind, which were ended before the next launch: "
@@ -57,3 +58,13 @@ def test_results_of_an_earlier_release_did_not_record_it() -> None:
     for count in (-1, 10**18):
         with pytest.raises(ValueError, match=re.escape(f"left has 'x' of {count:g}")):
             check_trial(replace(results.trials[0], left={"x": count}))
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [({"w": "a rank has 2\x1b running threads"}, ["w: a rank has 2\\x1b running threads"]), ({}, []), ("x", [])],
+)
+def test_ranks_with_more_running_threads_than_cores_are_a_warning(fact: object, words: list[str]) -> None:
+    plan = make_plan()
+    summary = summarise(plan, make_trials(plan), {CROWDED: fact})
+    assert [each for each in summary.warnings if "threads" in each] == words

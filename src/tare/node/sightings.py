@@ -10,17 +10,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tare.images.inside.inspect import LIBRARIES
-from tare.model import Cell, Launching
 from tare.model.text import counted
-from tare.mpi import MPIS
-from tare.runtimes import RUNTIMES
 
 PAUSE_S: Final = 0.02
 LONGEST_S: Final = 5.0
@@ -28,9 +24,9 @@ LONGEST_S: Final = 5.0
 PROC: Final = Path("/proc")
 NUMBERS: Final = (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"PMI_ID")
 """The variables by which launchers tell a rank its number."""
+BY_PMIX: Final = b"PMIX_RANK"
 PMIX: Final = "libpmix.so"
-"""What an MPI of either family has loaded that can be started by Open MPI."""
-TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
+"""What a rank has loaded that understands this variable, whatever its MPI."""
 OFTEN: Final = 0.2
 """In this share of the looks at ranks, and in several, one has more running threads than cores where that counts."""
 SEVERAL: Final = 5
@@ -38,38 +34,40 @@ SEVERAL: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A process with one MPI library: its family and file, whether PMIx is loaded, whether a launcher numbered it."""
+    """A process with one MPI library: its family and file, and whether its launcher numbered it, and by PMIx."""
 
     family: str
     library: str
-    has_pmix: bool
     has_number: bool
+    by_pmix: bool
 
 
 @dataclass(slots=True, kw_only=True)
 class Sightings:
-    """The processes with an MPI library that were seen in a launch of `ranks` ranks by the MPI `mpi`.
+    """The processes with an MPI library that were seen in a launch of `ranks` ranks by an MPI of a family.
 
-    `looks` is the number of looks at them, `crowded` how often one had so many running threads on so few cores.
+    `libraries` has the families of their files' names, `titles` the names of families. `looks` is the number of looks
+    at ranks, and `crowded` how often one had so many running threads on so few cores.
     """
 
-    mpi: str
+    family: str
     ranks: int
+    libraries: Mapping[str, str]
+    titles: Mapping[str, str]
     found: set[Seen] = field(default_factory=set)
     looks: int = 0
     crowded: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def alone(self) -> str:
         """Return that each rank is alone, why, and the remedy; "" if some rank is as it should be, or none was seen."""
-        family = MPIS[self.mpi].family
-        title = TITLES.get(family, family)
-        strange = [each for each in self.found if each.family != family and not (each.has_pmix and family == "openmpi")]
+        title = self.titles.get(self.family, self.family)
+        strange = [each for each in self.found if each.family != self.family and not each.by_pmix]
         if self.ranks == 1 or not self.found or any(each.has_number for each in self.found if each not in strange):
             return ""
         if strange:
             theirs = strange[0]
             return (
-                f"each rank is alone (rank 0 of 1): {title} started it, and it uses {TITLES[theirs.family]} "
+                f"each rank is alone (rank 0 of 1): {title} started it, and it uses {self.titles[theirs.family]} "
                 f"({theirs.library}): add --mpi {theirs.family} (in a study mpi:), or build it for {title}"
             )
         return (
@@ -90,13 +88,8 @@ class Sightings:
 
 
 @contextmanager
-def watched(cell: Cell, pids: Callable[[], Collection[int]]) -> Iterator[Sightings]:
-    """Look at a launch's processes while the block runs, unless srun starts the ranks."""
-    sightings = Sightings(mpi=cell.environment.mpi, ranks=cell.placement.ranks)
-    is_fake = MPIS[cell.environment.mpi].is_fake or RUNTIMES[cell.environment.runtime].is_fake
-    if is_fake or cell.environment.launch is Launching.SRUN:
-        yield sightings
-        return
+def watched(sightings: Sightings, pids: Callable[[], Collection[int]]) -> Iterator[Sightings]:
+    """Look at a launch's processes while the block runs."""
     over = threading.Event()
 
     def look() -> None:
@@ -118,7 +111,7 @@ def _look(sightings: Sightings, pids: Collection[int]) -> None:
     """Add what is seen now of the processes with an MPI library."""
     for pid in pids:
         process = PROC / str(pid)
-        if (seen := look_at(process)) is None:
+        if (seen := look_at(process, sightings.libraries)) is None:
             continue
         sightings.found.add(seen)
         sightings.looks += 1
@@ -127,23 +120,23 @@ def _look(sightings: Sightings, pids: Collection[int]) -> None:
             sightings.crowded[threads, cores] += 1
 
 
-def look_at(process: Path) -> Seen | None:
+def look_at(process: Path, libraries: Mapping[str, str]) -> Seen | None:
     """Return what is known of a process with one family of MPI, by its folder in /proc; None for any other."""
     try:
         files = {line.split(maxsplit=5)[5] for line in (process / "maps").read_text().splitlines() if "lib" in line}
-        variables = (process / "environ").read_bytes().split(b"\0")
+        given = {each.partition(b"=")[0] for each in (process / "environ").read_bytes().split(b"\0")}
     except (OSError, IndexError, UnicodeDecodeError):
         return None
     names = {Path(file).name: file for file in sorted(files)}
-    mpi = {LIBRARIES[known]: file for known in LIBRARIES for name, file in names.items() if name.startswith(known)}
+    mpi = {libraries[known]: file for known in libraries for name, file in names.items() if name.startswith(known)}
     if len(mpi) != 1:  # with those of two families, one is that of tare's own library
         return None
     ((family, library),) = mpi.items()
     return Seen(
         family=family,
         library=library,
-        has_pmix=any(name.startswith(PMIX) for name in names),
-        has_number=any(each.partition(b"=")[0] in NUMBERS for each in variables),
+        has_number=any(name in NUMBERS for name in given),
+        by_pmix=BY_PMIX in given and any(name.startswith(PMIX) for name in names),
     )
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tare.run import sightings
-from tare.run.sightings import Seen, Sightings, look_at, running_threads
+from tare.images.inside.inspect import LIBRARIES
+from tare.node import sightings
+from tare.node.sightings import Seen, Sightings, look_at, running_threads
 
 OPENMPI, MPICH = "/usr/lib/libmpi.so.40.30.4", "/opt/a b/libmpich.so.12.2.2"
+
+
+def sighted(family: str, ranks: int = 2, **more: Any) -> Sightings:
+    titles = {"openmpi": "Open MPI", "mpich": "MPICH"}
+    return Sightings(family=family, ranks=ranks, libraries=LIBRARIES, titles=titles, **more)
 
 
 def process(folder: Path, *files: str, environ: str = "", states: str = "S") -> Path:
@@ -35,7 +42,7 @@ def process(folder: Path, *files: str, environ: str = "", states: str = "S") -> 
         ("openmpi", (OPENMPI, MPICH), "OMPI_COMM_WORLD_RANK=0\0", ""),
         ("openmpi", (MPICH, "/usr/lib/libpmix.so.2"), "PMIX_RANK=0\0", ""),
         ("openmpi", (MPICH,), "PMIX_RANK=0\0", f"and it uses MPICH ({MPICH}): add --mpi mpich"),
-        ("mpich5", (OPENMPI,), "PMI_RANK=0\0", f"and it uses Open MPI ({OPENMPI}): add --mpi openmpi"),
+        ("mpich", (OPENMPI,), "PMI_RANK=0\0", f"and it uses Open MPI ({OPENMPI}): add --mpi openmpi"),
         ("openmpi", (OPENMPI,), "PATH=/bin\0", "Open MPI started it, whose variables"),
         ("mpich", (MPICH,), "", "do not reach it: pass them on"),
     ],
@@ -43,17 +50,17 @@ def process(folder: Path, *files: str, environ: str = "", states: str = "S") -> 
 def test_each_rank_is_alone_if_another_mpi_started_it_or_its_variables_are_lost(
     tmp_path: Path, mpi: str, files: tuple[str, ...], environ: str, words: str
 ) -> None:
-    seen = look_at(process(tmp_path, *files, environ=environ))
-    told = Sightings(mpi=mpi, ranks=2, found={seen} if seen else set()).alone()
+    seen = look_at(process(tmp_path, *files, environ=environ), LIBRARIES)
+    told = sighted(mpi, found={seen} if seen else set()).alone()
     assert words in told
     assert bool(told) == bool(words)
-    assert Sightings(mpi=mpi, ranks=1, found={seen} if seen else set()).alone() == ""
+    assert sighted(mpi, ranks=1, found={seen} if seen else set()).alone() == ""
 
 
 def test_a_rank_that_is_as_it_should_be_shows_that_others_are_helpers() -> None:
-    right = Seen(family="openmpi", library=OPENMPI, has_pmix=True, has_number=True)
-    helper = Seen(family="mpich", library=MPICH, has_pmix=False, has_number=True)
-    assert Sightings(mpi="openmpi", ranks=2, found={right, helper}).alone() == ""
+    right = Seen(family="openmpi", library=OPENMPI, has_number=True, by_pmix=True)
+    helper = Seen(family="mpich", library=MPICH, has_number=True, by_pmix=False)
+    assert sighted("openmpi", found={right, helper}).alone() == ""
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_a_rank_that_is_as_it_should_be_shows_that_others_are_helpers() -> None:
 def test_more_running_threads_than_cores_are_told_with_both_figures_if_they_are_so_often(
     crowded: dict[tuple[int, int], int], looks: int, words: str
 ) -> None:
-    told = Sightings(mpi="openmpi", ranks=1, looks=looks, crowded=Counter(crowded)).more_threads()
+    told = sighted("openmpi", ranks=1, looks=looks, crowded=Counter(crowded)).more_threads()
     assert words in told
     assert bool(told) == bool(words)
 
@@ -78,6 +85,6 @@ def test_threads_that_run_or_wait_for_a_core_are_counted(tmp_path: Path, monkeyp
     assert running_threads(place) == 3
     monkeypatch.setattr(sightings, "PROC", tmp_path)
     monkeypatch.setattr(sightings, "cores_of", lambda pid: 2)
-    seen = Sightings(mpi="openmpi", ranks=2)
+    seen = sighted("openmpi")
     sightings._look(seen, [7, 8])
     assert (seen.looks, seen.crowded) == (1, Counter({(3, 2): 1}))
