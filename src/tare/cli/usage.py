@@ -38,7 +38,7 @@ IN_A_STUDY: Final = " in a study file"
 
 def worded(text: str, command: str) -> str:
     """Return a message as a command prints it; those of commands that read a study file stay as they are."""
-    options = options_of(command)
+    options = options_of(command) if NAMED.search(text) or ALONE.search(text) else None
     return text if options is None else "\n".join(_line(line, options) for line in text.split("\n"))
 
 
