@@ -85,6 +85,16 @@ def test_hosts_can_be_given_on_the_command_line(hosts: SshHosts) -> None:
     assert list((hosts.run / "tare").glob("ssh*")) == []  # the connections of a command without a run
 
 
+def test_the_doctor_asks_the_hosts_in_a_screen_of_lines(hosts: SshHosts) -> None:
+    ended = hosts.tare("doctor", "--hosts", "alpha,beta", "--ssh-config", hosts.config)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("cluster ssh (")
+    assert len(lines) <= 24
+    assert any(line.startswith("  runtimes: bare, ") for line in lines)
+    assert list((hosts.run / "tare").glob("ssh*")) == []  # the connections of a command without a run
+
+
 def test_a_host_that_is_down_is_named_with_the_reason(hosts: SshHosts) -> None:
     ended = hosts.tare("plan", study(hosts, "down", ("bare", "apptainer"), "hosts: [alpha, nowhere]"))
     assert ended.returncode == 5

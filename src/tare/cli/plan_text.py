@@ -38,7 +38,7 @@ def plan_text(plan: Plan, round_s: float | None = None) -> str:
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {counted(trials, 'trial')}, {_takes(plan, round_s)}",
-        _resources(plan),
+        _resources(plan, round_s),
         "",
         *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
         *(f"  - {line}" for line in unavailable.in_lines(plan)),
@@ -81,12 +81,13 @@ def _takes(plan: Plan, round_s: float | None) -> str:
     return f"{about} and the time of {', '.join(launches)}" if launches else about
 
 
-def _resources(plan: Plan) -> str:
+def _resources(plan: Plan, round_s: float | None) -> str:
     """Return what a plan uses, and what it may use."""
     budget = plan.study.repetition.budget_node_hours
     limit = f" of a budget of {budget:g}" if budget is not None else ""
-    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {counted(resources.nodes_of(plan), 'node')}"
-    return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
+    hours = resources.node_hours(plan, pace.estimated_s(plan, round_s))
+    used = f"about {hours:.2g} node-hours{limit} on {counted(resources.nodes_of(plan), 'node')}"
+    return f"{used}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
 def _note(plan: Plan, cell: Cell) -> str:

@@ -13,32 +13,21 @@ from tare.errors import UsageError
 
 WRONG_RANKS: Final = "Invalid value for '-n'"
 """How typer's message about a wrong value of -n begins."""
-OF_BOTH: Final = {"mpi": "--mpi", "transport": "--transport", "image": "--image", "binds": "--bind", "env": "--env"} | {
-    "cluster": "--cluster", "threads_per_rank": "--threads-per-rank",
-}  # fmt: skip
-OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "quick": {**OF_BOTH, "time_limit": "--time-limit", "rounds": "--rounds"},
-    "launch": {
-        **OF_BOTH,
-        "binding": "--binding",
-        "control": "--control",
-        "cpus_per_container": "--cpus",
-        "devices": "--device",
-        "launch": "--launch",
-        "map_by": "--map-by",
-        "memory_per_container": "--memory",
-        "network": "--network",
-        "oversubscribe": "--oversubscribe",
-        "runtime": "--runtime",
-        "share": "--share",
-        "workdir": "--workdir",
-    },
-}
-"""The option of each command for a study's key."""
-OTHERS: Final = (
-    "cores_per_node", "cpu_weight", "daemon", "link", "pmi", "rank_order", "sides", "subnets",
+KEYS: Final = "|".join(
+    (
+        "binding", "binds", "cluster", "control", "cores_per_node", "cpu_weight", "cpus_per_container", "daemon",
+        "devices", "env", "image", "launch", "link", "map_by", "memory_per_container", "mpi", "network",
+        "oversubscribe", "pmi", "rank_order", "rounds", "runtime", "share", "sides", "subnets", "threads_per_rank",
+        "time_limit", "transport", "workdir",
+    )
 )  # fmt: skip
-KEYS: Final = "|".join(sorted({*OTHERS, *(key for own in OPTIONS.values() for key in own)}))
+"""Keys of a study that remedies name."""
+OTHERWISE: Final[Mapping[str, str]] = {
+    "binds": "--bind", "cpus_per_container": "--cpus", "devices": "--device", "memory_per_container": "--memory",
+}  # fmt: skip
+"""The option for a key where a command calls it otherwise."""
+READS_A_STUDY: Final = "study"
+"""The argument of commands that a study file is given to: its keys are what they have."""
 NAMED: Final = re.compile(
     rf"(?P<before>\b(?:use|or|set|with|needs|remove) |`)(?P<key>{KEYS}): (?P<value>[\w:.+-]*\w)(?P<after>`?)"
 )
@@ -49,9 +38,20 @@ IN_A_STUDY: Final = " in a study file"
 
 def worded(text: str, command: str) -> str:
     """Return a message as a command prints it; those of commands that read a study file stay as they are."""
-    if command not in OPTIONS:
-        return text
-    return "\n".join(_line(line, OPTIONS[command]) for line in text.split("\n"))
+    options = options_of(command) if NAMED.search(text) or ALONE.search(text) else None
+    return text if options is None else "\n".join(_line(line, options) for line in text.split("\n"))
+
+
+def options_of(name: str) -> Mapping[str, str] | None:
+    """Return the option of a command for each key of a study that it has; None if it reads a study, or is none."""
+    from tare.cli.app import app
+
+    command = getattr(typer.main.get_command(app), "commands", {}).get(name)
+    if command is None or any(each.name == READS_A_STUDY for each in command.params) or hasattr(command, "commands"):
+        return None
+    known = {option for each in command.params for option in each.opts}
+    names = {key: OTHERWISE.get(key, f"--{key.replace('_', '-')}") for key in KEYS.split("|")}
+    return {key: option for key, option in names.items() if option in known}
 
 
 def _line(line: str, options: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from tare.containers.runtime import Runtime
 from tare.images.registry.reference import is_reference
 from tare.model import Plan, Workload
-from tare.plan.cells import available, estimate_s
+from tare.plan.cells import available
 from tare.runtimes import RUNTIMES
 
 SECONDS_PER_HOUR: Final = 3600.0
@@ -22,9 +22,9 @@ USUAL_ITERATIONS: Final = 1000
 """The iterations of a kernel whose study gives none, as far as disk space is concerned."""
 
 
-def node_hours(plan: Plan) -> float:
-    """Return the estimated node-hours of a plan: its nodes are allocated as long as it runs."""
-    return estimate_s(plan) * nodes_of(plan) / SECONDS_PER_HOUR
+def node_hours(plan: Plan, takes_s: float) -> float:
+    """Return the node-hours of a plan that takes so long: its nodes are allocated as long as it runs."""
+    return takes_s * nodes_of(plan) / SECONDS_PER_HOUR
 
 
 def nodes_of(plan: Plan) -> int:
