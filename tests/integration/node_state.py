@@ -14,8 +14,8 @@ from typing import Any
 
 from tare.deploy.hosts import Deployed
 from tare.host.namespaces import inside_network
-from tare.host.ping import ping
 from tare.node import Node
+from tare.wiring.ping import ping
 from waiting import wait_until
 
 LONG_S = 60.0

@@ -23,7 +23,6 @@ from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
-from tare.host.ping import ping
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
@@ -31,6 +30,7 @@ from tare.node import SILENT_ROLE
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.run.site import needs
+from tare.wiring.ping import ping
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 

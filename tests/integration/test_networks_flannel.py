@@ -22,13 +22,13 @@ from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
-from tare.host.ping import ping
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
 from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.services import certificate, etcd
 from tare.wiring.host_stack import control_address
+from tare.wiring.ping import ping
 
 CANNOT = "this machine cannot: "
 pytestmark = [

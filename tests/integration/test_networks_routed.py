@@ -23,12 +23,12 @@ from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
-from tare.host.ping import ping
 from tare.model import Environment, Placement
 from tare.node import Nic
 from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.wiring import bird, bpf, ipip
+from tare.wiring.ping import ping
 
 pytestmark = live("bird", "nftables")
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from tare import study
 from tare.cli import session
 from tare.cli.output import say, writing
-from tare.cli.plan_text import folder_of, measured_round_s, plan_text, too_few_rounds
+from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rounds
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles

@@ -29,7 +29,6 @@ from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
-from tare.host.ping import ping
 from tare.host.user_namespace import become_root
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
@@ -43,6 +42,7 @@ from tare.plan import cells, composition
 from tare.run.site import deployed_alone, needs, opened
 from tare.runtimes import RUNTIMES
 from tare.wiring.conflist import PREFIX, VARIABLES
+from tare.wiring.ping import ping
 
 STATE: Final = "network.json"
 UP_LIMIT_S: Final = 300.0

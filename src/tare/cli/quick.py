@@ -20,7 +20,7 @@ from tare import study
 from tare.cli import commands
 from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
-from tare.cli.plan_text import RESULTS_FOLDER
+from tare.cli.session import RESULTS_FOLDER
 from tare.cluster import CLUSTERS
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.live import Door

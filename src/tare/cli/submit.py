@@ -12,7 +12,7 @@ from tare.batch import SYSTEMS, BatchJob, BatchSystem
 from tare.batch.waiting import Waiting
 from tare.cli.commands import Where
 from tare.cli.output import say, writing
-from tare.cli.plan_text import RESULTS_FOLDER
+from tare.cli.session import RESULTS_FOLDER
 from tare.cluster import CLUSTERS
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.host.process import find, run

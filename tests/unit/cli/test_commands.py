@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tare.cli import commands, session
-from tare.cli.plan_text import plan_text
 from tare.cli.quick import Wanted, quick_study
+from tare.cli.session import plan_text
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles

@@ -15,11 +15,11 @@ import pytest
 from nodes import make_node, make_request
 from tare.containers import user_podman
 from tare.host import binds, kernel_modules, packages
-from tare.host import ping as pings
 from tare.host.binds import has_selinux, labelled, needs_label
 from tare.host.packages import COMMANDS, install, install_python, name_of, package_manager
-from tare.host.ping import checksum, is_reply, ping
 from tare.runtimes import docker
+from tare.wiring import ping as pings
+from tare.wiring.ping import checksum, is_reply, ping
 
 SOURCES = Path(packages.__file__).parents[1]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tare.cli.plan_text import plan_text
+from tare.cli.session import plan_text
 from tare.model import Completed, Plan, Trial, TrialKey
 from tare.plan import pace
 from tare.plan.cells import estimate_s, expand

@@ -23,7 +23,7 @@ ALLOWED = {
     "doctor/locality_probe.py": "a file of the kernel",
     "host/capture.py": "64 MiB of stdout (STDOUT_BYTES), the end of stderr",
     "host/holder.py": "a line of a child of its own; a file of the kernel",
-    "host/ping.py": "one packet",
+    "wiring/ping.py": "one packet",
     "kubernetes/enter.py": "pieces, passed on; frames of the head's own gate",
     "kubernetes/gate.py": "LONGEST",
     "kubernetes/session.py": "pieces, passed on",

@@ -27,7 +27,7 @@ STARTS = {"run_daemon", "beside", "start", "create_server", "bind", "listen", "s
 """Calls that start a daemon, or make a socket listen."""
 NO_DAEMON = {
     "host/holder.py": "binds mounts",
-    "host/ping.py": "binds a raw socket to its source",
+    "wiring/ping.py": "binds a raw socket to its source",
     "host/process.py": "starts what others name",
     "services/daemons.py": "starts what others name",
     "cli/lab_kubernetes.py": "keeps a Kubernetes, which services/kubernetes.py starts",
