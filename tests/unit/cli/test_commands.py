@@ -318,5 +318,4 @@ def test_commands_of_a_study_work_in_the_folder_of_its_file_or_in_the_one_they_m
         assert seen == {}
         return
     assert (seen["here"], seen["cwd"]) == (work, str(work) if writable else "")
-    assert seen["programs"] == {str(there / "app"): there / "app"}
     assert set(seen["shown"]) == {str(there), str(work)}

@@ -218,7 +218,7 @@ KNOWN = {
         "node/stragglers.py", "run/facts.py",  # to describe
     },
     "command_line(": {"host/namespaces.py", "node_service/upkeep.py", "run/in_turns.py"},  # among those known as ours
-    'environ"': {"node/marked.py"},
+    'environ"': {"node/marked.py", "node/sightings.py"},  # the latter to describe ranks
     "owner.json": {"node/owners.py"},
     "uname().nodename": {
         "node/owners.py",  # together with the boot
