@@ -300,7 +300,9 @@ def test_a_container_of_podman_is_like_docker_s_and_keeps_nothing_on_this_machin
         pod = up.sides[0].pod
         told = inside(up, "cat /proc/sys/kernel/random/boot_id; hostname; command -v orted; cat /proc/1/comm; id -u")
         assert told.stdout.splitlines() == [node.boot_id, "n0", "/usr/bin/orted", "podman-init", "0"]
-        assert inside(up, "df -k /dev/shm | tail -n 1").stdout.split()[:2] == ["shm", "1048576"]
+        of_node = os.statvfs(f"/proc/{node.pid}/root/dev/shm")
+        kilobytes = of_node.f_blocks * of_node.f_frsize >> 20 << 10
+        assert inside(up, "df -k /dev/shm | tail -n 1").stdout.split()[:2] == ["shm", str(kilobytes)]
         assert inside(up, "nproc").stdout.split() == [str(len(node.cores))]
         assert inside(up, f"cat {LIVE}").stdout == LIVE.read_text()
         assert inside(up, f"touch {LIVE.parent}/tare-was-here", check=False).status != 0

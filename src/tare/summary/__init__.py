@@ -225,12 +225,13 @@ def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     """Return the exit codes that the table requires.
 
     4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more, or if
-    environments were planned and nothing could be compared; 1 if an overhead is beyond the limit; 3 if a comparison is
+    nothing could be compared of what is to be judged; 1 if an overhead is beyond the limit; 3 if a comparison is
     inconclusive. An unavailable cell among others adds no code: its reason is in the plan and in the report.
     """
     compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     codes = set()
-    nothing = compared and all(item.verdict is Verdict.UNAVAILABLE for item in compared)
+    is_judged = all(item.verdict is not Verdict.NOT_JUDGED for item in comparisons)
+    nothing = compared and is_judged and all(item.verdict is Verdict.UNAVAILABLE for item in compared)
     if nothing or any(item.verdict in {Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS} for item in comparisons):
         codes.add(EXIT_CELLS_FAILED)
     if any(item.over_limit for item in comparisons):
