@@ -46,6 +46,25 @@ def test_an_application_runs_where_it_was_asked_to_and_its_status_is_passed_on(
     assert [line for line in result.stderr.splitlines() if "Warning" in line and "setpgid" not in line] == []
 
 
+@pytest.mark.parametrize(
+    ("options", "others"),
+    [
+        (("--nodes", "2"), "n0 n1"),
+        (("--runtime", "docker", "--nodes", "2"), "d0 d1"),
+        (("--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share", "none"), "d0"),
+        (("--runtime", "podman", "--network", "bridge", "--nodes", "2"), "n0 n1"),
+    ],
+)
+def test_hosts_of_a_lab_know_their_own_names_and_those_of_the_nodes(
+    app: Path, options: tuple[str, ...], others: str
+) -> None:
+    find = f"for host in $(hostname) {others}; do getent hosts $host || echo no $host; done"
+    result = launched(app, *options, "-n", "2", "--", "sh", "-c", find)
+    assert result.status == 0, result.stderr
+    assert "no " not in result.stdout
+    assert set(others.split()) <= {line.split()[1] for line in result.stdout.splitlines()}
+
+
 def test_lines_say_whose_they_are_on_request(app: Path) -> None:
     result = launched(app, "-n", "2", "--by-rank", "--", "./app")
     assert result.status == 0, result.stderr
