@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tare.model import Completed, Failed, Plan, Repetition, Trial, TrialKey, Verdict, Workload
+from tare.model import Completed, Failed, Plan, Repetition, Trial, TrialKey, Unavailable, Verdict, Workload
 from tare.summary import summarise
 from unit.summaries import BARE, MICRO, SELF, change, latency, make_plan, make_trial, make_trials, of
 
@@ -314,6 +314,23 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
     assert modes.centres[1] / modes.centres[0] == pytest.approx(1.5, rel=0.05)
     assert sum(modes.shares) == pytest.approx(1.0)
     assert summarise(plan, make_trials(plan), {}).modes == ()
+
+
+def test_a_study_that_judges_nothing_does_not_fail_for_what_is_unavailable() -> None:
+    plan = make_plan("host", "overlay")
+    trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
+    summary = summarise(plan, [unjudged(trial) for trial in trials], {})
+    assert of(summary, "host").verdict is Verdict.NOT_JUDGED
+    assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
+    assert summary.exit_code == 0
+
+
+def unjudged(trial: Trial) -> Trial:
+    """Return a trial whose metrics are not judged."""
+    if not isinstance(trial.outcome, Completed):
+        return trial
+    metrics = tuple(replace(metric, judged=False) for metric in trial.outcome.metrics)
+    return replace(trial, outcome=Completed(metrics=metrics))
 
 
 def test_a_metric_that_is_not_judged_has_values_and_no_influence() -> None:
