@@ -104,7 +104,7 @@ def watched(sightings: Sightings, pids: Callable[[], Collection[int]]) -> Iterat
         yield sightings
     finally:
         over.set()
-        thread.join()
+        thread.join(LONGEST_S)  # memory of a hostile process can be a file that is never read to its end
 
 
 def _look(sightings: Sightings, pids: Collection[int]) -> None:
