@@ -137,7 +137,9 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
     ] = 10,
-    ranks: Annotated[int, typer.Option("-n", "--ranks-per-node", min=1, help="Ranks on each node.")] = 1,
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks-per-node", min=1, help="Ranks on each node: -n 2 on two nodes is 4 ranks.")
+    ] = 1,
     nodes: options.NodesOption = None,
     containers_per_node: options.ContainersOption = 1,
     threads_per_rank: options.ThreadsOption = 1,
@@ -221,7 +223,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
 ) -> None:
     """Run an MPI program in an environment, in the foreground; exit codes are those of docker run.
 
-    It may write to the current folder, as with mpirun; with `tare quick`, which compares, only if --writable says so.
+    The program may write to the current folder, as under mpirun; under `tare quick` only with --writable.
     """
     from tare.cli.commands import Where
     from tare.cli.launch_command import Wanted, run_launch

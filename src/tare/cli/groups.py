@@ -147,7 +147,7 @@ def image_add(
         list[str], typer.Argument(help="Packages of Debian, such as python3-numpy.", show_default=False)
     ],
 ) -> None:
-    """Make an image with more packages; its name is that of the image and the packages, joined by +."""
+    """Build one of tare's images with more packages; its name is the image's and the sorted packages, joined by +."""
     from tare.cli.image_commands import image_add as go
 
     go(name, packages)

@@ -71,7 +71,10 @@ ImageOption = Annotated[
 ]
 BindOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder of this machine in containers; repeatable."),
+    typer.Option(
+        metavar="SOURCE:TARGET[:ro]",
+        help="Show a file or folder of this machine in containers (bare sees it at SOURCE only); repeatable.",
+    ),
 ]
 EnvOption = Annotated[
     list[str] | None,
@@ -83,7 +86,9 @@ EnvOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        "--cluster", help="Run on lab, local, ssh or slurm, whatever cluster a study names.", show_default=False
+        "--cluster",
+        help="The cluster: lab (nodes inside this machine), local, ssh or slurm, whatever a study names.",
+        show_default=False,
     ),
 ]
 AskedClusterOption = Annotated[

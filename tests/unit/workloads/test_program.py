@@ -135,7 +135,9 @@ def test_a_program_is_shown_unless_images_have_their_own_with_its_folder_or_pref
     assert "/bin/true is not in the image" in str(not_in_image(Workload(name="c", command=("/bin/true",)), rootfs))
     runnable(rootfs / "bin/true")
     assert not_in_image(Workload(name="c", command=("/bin/true",)), rootfs) is None
-    assert "example is not in the image: apt-get install example" in str(not_in_image(THEIRS, rootfs))
+    assert "example is not in the image: `tare image add debian-openmpi example` makes one that has it" in str(
+        not_in_image(THEIRS, rootfs)
+    )
     runnable(rootfs / "usr/bin/example")
     assert not_in_image(THEIRS, rootfs) is None
 

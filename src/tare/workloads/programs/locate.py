@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from tare.workloads.programs.adapter import ProgramAdapter
 PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """The folders that are searched in an image; its own variables are not known here."""
 
+INSTALLS: Final = re.compile(r"apt-get install (\S+)")
 BELOW: Final = ("", "bin", "libexec/osu-micro-benchmarks/mpi/*", "mpi/*", "*")
 """The folders below the one that a study names in which a program is searched, as by `tare-run`."""
 
@@ -42,6 +44,8 @@ def missing(
     where = "in the image" if root else "here"
     if path:
         return f"{name} is neither {path} nor in a folder below it {where}: correct path: in the study"
+    if root and (package := INSTALLS.fullmatch(adapter.brought_by)):
+        return f"{name} is not in the image: `tare image add debian-openmpi {package[1]}` makes one that has it"
     return f"{name} is not {where}: {adapter.brought_by}"
 
 
