@@ -25,9 +25,10 @@ COMPONENT: Final = re.compile(r"^mca:(\w+):(\w+):", re.MULTILINE)
 
 SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
 """Copy-in/copy-out, because some containers forbid CMA and others allow it: the default would differ between cells."""
-WINDOWS: Final = {"osc": "sm,pt2pt"}
+WINDOWS: Final = {"osc": "^rdma,ucx"}
 """One-sided messages over TCP are made of two-sided ones: Open MPI 4.1 prefers its RDMA component, in which
-MPI_Win_allocate then fails between hosts ("invalid window"). Named one by one, because UCX's would load UCX."""
+MPI_Win_allocate then fails between hosts ("invalid window"). UCX's loads UCX into each rank. What is left out need
+not be there: a list of what is wanted would end builds without one of its components."""
 POLLS: Final = {"mpi_event_tick_rate": "1"}
 """How often, in microseconds, a rank looks at sockets if it counts no connection (adr/0028-connections-of-open-mpi.md).
 
