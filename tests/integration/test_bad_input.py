@@ -47,7 +47,7 @@ BESIDE = ("another lab is up", "can decide nothing")
 
 
 def told_once(result: Ended) -> str:
-    """Return what tare said when it refused: one message, no traceback; beside it, of other labs and too few rounds."""
+    """Return what tare said when it refused: one message, no traceback. Remarks on labs and rounds do not count."""
     assert "Traceback" not in result.stderr, result.stderr
     assert "internal error" not in result.stderr, result.stderr
     messages = [line for line in result.stderr.splitlines()

@@ -10,12 +10,11 @@ from tare.host.binds import bind_of
 from tare.images.build import Image
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inside.below import inside
-from tare.images.inside.inspect import DAEMONS, LIBRARIES, MpiInside, mpi_of
+from tare.images.inside.inspect import DAEMONS, LIBRARIES, TITLES, MpiInside, mpi_of
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
 from tare.mpi import MPIS
 
-TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH, Launching.MPIJOB)
 """Ways of launching in which the MPI's daemon comes from the image."""
 SSH: Final = ("/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen")

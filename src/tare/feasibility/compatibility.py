@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tare.images.inside.inspect import TITLES
+
 Version = tuple[int, ...]
 
 OLDEST_PMIX: Final[Version] = (2, 1)
 NOTICES_PMIX: Final[Version] = (5,)
 """From this version on, MPICH (without PMIx) stops under PMIx; earlier, each rank is alone (observed: 5.0, 4.0)."""
-TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 CPU_LEVELS: Final = {1: "x86-64", 2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"}
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tare.feasibility.compatibility import TITLES
 from tare.host.binds import bind_of
 from tare.images import is_known
-from tare.images.inside.inspect import LIBRARIES
+from tare.images.inside.inspect import LIBRARIES, TITLES
 from tare.images.inside.linked import Seen
 from tare.model import Cell, Environment, Launching
 from tare.mpi import MPIS

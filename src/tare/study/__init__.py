@@ -126,7 +126,7 @@ def _name_of(path: Path) -> str:
 
 
 def _nearest(path: Path) -> Path | None:
-    """Return the study file beside a path whose name without its ending is nearly the same, None without one."""
+    """Return a study file in the same folder with nearly the same name, or None."""
     try:
         beside = {each.stem: each for each in path.parent.iterdir() if each.suffix in {".yaml", ".yml", path.suffix}}
     except OSError:

@@ -224,8 +224,8 @@ def exit_code(codes: Iterable[int]) -> int:
 def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     """Return the exit codes that the table requires.
 
-    4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more, or if
-    nothing could be compared of what is to be judged; 1 if an overhead is beyond the limit; 3 if a comparison is
+    4 if a planned cell is invalid (the baseline and A/A too), did other work than the baseline, or fails more, or if no
+    environment that is to be judged could be compared; 1 if an overhead is beyond the limit; 3 if a comparison is
     inconclusive. An unavailable cell among others adds no code: its reason is in the plan and in the report.
     """
     compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]

@@ -69,7 +69,7 @@ KNOWN: Mapping[str, str] = {
     ),
     "the program itself": "containers/user_podman.py: podman; services/ssh.py: ssh",
     BUILDS: (
-        "deploy/fit.py: openmpi mpich; feasibility/compatibility.py: openmpi mpich; "
+        "feasibility/compatibility.py: mpich; "
         "feasibility/preflight.py: openmpi; "
         "host/wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
         "images/__init__.py: openmpi openmpi5 mpich mpich5; images/__main__.py: openmpi; "

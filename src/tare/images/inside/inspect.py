@@ -33,6 +33,9 @@ LIBRARIES: Final = {
 """The file names by which programs request their MPI, in search order: the name in MPICH's common ABI (MPICH, Intel
 MPI, MVAPICH) counts as mpich."""
 
+TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
+"""What people call each family."""
+
 LAUNCHERS: Final = {"openmpi": ("mpirun.openmpi", "mpirun", "prterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich")}
 DAEMONS: Final = {"openmpi": ("orted", "prted"), "mpich": ("hydra_pmi_proxy",)}
 VERSIONS: Final = {
