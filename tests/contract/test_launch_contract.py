@@ -250,7 +250,11 @@ def test_an_unknown_host_names_those_that_are_known(bench: Bench) -> None:
         (("n0",), {}, "no command given for host n0"),
         (("--rank",), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "no command given"),
         (("--rank", "app"), {"TARE_HOST": "n0"}, "no MPI set its local rank"),
-        (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "2"}, "host n0 has 2 rank(s) in the map"),
+        (
+            ("--rank", "app"),
+            {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "2"},
+            "the map has no local rank 2 on host n0: 2 in all",
+        ),
         (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "first"}, "first"),
         (("--rank", "missing-program"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "cannot start missing-program"),
         (("--entry", "{broken", "--", "app"), {}, "cannot read"),

@@ -174,7 +174,7 @@ def test_an_allocation_that_has_ended_is_named(cluster: SlurmNodes) -> None:
 
 def test_more_nodes_than_the_allocation_has_are_refused(cluster: SlurmNodes) -> None:
     said = refused(cluster, 2, "salloc --quiet --nodes=1 tare run STUDY")
-    assert "this allocation has 1 node(s): ask for more, or use fewer nodes" in said
+    assert "this allocation has 1 node: ask for more, or use fewer nodes" in said
 
 
 def test_nodes_of_different_types_are_named_with_their_types(cluster: SlurmNodes) -> None:

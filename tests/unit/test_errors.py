@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import tare
 from tare import errors
 from tare.errors import (
     EXIT_PRECEDENCE,
@@ -72,3 +76,14 @@ def test_an_error_says_what_failed_and_then_what_to_do(error: type[TareError]) -
 def test_a_failed_command_carries_its_argv_and_the_end_of_what_it_said() -> None:
     error = CommandFailed("it failed", argv=["a", "b"], status=3, stderr_tail="no such thing")
     assert (error.argv, error.status, error.stderr_tail) == (("a", "b"), 3, "no such thing")
+
+
+def test_numbers_of_things_are_formatted_by_counted() -> None:
+    """No message says `2 rank(s)`."""
+    found = [
+        f"{path.name}:{number}"
+        for path in Path(tare.__file__).parent.rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"[}0-9] [a-z]+\(s\)", line)
+    ]
+    assert found == []

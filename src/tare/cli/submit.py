@@ -19,6 +19,7 @@ from tare.host.process import find, run
 from tare.host.safe_files import check_only_root_changes, folder_at, replacing
 from tare.model import SlurmSpec, Study
 from tare.model.quantities import parse_duration
+from tare.model.text import counted
 from tare.plan.cells import estimate_s, expand
 from tare.run.progress import duration
 from tare.study.messages import unknown
@@ -61,7 +62,8 @@ def submit_study(wanted: Wanted) -> int:
         )
     number = submitted(system, job)
     once = f"{job.allocations} allocations, one round each" if job.allocations > 1 else "one allocation"
-    print(f"submitted {job.name} as job {number}: {once}, at most {duration(job.time_s)} each on {job.nodes} node(s)")
+    nodes = counted(job.nodes, "node")
+    print(f"submitted {job.name} as job {number}: {once}, at most {duration(job.time_s)} each on {nodes}")
     print(f"results: {job.results}   logs: {job.folder}")
     if not wanted.wait:
         return 0

@@ -16,6 +16,7 @@ from tare.errors import RefusedError
 from tare.host.packages import install
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Launching, Placement
+from tare.model.text import counted
 from tare.model.topology import NodeCores, Topology
 from tare.mpi import MPIS
 
@@ -51,7 +52,9 @@ class SlurmCluster(RemoteCluster):
         if spec.hosts or spec.nics:
             return "cluster slurm takes its nodes from the allocation: remove hosts and nics"
         if job() and placement.nodes > len(self.allocation().names):
-            return f"this allocation has {len(self.allocation().names)} node(s): ask for more, or use fewer nodes"
+            return (
+                f"this allocation has {counted(len(self.allocation().names), 'node')}: ask for more, or use fewer nodes"
+            )
         return refuse_lab_only(self.name, spec, environment) or refuse_as_it_is(
             self.name, environment, "or use cluster: lab"
         )

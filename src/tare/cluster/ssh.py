@@ -16,6 +16,7 @@ from tare.errors import RefusedError
 from tare.host.packages import install
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Placement
+from tare.model.text import counted
 from tare.networks import Wiring
 from tare.networks import find as find_network
 from tare.node_service import site_folder
@@ -35,7 +36,7 @@ class SshCluster(RemoteCluster):
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if placement.nodes > len(spec.hosts):
-            return f"cluster ssh has {len(spec.hosts)} host(s): list more, or use a placement with fewer nodes"
+            return f"cluster ssh has {counted(len(spec.hosts), 'host')}: list more, or use a placement with fewer nodes"
         if reason := refuse_lab_only(self.name, spec, environment):
             return reason
         if spec.nics:

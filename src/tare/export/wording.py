@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tare.frames.comparisons import CellComparison
 from tare.model import Estimate, Summary, Verdict
+from tare.model.text import counted
 from tare.report import units
 from tare.report.cells import failures_text, reason_text
 from tare.report.view import Column
@@ -62,4 +63,4 @@ def absolute_text(column: Column, cost: Estimate) -> str:
 
 def rounds_text(estimate: Estimate) -> str:
     """Return the number of rounds of an estimate, as `n = 10 rounds`."""
-    return f"n = {estimate.n} round{'s' if estimate.n != 1 else ''}"
+    return f"n = {counted(estimate.n, 'round')}"

@@ -20,7 +20,7 @@ from tare.images.own import ensure_own
 from tare.images.registry.reference import is_reference
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
 from tare.model.placement import place
-from tare.model.text import bytes_label
+from tare.model.text import bytes_label, counted
 from tare.model.topology import Topology
 from tare.node import limits, page_cache
 from tare.node_service import geometry
@@ -106,8 +106,8 @@ def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> s
         if allowed and ranks * each > allowed:
             needed = bytes_label(math.ceil(ranks * each / 2**20) << 20)
             return (
-                f"{workload.name} needs about {needed} for {ranks} rank(s), but {what} has {bytes_label(allowed)}: "
-                "use fewer ranks or a smaller size"
+                f"{workload.name} needs about {needed} for {counted(ranks, 'rank')}, "
+                f"but {what} has {bytes_label(allowed)}: use fewer ranks or a smaller size"
             )
     return None
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tare.kubernetes.api import Api
 from tare.kubernetes.pods import ask
+from tare.model.text import counted
 
 PATH: Final = "/api/v1/nodes"
 PUBLIC: Final = ("flannel.alpha.coreos.com/public-ip", "projectcalico.org/IPv4Address")
@@ -79,7 +80,7 @@ def too_few(machines: Sequence[KubernetesMachine], wanted: int, selector: str) -
     if usable >= wanted:
         return None
     with_labels = f" with the labels {selector}" if selector else ""
-    said = f"this Kubernetes has {usable} node(s){with_labels} that pods can use, and {wanted} are needed"
+    said = f"this Kubernetes has {counted(usable, 'node')}{with_labels} that pods can use, and {wanted} are needed"
     out = [f"{each.name} {each.unusable}" for each in machines if each.unusable]
     return f"{said}: {'; '.join(out[:3])}" if out else said
 

@@ -203,7 +203,7 @@ def as_rank(command: list[str]) -> int:
         return fail(f"no MPI set its local rank ({', '.join(LOCAL_RANK)})")
     ranks = hosts[name]["ranks"]
     if local >= len(ranks):
-        return fail(f"host {name} has {len(ranks)} rank(s) in the map; local rank {local} is not one of them")
+        return fail(f"the map has no local rank {local} on host {name}: {len(ranks)} in all")
     return start(ranks[local], command)
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from tare.errors import RefusedError
 from tare.model import Binding, MapBy, Placement, RankOrder
-from tare.model.text import bytes_label
+from tare.model.text import bytes_label, counted
 from tare.model.topology import HardwareThread, NodeCores, Topology
 
 LEAST_MEMORY_BYTES: Final = 6 * 2**20
@@ -207,7 +207,7 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
         request = f"{ranks} rank{'s' * (ranks != 1)}{threads}"
         if needed > ranks * placement.threads_per_rank:
             containers = placement.containers_per_node
-            request = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
+            request = f"{counted(containers, 'container')} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
         more += node.note
         raise RefusedError(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tare.cluster.base import Allocated
 from tare.model import Repetition
+from tare.model.text import counted
 from tare.summary.allocations import KEY, node_hours
 
 MARGIN_S: Final = 30.0
@@ -60,7 +61,7 @@ class Ending:
     def _reason(self) -> str:
         wanted = self.repetition
         if self.most_rounds is not None and len(self.rounds) >= self.most_rounds:
-            return f"this allocation's share of {self.most_rounds} round(s) is done"
+            return f"this allocation's share of {counted(self.most_rounds, 'round')} is done"
         if wanted.budget_s is not None and time.monotonic() - self.began_s > wanted.budget_s:
             return "its budget of time is used up"
         hours = node_hours(self.facts) + self._node_hours()

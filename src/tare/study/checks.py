@@ -11,6 +11,7 @@ from typing import Final
 from tare import model
 from tare.errors import RefusedError
 from tare.model.placement import MOST_RANKS, needed_cores, place
+from tare.model.text import counted
 from tare.model.topology import NodeCores, Topology
 from tare.study.messages import unknown
 from tare.study.names import Known, is_conflist
@@ -86,7 +87,8 @@ def _check_size(study: model.Study) -> Iterator[Finding]:
         product = f"{environments} environments x {len(study.placements)} placements x {len(study.workloads)} workloads"
         yield ("environments",), f"{product} are {cells} cells, but at most {MOST_CELLS} can run: make several studies"
     elif launches > MOST_LAUNCHES:
-        product = f"{cells} cells x {max(repeat.rounds, repeat.max_rounds)} rounds x {repeat.blocks_per_round} block(s)"
+        rounds, blocks = max(repeat.rounds, repeat.max_rounds), repeat.blocks_per_round
+        product = " x ".join((f"{cells} cells", counted(rounds, "round"), counted(blocks, "block")))
         yield (
             ("repetition",),
             f"{product} are {launches} launches, but at most {MOST_LAUNCHES} can run: use fewer rounds",

@@ -10,7 +10,7 @@ from typing import Final
 
 from tare.cluster import CLUSTERS
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
-from tare.model.text import rate_scale, three_digits
+from tare.model.text import counted, rate_scale, three_digits
 from tare.stats import MIN_ROUNDS
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
@@ -56,7 +56,7 @@ def _undecided(judged: Sequence[Comparison]) -> str:
     n = max(len(set(item.rounds)) for item in judged)
     needed = [item.more_rounds for item in judged if item.more_rounds is not None]
     more = f"; {_more(max(needed), n)}" if needed else ""
-    return f"nothing is decided after {n} round{'s' if n != 1 else ''}{more}"
+    return f"nothing is decided after {counted(n, 'round')}{more}"
 
 
 def _more(rounds: int, done: int) -> str:

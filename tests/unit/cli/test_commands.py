@@ -213,14 +213,14 @@ def test_the_memory_of_a_machine_and_of_a_container_are_limits() -> None:
     assert availability.no_memory(ft, two, 16 << 30) is None
     reason = availability.no_memory(ft, two, 4 << 30)
     assert (
-        reason == "ft needs about 6224 MiB for 2 rank(s), but this machine has 4 GiB: use fewer ranks or a smaller size"
+        reason == "ft needs about 6224 MiB for 2 ranks, but this machine has 4 GiB: use fewer ranks or a smaller size"
     )
     assert availability.no_memory(ft, two, 0) is None
     mg = Workload(name="mg", miniapp="npb-mg:class=B")
     limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
     reason = availability.no_memory(mg, limited, 64 << 30)
     assert reason is not None
-    assert "for 2 rank(s), but a container has 128 MiB" in reason
+    assert "for 2 ranks, but a container has 128 MiB" in reason
     assert availability.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
     assert availability.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
 

@@ -53,7 +53,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
 
 def test_more_nodes_than_the_allocation_has_are_refused_with_their_number(inside: SlurmCluster) -> None:
     reason = inside.refuse(LabSpec(nodes=3), BARE, Placement(nodes=3))
-    assert reason == "this allocation has 2 node(s): ask for more, or use fewer nodes"
+    assert reason == "this allocation has 2 nodes: ask for more, or use fewer nodes"
     assert inside.refuse(LabSpec(nodes=2), BARE, Placement(nodes=2)) is None
 
 

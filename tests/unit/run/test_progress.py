@@ -221,7 +221,7 @@ def test_a_run_goes_on_without_limits_and_a_share_of_rounds_counts_in_this_run_a
     assert not own.reached()
     own.ended_round(8, 1.0)
     assert own.reached()
-    assert own.reason == "this allocation's share of 2 round(s) is done"
+    assert own.reason == "this allocation's share of 2 rounds is done"
     assert not own.time_is_up
 
 
