@@ -13,7 +13,7 @@ from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
-from tare.cli.usage import usage_error, worded
+from tare.cli.usage import given_command, usage_error, worded
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
 from tare.host.signals import end_as_interrupt
 from tare.model.text import printable
@@ -310,7 +310,7 @@ def main() -> None:
         if status == EXIT_INTERRUPTED:
             raise KeyboardInterrupt  # reported below
     except TareError as error:
-        _say(worded(str(error), next(iter(sys.argv[1:]), "")))
+        _say(worded(str(error), given_command()))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted: cleaned up; run the same command to resume")

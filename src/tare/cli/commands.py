@@ -16,6 +16,7 @@ from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rounds
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
+from tare.cli.usage import given_command, worded
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy.study_files import StudyFiles
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
@@ -221,7 +222,9 @@ def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str,
     plan = session.make_plan(stated, say)
     session.check_available(plan)
     visible = tuple(dict.fromkeys((*started.shown, *programs.folders_of(plan))))
-    return session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
+    plan, files = session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
+    reasons = {key: worded(reason, given_command()) for key, reason in plan.unavailable.items()}
+    return replace(plan, unavailable=reasons), files
 
 
 def _tell_others() -> None:

@@ -42,6 +42,11 @@ def worded(text: str, command: str) -> str:
     return text if options is None else "\n".join(_line(line, options) for line in text.split("\n"))
 
 
+def given_command() -> str:
+    """Return the name of the command that this process was started with; "" if it has none."""
+    return next(iter(sys.argv[1:]), "")
+
+
 def options_of(name: str) -> Mapping[str, str] | None:
     """Return the option of a command for each key of a study that it has; None if it reads a study, or is none."""
     from tare.cli.app import app

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import pytest
 
+from tare.cli import commands, session
 from tare.cli.usage import options_of, worded
+from tare.deploy.study_files import StudyFiles
+from tare.model import Plan
+from tare.plan.cells import expand
+from tare.study import parse
 
 CORES = "use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)"
 FEWER = "use fewer ranks per node"
@@ -46,3 +54,24 @@ def test_the_options_are_those_that_the_command_has() -> None:
     assert {"binds": "--bind", "time_limit": "--time-limit"}.items() <= quick.items()
     assert "oversubscribe" not in quick
     assert (options_of("run"), options_of("lab"), options_of("nothing")) == (None, None, None)
+
+
+def test_the_reasons_of_single_cells_name_what_the_command_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    stated = parse("environments: [bare, docker]\nworkloads: {w: {command: [/bin/true]}}\n")
+    plan = expand(stated, lambda *_: None)
+    plan = replace(plan, unavailable={plan.cells[1].key: CORES})
+    kept: list[Plan] = []
+
+    def create_or_open(_folder: object, plan: Plan, *_: object, **__: object) -> None:
+        kept.append(plan)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "make_plan", lambda *_: plan)
+    monkeypatch.setattr(session, "make_ready", lambda plan, *_, **__: (plan, StudyFiles(made={})))
+    monkeypatch.setattr(session, "facts", lambda *_: {})
+    monkeypatch.setattr(commands.Store, "create_or_open", create_or_open)
+    for command in ("quick", "run"):
+        monkeypatch.setattr(sys, "argv", ["tare", command])
+        with pytest.raises(KeyboardInterrupt):
+            commands.run_plan(stated, None)
+    assert [list(each.unavailable.values()) for each in kept] == [[FEWER], [CORES]]
