@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from tare.cli import commands
-from tare.cli.afterwards.failed_lines import lines_of_failed
 from tare.cli.output import say
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
@@ -21,6 +20,7 @@ from tare.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, r
 from tare.explain.cause import Change, Suspect
 from tare.explain.evidence import Evidence
 from tare.explain.failed import FailedCell, failed_cells
+from tare.explain.failed_lines import lines_of_failed
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.explain.stored import FOLDER as EXPLAIN
