@@ -14,12 +14,12 @@ from statistics import median
 from typing import Final
 
 from tare.explain.unmeasured import is_failure, reason_of
-from tare.model import Cell, Completed, Plan, Role, Trial
+from tare.model import Cell, Completed, Role, Trial
 from tare.model.trial import NOT_ENDED
 from tare.node.allowed import OF_POD
 from tare.summary.isolation import capabilities
 from tare.summary.loaded import files_of
-from tare.summary.select import select
+from tare.summary.select import Planned, select
 
 NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 """What differs between reasons that are the same: process numbers, addresses, ranks."""
@@ -121,7 +121,7 @@ PERHAPS: Final = (
 """Patterns of reasons with the facts that limit what they name: both together make a cause possible, not certain."""
 
 
-def failed_cells(plan: Plan, trials: Sequence[Trial]) -> tuple[FailedCell, ...]:
+def failed_cells(plan: Planned, trials: Sequence[Trial]) -> tuple[FailedCell, ...]:
     """Return the environments of which launches failed, in the order of the plan."""
     chosen = select(plan, trials).trials
     groups: defaultdict[str, list[tuple[Cell, list[Trial]]]] = defaultdict(list)

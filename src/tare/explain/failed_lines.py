@@ -1,4 +1,4 @@
-"""The lines of `tare explain` about environments in which launches failed."""
+"""Say in lines why launches of environments failed, for `tare explain` and the report. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from tare.explain.failed import Difference, FailedCell
 
 
 def lines_of_failed(cells: Sequence[FailedCell]) -> Iterator[str]:
-    """Yield the lines about failed cells; those of a group that failed for the same reasons are told together."""
+    """Yield the lines about failed cells, with an empty one after each of `told_together`."""
+    for title, lines in told_together(cells):
+        yield from (title, *lines, "")
+
+
+def told_together(cells: Sequence[FailedCell]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield a title and lines for each group of environments whose launches failed for the same reasons."""
     told: dict[tuple[object, ...], list[FailedCell]] = {}
     for cell in cells:
         same = cell.group, cell.reasons, cell.differences, cell.at_limit, cell.perhaps
         told.setdefault(same, []).append(cell)
     for members in told.values():
-        yield from _of_cells(members)
-        yield ""
+        title = f"{members[0].group} / {', '.join(each.environment for each in members)}: failed"
+        yield title, tuple(_of_cells(members))
 
 
 def _of_cells(cells: Sequence[FailedCell]) -> Iterator[str]:
     cell = cells[0]
-    yield f"{cell.group} / {', '.join(each.environment for each in cells)}: failed"
     for each in cells:
         name = f"{each.environment}: " if len(cells) > 1 else ""
         yield f"  {name}{each.failed} of {each.launches} launches failed"

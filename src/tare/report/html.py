@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 
+from tare.explain.failed import FailedCell, failed_cells
+from tare.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, view
 from tare.report.causes import NEXT_STEP
@@ -73,14 +75,16 @@ def laying_out(
     """
     runs = launches(summary, trials)
     groups = view.groups(summary)
+    failed = failed_cells(summary, trials)
     with _drawing(groups, summary, by_group(runs), counts or count_here(samples)) as workload_pages:
-        yield lambda: _parts(summary, groups, runs, workload_pages, addition)
+        yield lambda: _parts(summary, groups, runs, failed, workload_pages, addition)
 
 
 def _parts(
     summary: Summary,
     groups: Groups,
     runs: Sequence[ShownLaunch],
+    failed: Sequence[FailedCell],
     workload_pages: Callable[[], Sequence[WorkloadPage]],
     addition: embed.Addition | None,
 ) -> Iterator[str]:
@@ -112,6 +116,7 @@ def _parts(
         environments=environments,
         number_of={page.name: page.number for page in environments},
         next_step=NEXT_STEP,
+        failed=tuple(told_together(failed)),
         published=published.rows(summary, tuple(groups)),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
