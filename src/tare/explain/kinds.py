@@ -15,12 +15,14 @@ class Kind(StrEnum):
     """Where the time of a rank goes, as the scheduler sees it, from its start to its end.
 
     An MPI that waits for a message polls, so waiting for others is `CORE`, too; `SLEEPING` is what blocks in the
-    kernel: a disk, a name server, a timer, a CPU limit.
+    kernel: a disk, a name server, a timer, a CPU limit. `STOLEN` is what a hypervisor gave to other guests while a core
+    had work.
     """
 
     CORE = "on its cores"
     QUEUED = "waiting for a core"
     SLEEPING = "sleeping"
+    STOLEN = "stolen by the hypervisor"
 
 
 ALWAYS: Final = frozenset(Kind)
@@ -86,8 +88,9 @@ def _of_launch(trial: Trial) -> dict[Kind, float] | None:
         return None
     on_core, queued = (seconds / ranks for seconds in used)
     starting = max(0.0, steps["launch_s"] - steps["mpi_init_s"])  # MPI_Init is in the life of a rank
-    sleeping = max(0.0, trial.elapsed_s - starting - on_core - queued)
-    return {Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: sleeping}
+    away = max(0.0, trial.elapsed_s - starting - on_core - queued)
+    stolen = min(away, trial.noise.get("steal_s", 0.0) / ranks)  # Linux counts it neither as running nor as waiting
+    return {Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: away - stolen, Kind.STOLEN: stolen}
 
 
 _USED: Final = ("on_cpu_s", "run_delay_s")

@@ -134,6 +134,24 @@ def test_time_that_is_not_that_of_the_metric_says_nothing_of_its_kind(tmp_path: 
     assert replace(cost.evidence, here=small).added.words == ""
 
 
+@pytest.mark.parametrize(
+    ("stolen_s", "words"),
+    [
+        (0.0, "1 s sleeping"),
+        (1.8, "900 ms stolen by the hypervisor, 100 ms sleeping"),
+        (2.0, "1 s stolen by the hypervisor"),
+    ],
+)
+def test_what_a_hypervisor_steals_is_no_sleep(tmp_path: Path, stolen_s: float, words: str) -> None:
+    plan = plan_of(tmp_path, STUDY.format(network="overlay"))
+    behave = {"bare": Behaviour(), "slow": Behaviour(factor=3.0, noise={"steal_s": stolen_s}, ranks=[rank(0), rank(1)])}
+    behave["bare"] = replace(behave["slow"], factor=1.0, noise={})
+    took = {each.key: (1.5 if "slow" in each.key else 0.5, 0.4) for each in plan.cells}
+    trials = [spending(each, *took[each.key.cell]) for each in trials_of(plan, behave, metric="wall")]
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert cost.evidence.added.words == words
+
+
 def test_every_cause_says_which_kinds_of_time_it_takes() -> None:
     assert all(cause.takes and cause.takes <= set(Kind) for cause in CAUSES.values())
 
