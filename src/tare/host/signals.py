@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Final
 
 NUMBERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WAKES: Final = signal.SIGURG
+"""What ends a call that blocks; unless it is handled it is ignored, so programs that are started do not notice it."""
+AFTER_S: Final = (0.05, 0.5)
+"""When it is sent after a signal: at once the call may not have begun to block."""
 
 
 class Held:
@@ -28,9 +34,44 @@ class Held:
 
 
 def end_as_interrupt() -> None:
-    """Handle SIGTERM and SIGHUP as Ctrl-C, so that a program that they end undoes what it has under way."""
+    """Handle SIGTERM and SIGHUP as Ctrl-C, so that a program that they end undoes what it has under way.
+
+    All signals take effect until the process ends, also in a call that blocks (`waking`).
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    stack = ExitStack()
+    stack.enter_context(waking())
+    atexit.register(stack.close)
+
+
+@contextmanager
+def waking() -> Iterator[None]:
+    """Wake the main thread after each signal while the block runs; called in the main thread.
+
+    Python only notes that a signal has come, and handles it when the main thread goes on. One that comes just before a
+    call blocks does not end that call: without this, it would take effect when the call ends by itself.
+    """
+    noted, notes = socket.socketpair()
+    notes.setblocking(False)
+    main = threading.get_ident()
+
+    def wake() -> None:
+        with noted:
+            while numbers := noted.recv(64):
+                for pause_s in AFTER_S if set(numbers) != {WAKES} else ():
+                    time.sleep(pause_s)
+                    signal.pthread_kill(main, WAKES)
+
+    handler = signal.signal(WAKES, lambda *_: None)
+    descriptor = signal.set_wakeup_fd(notes.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=wake, name="wakes", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(descriptor)
+        signal.signal(WAKES, handler)
+        notes.close()
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

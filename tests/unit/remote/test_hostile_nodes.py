@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +19,7 @@ from tare.cluster.connections import Connections
 from tare.deploy import pods
 from tare.deploy.hosts import Deployed
 from tare.errors import TareError
+from tare.host.signals import waking
 from tare.node_service import NodeService
 from tare.node_service.protocol import Phase
 from tare.remote import conversation, wire
@@ -148,30 +151,27 @@ class Hosts(Connections):
         return "it ended"
 
 
-def interrupted_when(ready: Callable[[], bool]) -> None:
-    """Send this process a Ctrl-C once something is so."""
+@contextmanager
+def interrupted_when(ready: Callable[[], bool]) -> Iterator[None]:
+    """Send this process a Ctrl-C once something is so; it is to end the block with a KeyboardInterrupt."""
 
     def send() -> None:
         wait_until(ready)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=send, daemon=True).start()
+    with waking(), pytest.raises(KeyboardInterrupt):
+        yield
 
 
 def test_one_interrupt_ends_the_wait_for_hosts_that_hang_which_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TARE_RUN_FOLDER", str(tmp_path))
     monkeypatch.setattr("tare.cluster.connections.ANNOUNCED_S", 0.05)
     monkeypatch.setattr(conversation, "CONNECT_S", 600.0)
-    said: list[str] = []
-
-    def announced() -> bool:
-        said.append(capfd.readouterr().err)
-        return "waiting for h0, h1 to answer" in "".join(said)
-
-    interrupted_when(announced)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(sys, "stderr", said := io.StringIO())
+    with interrupted_when(lambda: "waiting for h0, h1 to answer" in said.getvalue()):
         Hosts((HANGS, "exec sleep 600"))
     assert list(tmp_path.iterdir()) == []
 
@@ -189,8 +189,7 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pyte
         asked.set()
         node.share("s1-0")
 
-    interrupted_when(asked.is_set)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_when(asked.is_set):
         pods.on_each(cast("list[NodeService]", nodes), share)
     assert not any(node.conversation.is_open for node in nodes)
     for node in nodes:
