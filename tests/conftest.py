@@ -45,6 +45,15 @@ pytest_plugins = ("second_run",)
 _skipped: list[str] = []
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _signals_take_effect() -> Iterator[None]:
+    """Let a signal that a test sends take effect, also if the test is just about to wait."""
+    from tare.host.signals import waking
+
+    with waking():
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is live, group the tests, and put first what takes long."""

@@ -19,7 +19,6 @@ from tare.cluster.connections import Connections
 from tare.deploy import pods
 from tare.deploy.hosts import Deployed
 from tare.errors import TareError
-from tare.host.signals import waking
 from tare.node_service import NodeService
 from tare.node_service.protocol import Phase
 from tare.remote import conversation, wire
@@ -160,7 +159,7 @@ def interrupted_when(ready: Callable[[], bool]) -> Iterator[None]:
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=send, daemon=True).start()
-    with waking(), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         yield
 
 
