@@ -1,0 +1,22 @@
+"""The modules of tare, as tests of the whole tree read them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCE: Final = ROOT / "src" / "tare"
+CODE: Final = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+"""The code of every module, by its path below the package."""
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module's path with its syntax tree."""
+    return ((module, ast.parse(code)) for module, code in CODE.items())
+
+
+def calls_in(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
