@@ -41,14 +41,9 @@ by_scenario = pytest.mark.parametrize("scenario", simulation.SCENARIOS, ids=lamb
 
 
 @by_scenario
-def test_the_interval_of_the_overhead_holds_the_truth(scenario: Any) -> None:
-    rate = intervals.overhead_coverage(scenario, 2000)
-    assert rate.value >= COVERAGE, rate
-
-
-@by_scenario
-def test_the_interval_of_the_added_time_holds_the_truth(scenario: Any) -> None:
-    rate = intervals.added_coverage(scenario, 2000)
+@pytest.mark.parametrize("of", ["overhead", "added"])
+def test_the_interval_of_the_overhead_and_of_the_added_time_holds_the_truth(of: str, scenario: Any) -> None:
+    rate = getattr(intervals, f"{of}_coverage")(scenario, 2000)
     assert rate.value >= COVERAGE, rate
 
 
