@@ -1,11 +1,15 @@
-"""The modules of tare, as tests of the whole tree read them."""
+"""The modules of tare as tests of the whole tree read them, and the programs beside it."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Final
+
+import pytest
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "src" / "tare"
@@ -20,3 +24,10 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 
 def calls_in(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def program(name: str, folder: str = "tools") -> ModuleType:
+    """Import a program of tools/ or benchmarks/, which import each other by their names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / folder))
+        return importlib.import_module(name)

@@ -7,23 +7,19 @@ repetitions.
 
 from __future__ import annotations
 
-import importlib
 import math
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from source_tree import program
 from tare import stats
 
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    simulation = importlib.import_module("simulation")
-    intervals = importlib.import_module("coverage_intervals")
-    looks = importlib.import_module("coverage_looks")
-    reports = importlib.import_module("coverage_reports")
-    truth = importlib.import_module("truth")
+benchmark = partial(program, folder="benchmarks")
+simulation, truth = benchmark("simulation"), benchmark("truth")
+intervals, looks, reports = benchmark("coverage_intervals"), benchmark("coverage_looks"), benchmark("coverage_reports")
 
 COVERAGE = 0.93
 FALSE_ALARMS = 0.05

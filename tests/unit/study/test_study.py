@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from source_tree import ROOT, program
 from tare.cluster import CLUSTERS
 from tare.errors import StudyError
 from tare.images import DEFAULT
@@ -34,8 +34,7 @@ from tare.workloads.kernels import RATES, SIZELESS
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK
 
-ROOT = Path(__file__).parents[3]
-SCHEMA = runpy.run_path(str(ROOT / "tools" / "study_schema.py"))["json_schema"]()
+SCHEMA = program("study_schema").json_schema()
 
 
 def environments_of(text: str) -> tuple[Environment, ...]:
