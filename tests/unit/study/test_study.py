@@ -247,14 +247,6 @@ def test_the_lab_has_the_nodes_of_the_largest_placement_a_launch_a_minute_and_ya
     assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("0.5h", 1800), ("45", 45), ("250ms", 0.25)])
-def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) -> None:
-    work = f"workloads: {{w: {{kernels: [barrier], time_limit: {text}}}}}"
-    study = parse(f"{ENVIRONMENTS}{work}\nrepetition: {{budget: {text}}}")
-    assert study.workloads[0].time_limit_s == seconds
-    assert study.repetition.budget_s == seconds
-
-
 # --- what is published ------------------------------------------------------------------------------------------
 
 
