@@ -34,6 +34,7 @@ SPECS = (
     "barrier:iterations=3,sync=window",
     "alltoall:iterations=6,bytes=13",
     "alltoallv:iterations=6,bytes=10001",
+    "alltoallv:iterations=3,bytes=70001",
     "allgather:iterations=6,bytes=13",
     "allreduce:iterations=6,bytes=20004,skew=16",
     "alltoall:iterations=6,bytes=4096,skew=4095",

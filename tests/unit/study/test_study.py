@@ -88,7 +88,7 @@ workloads:
     time_limit: 2min
   c: {command: [./app, 5, no, 010, "x y"]}
 repetition:
-  {rounds: 6, blocks_per_round: 2, max_rounds: 20, budget: 1h, confidence: 99%, target_half_width: 0.5%, turns: 5}
+  {rounds: 6, blocks_per_round: 2, max_rounds: 20, budget: 3600, confidence: 99%, target_half_width: 0.5%, turns: 5}
 margin: 3%
 limit: 0.1
 a_a: false
