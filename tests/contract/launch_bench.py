@@ -1,8 +1,8 @@
-"""Every way of launching as a small fake, and a bench on which the real agent meets them.
+"""Every way of launching as a small fake, and a bench on which the real agent meets them, as a process of its own.
 
-Each way is a small fake here: the tools that it enters places with (nsenter, docker, ssh, apptainer, kubectl, srun) are
-recording programs that behave as the real ones do where it matters: which token begins the command, whether a
-shell reads it, whether the environment of who enters is forgotten. The agent is the real one, as a process of its own.
+The tools that a way enters places with (nsenter, docker, ssh, apptainer, kubectl, srun) are recording programs that
+behave as the real ones do where it matters: which token begins the command, whether a shell reads it, whether the
+environment of who enters is forgotten.
 """
 
 from __future__ import annotations
@@ -110,17 +110,11 @@ def _in_apptainer(_host: str, _local: int) -> Entry:
 WAYS = (
     Way("bare: the daemon is put into the pod's namespaces", _nsenter),
     Way("docker: the daemon is started in the pod's container", lambda host: _carried("docker", "exec", f"c-{host}")),
-    Way(
-        "sshd in containers, on a port of its own",
-        lambda host: _carried("ssh", "-p", "9100", f"{host}.tare", shell=False),
-    ),
+    Way("sshd in containers, on a port of its own", lambda host: _carried("ssh", "-p", "9100", host, shell=False)),
     Way("hybrid: the daemon on the node, each rank in a container", _nsenter, _in_apptainer),
     Way("one container a rank", _nsenter, lambda _, local: _carried("docker", "exec", f"c{local}")),
     Way("srun: the scheduler starts the ranks", None, _in_apptainer, "srun"),
-    Way(
-        "Kubernetes: the daemon is started in the pod",
-        lambda host: _carried("kubectl", "exec", f"pod-{host}", "--"),
-    ),
+    Way("Kubernetes: the daemon is started in the pod", lambda host: _carried("kubectl", "exec", host, "--")),
 )
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.split(":")[0])
 

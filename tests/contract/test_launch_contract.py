@@ -1,9 +1,4 @@
-"""Every way of launching that is known or planned fits one `Launch`, one launch map and one agent.
-
-Each way is a small fake here: the tools that it enters places with (nsenter, docker, ssh, apptainer, kubectl, srun) are
-recording programs that behave as the real ones do where it matters: which token begins the command, whether a
-shell reads it, whether the environment of who enters is forgotten. The agent is the real one, as a process of its own.
-"""
+"""Every way of launching that is known or planned fits one `Launch`, one launch map and one agent."""
 
 from __future__ import annotations
 
@@ -17,17 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract.launch_bench import (
-    CORE,
-    PROGRAM,
-    WAYS,
-    Bench,
-    Way,
-    every_way,
-    hosts_of,
-    launch_of,
-    sentence,
-)
+from contract.launch_bench import CORE, PROGRAM, WAYS, Bench, Way, every_way, hosts_of, launch_of, sentence
 from factory_job import job_of
 from tare.launch import Context, Entry, Host, Launch, bound
 from tare.launch.agent import LOCAL_RANK
@@ -293,9 +278,7 @@ def test_a_map_a_cgroup_or_cores_that_are_not_there_are_named_and_no_daemon_runs
 
 
 def test_an_agent_outside_a_launch_says_who_starts_it(bench: Bench) -> None:
-    result = subprocess.run(
-        (sys.executable, "-IS", str(bench.agent), "n0", "daemon"),
-        env={}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    argv = (sys.executable, "-IS", str(bench.agent), "n0", "daemon")
+    result = subprocess.run(argv, env={}, capture_output=True, text=True, check=False)
     assert "TARE_LAUNCH_MAP" in sentence(result)
     assert "started by tare's launcher" in result.stderr

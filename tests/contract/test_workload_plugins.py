@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import is_sentence
-from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, NodeCommand, Placement, Study, Workload
-from tare.plan import composition
-from tare.plan.cells import expand
+from tare.model import Caches, Environment, KernelSpec, MetricKind, NodeCommand, Placement, Workload
 from tare.workloads import WORKLOADS, plugin_of
 from tare.workloads.output import Began, OutputError
 from unit.adapters import ExampleAdapter
@@ -47,7 +45,6 @@ def test_every_workload_plugin_has_an_example_here() -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_says_before_it_runs_what_it_measures_and_needs_and_how_long_it_takes(name: str) -> None:
     plugin, workload = WORKLOADS[name], EXAMPLES[name]
-    assert all(text.strip() for text in (plugin.timer, plugin.synchronisation, plugin.reduction))
     infos = plugin.metrics(workload, Placement())
     assert infos
     assert len({info.key for info in infos}) == len(infos)
@@ -93,16 +90,3 @@ def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(nam
 def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str, said: str) -> None:
     with pytest.raises(OutputError):
         WORKLOADS[name].parse(EXAMPLES[name], said, Began(launched_s=0.0, ended_s=1.0, pods_s=0.1))
-
-
-def test_a_cell_that_cannot_run_stays_in_the_plan_with_its_reason() -> None:
-    pairs = (("bare", "host"), ("bare", "overlay"))
-    environments = tuple(Environment(name="+".join(pair), runtime=pair[0], network=pair[1]) for pair in pairs)
-    study = Study(
-        name="s", cluster="lab", lab=LabSpec(), baseline="bare+host",
-        environments=environments, placements=(Placement(),), workloads=(MICRO,),
-    )  # fmt: skip
-    plan = expand(study, composition.refuse)
-    (key,) = plan.unavailable
-    assert key.endswith("bare+overlay")
-    assert "Docker" in plan.unavailable[key]

@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fuzz.hostile import CHANGES, JUNK, LINKS, NAMES, ODD, PATHS, RARELY, VICTIM, mixed
+from fuzz.hostile import CHANGES, JUNK, LINKS, NAMES, ODD, PATHS, RARELY, VICTIM, Changes, mixed
 from tare.images.inside.archive import architecture
 
 
@@ -40,8 +40,8 @@ class Archive:
     oci: object
     index: object
     more: tuple[Member, ...]
-    layer_changes: tuple[list[tuple[int, bytes]], int | None]
-    changes: tuple[list[tuple[int, bytes]], int | None]
+    layer_changes: Changes
+    changes: Changes
     packed: tuple[bool, bool]
 
 

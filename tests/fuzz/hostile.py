@@ -40,6 +40,9 @@ RARELY: Final = 12
 """How much more often than anything odd stands what belongs there: images must get far enough to be unpacked."""
 
 
+Changes = tuple[list[tuple[int, bytes]], int | None]
+
+
 def mixed(content: bytes, changes: Sequence[tuple[int, bytes]], end: int | None) -> bytes:
     """Return bytes with some written over, and the end cut off."""
     changed = bytearray(content)
@@ -49,16 +52,15 @@ def mixed(content: bytes, changes: Sequence[tuple[int, bytes]], end: int | None)
     return bytes(changed if end is None else changed[: end % (len(changed) + 1)])
 
 
-CHANGES = st.tuples(
-    st.lists(
-        st.tuples(
-            st.integers(0, 4000),
-            st.binary(min_size=1, max_size=3) | st.sampled_from([b"\xff" * 8, bytes(8), b"\x7f" + b"\xff" * 7, b"-1"]),
-        ),
-        max_size=4,
-    ),
-    st.none() | st.none() | st.integers(0, 20_000),
-)
+def changes(size: int, written: st.SearchStrategy[bytes], most: int) -> st.SearchStrategy[Changes]:
+    """Return what `mixed` takes: some bytes for the first `size`, and where the end is cut off, if it is."""
+    places = st.tuples(st.integers(0, size), written)
+    return st.tuples(st.lists(places, max_size=most), st.none() | st.none() | st.integers(0, 60_000))
+
+
+LARGE = st.sampled_from([b"\xff" * 8, bytes(8), b"\x7f" + b"\xff" * 7, b"\xff" * 7 + b"\x7f", b"-1"])
+"""Numbers that are large or none, of both orders of bytes."""
+CHANGES = changes(4000, st.binary(min_size=1, max_size=3) | LARGE, 4)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:

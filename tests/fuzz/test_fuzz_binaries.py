@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
-from fuzz.hostile import mixed
+from fuzz.hostile import LARGE, Changes, changes, mixed
 from tare.errors import ImageError
 from tare.images.inside import elf, sif
 from tare.images.inside.linked import cache_of
@@ -34,20 +33,17 @@ def test_any_program_in_an_image_is_read_or_named_as_damaged(tmp_path: Path) -> 
     originals = programs()
     cache = Path("/etc/ld.so.cache").read_bytes() if Path("/etc/ld.so.cache").exists() else b""
 
-    def check(example: tuple[list[tuple[int, tuple[list[tuple[int, bytes]], int | None]]], Any]) -> None:
-        pieces, changes = example
+    def check(example: tuple[list[tuple[int, Changes]], Changes]) -> None:
+        pieces, of_cache = example
         for name, (number, each) in zip(("bin/app", *names), pieces, strict=True):
             (rootfs / name).write_bytes(mixed(originals[number % len(originals)], *each))
-        (rootfs / "etc/ld.so.cache").write_bytes(mixed(cache, *changes))
+        (rootfs / "etc/ld.so.cache").write_bytes(mixed(cache, *of_cache))
         app = rootfs / "bin/app"
         assert all(name.isprintable() for name in missing_libraries(app, rootfs))
         assert all(path.is_relative_to(rootfs) for path in libraries(app, rootfs).values())
         assert 0 <= elf.level_needed([app, *(rootfs / name for name in names)]) <= 32
 
-    near = st.tuples(
-        st.lists(st.tuples(st.integers(0, 900), st.binary(min_size=1, max_size=8)), max_size=6),
-        st.none() | st.none() | st.integers(0, 60_000),
-    )
+    near = changes(900, st.binary(min_size=1, max_size=8), 6)
     fuzz(st.tuples(st.lists(st.tuples(st.integers(0, 2), near), min_size=4, max_size=4), near), check)
 
 
@@ -67,22 +63,12 @@ def test_any_sif_has_its_root_inside_or_is_refused(tmp_path: Path) -> None:
     extra = sif.PARTITION.pack(sif.SQUASHFS, sif.PRIMARY_SYSTEM, b"")
     entry = sif.DESCRIPTOR.pack(sif.DATA_PARTITION, True, 1, 1, 0, at + 585, 99, 99, 0, 0, 0, 0, b"root", extra)
     path = tmp_path / "x.sif"
-    changes = st.tuples(
-        st.lists(
-            st.tuples(
-                st.integers(0, 330),
-                st.binary(min_size=1, max_size=2) | st.sampled_from([b"\xff" * 8, b"\xff" * 7 + b"\x7f"]),
-            ),
-            max_size=3,
-        ),
-        st.none() | st.integers(0, 900),
-    )
 
-    def check(change: tuple[list[tuple[int, bytes]], int | None]) -> None:
+    def check(change: Changes) -> None:
         path.write_bytes(mixed(header + entry + b"hsqs" + bytes(95), *change))
         for find in (sif.root_partition, sif.squashfs_partition):
             with suppress(ImageError):
                 found = find(path)
                 assert 0 <= found.offset <= found.offset + found.size_bytes <= path.stat().st_size
 
-    fuzz(changes, check)
+    fuzz(changes(330, st.binary(min_size=1, max_size=2) | LARGE, 3), check)

@@ -96,7 +96,6 @@ def test_the_list_describes_every_kernel(listed):
     for kernel in listed.values():
         assert set(kernel) == fields
         assert kernel["metric"] in {"cost", "rate"}
-        assert kernel["synchronisation"] in {"none", "barrier", "window"}
 
 
 def test_help_names_every_kernel_and_no_fault(build, listed):

@@ -9,22 +9,9 @@ import pytest
 
 from kernels.builds import SOURCE, check
 from kernels.launching import SANITIZERS
+from kernels.test_protocol import SPECS
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake")]
-
-SPECS = (
-    "latency:iterations=4,bytes=13",
-    "bw:iterations=2,bytes=13",
-    "bibw:iterations=2,bytes=70001",
-    "sendrecv:iterations=3,bytes=13",
-    "barrier:iterations=3,sync=window",
-    "alltoall:iterations=3,bytes=13",
-    "alltoallv:iterations=3,bytes=70001",
-    "allgather:iterations=3,bytes=13",
-    "allreduce:iterations=3,bytes=2052",
-    "halo:iterations=3,bytes=4104",
-    "spacing:iterations=3,warmup=1",
-)
 
 # MPI libraries keep memory until the end, and some of it in modules that they have closed by then: so the
 # report is read for memory that we asked for (frame 1 is ours) instead of trusting its verdict.
@@ -115,9 +102,3 @@ def test_nothing_of_the_builder_is_in_the_program(build):
     program = (build("openmpi") / "tare-kernels").read_bytes()
     assert b"common/locality.c\0" in program
     assert f"{SOURCE}/common".encode() not in program
-
-
-@pytest.mark.requires("clang-format")
-def test_the_sources_are_formatted():
-    files = [*SOURCE.rglob("*.[ch]"), *(SOURCE.parent / "tests" / "kernels").rglob("*.[ch]")]
-    check("clang-format", "--dry-run", "-Werror", *(file for file in files if "build" not in file.parts))

@@ -10,17 +10,11 @@ import pytest
 
 from kernels.launching import argv_of, ticking
 from miniapps.launching import Record, counts, figures, ran, right, series
+from miniapps.test_all import SMALL
 from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
-SPECS = (
-    "net-tcp-stream:milliseconds=20",
-    "net-tcp-pingpong:milliseconds=20",
-    "net-tcp-rtt:round_trips=50",
-    "net-udp-stream:milliseconds=20",
-    "net-udp-rtt:round_trips=50",
-)
 MS_A_TICK = {"TARE_TICK_NS": "1000000"}
 """A millisecond is over each time that the clock is read, once a message or round trip."""
 
@@ -29,7 +23,7 @@ def notes(record: Record) -> dict[str, str]:
     return {note["name"]: note["text"] for note in record["notes"]}
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [spec for name, spec in SMALL.items() if name.startswith("net-")])
 def test_what_was_sent_is_what_came_and_a_third_rank_takes_no_part(program: Path, spec: str) -> None:
     record = right(program, spec, 3)
     assert notes(record) == {"address of the first rank": "127.0.0.1", "address of the last rank": "127.0.0.1"}

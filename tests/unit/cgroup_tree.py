@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from tare.node.cgroups import MARK, Group, Hierarchy
 
 V1_KINDS = {"cpuset": "cpuset", "cpu,cpuacct": "cpu,cpuacct", "pids": "pids", "systemd": "name=systemd"}
 OWN = Path(os.devnull)
@@ -56,6 +58,15 @@ class Tree:
 
     def put(self, file: Path, text: str) -> None:
         self.plain_write(file, text)
+
+
+def group_of(files: Mapping[str, str], mountpoint: Path, version: int = 2) -> Group:
+    """Return the group of a node with some files."""
+    folder = mountpoint / MARK / "n0"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return Group(path="n0", hierarchies=(Hierarchy(mountpoint=mountpoint, version=version),))
 
 
 def subtree_control(tree: Tree, folder: Path) -> str:

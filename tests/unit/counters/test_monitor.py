@@ -20,9 +20,9 @@ from tare.counters.taken import Given, Reading, joined_readings
 from tare.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
 from tare.model import Completed, Invalid
 from tare.node import SILENT_ROLE, Watch, unreadable
-from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.kernel_files import KernelFile
 from tare.store.results_checks import sound_trial
+from unit.cgroup_tree import group_of
 
 NODE = make_node(pid=70)
 TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")
@@ -61,10 +61,8 @@ def test_traffic_is_the_difference_of_two_readings(
 
 
 def test_traffic_is_counted_per_namespace_and_a_missing_interface_is_left_out() -> None:
-    watches = (
-        Watch(pid=70, interface="eth0", role="veth of the pod"),
-        Watch(pid=71, interface="eth0", role=SILENT_ROLE),
-    )
+    roles = {70: "veth of the pod", 71: SILENT_ROLE}
+    watches = tuple(Watch(pid=pid, interface="eth0", role=role) for pid, role in roles.items())
     place = HostWatch(node=NODE, pid=70, watches=watches)
     before = CounterValues(interfaces={("", 70, "eth0"): (0, 0, 0, 0), ("", 71, "eth0"): (5, 5, 5, 5)})
     after = CounterValues(interfaces={("", 70, "eth0"): (9, 1, 8, 1), ("", 71, "eth0"): (5, 5, 5, 5)})
@@ -86,15 +84,12 @@ def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: py
 
 
 def test_an_interface_or_port_that_does_not_exist_is_not_one_that_may_not_be_read(tmp_path: Path) -> None:
-    gone = HostWatch(
-        node=NODE,
-        pid=0,
-        watches=(
-            Watch(pid=0, interface="none9", role="data NIC"),
-            Watch(pid=2**22 + 5, interface="data0", role="data NIC"),
-            Watch(pid=0, interface="none9:1", role="port"),
-        ),
+    watches = (
+        Watch(pid=0, interface="none9", role="data NIC"),
+        Watch(pid=2**22 + 5, interface="data0", role="data NIC"),
+        Watch(pid=0, interface="none9:1", role="port"),
     )
+    gone = HostWatch(node=NODE, pid=0, watches=watches)
     values = reader.read([gone])
     assert monitor.unread([gone], values, values) == ()
     assert monitor.traffic([gone], values, values) == ()
@@ -133,20 +128,11 @@ def test_a_process_of_another_user_hides_its_counters_and_one_that_has_ended_doe
 
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_in_both_readings_is_told() -> None:
-    before = CounterValues(
-        growing={
-            ("", "n0", "net 1"): {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4},
-            ("", "n1", "net 2"): {"TcpRetransSegs": 10},
-        }
-    )
-    after = CounterValues(
-        growing={
-            ("", "n0", "net 1"): {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4},
-            ("", "n1", "net 2"): {"TcpRetransSegs": 15},
-        }
-    )
+    one, other = ("", "n0", "net 1"), ("", "n1", "net 2")
+    before = CounterValues(growing={one: {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, other: {"TcpRetransSegs": 10}})
+    after = CounterValues(growing={one: {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, other: {"TcpRetransSegs": 15}})
     assert monitor.counters(before, after) == {"TcpRetransSegs": 7}
-    assert monitor.counters(CounterValues(), CounterValues(growing={("", "n0", "net 1"): {"TcpRetransSegs": 3}})) == {}
+    assert monitor.counters(CounterValues(), after) == {}
 
 
 def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
@@ -154,19 +140,11 @@ def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
     after = CounterValues(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0, ours_s=10.25)
     found = monitor.noise(before, after)
     assert found == {"cores": os.cpu_count(), "background_s": 0.5, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
-    assert (
-        monitor.noise(before, CounterValues(busy_s=10.0, steal_s=1.0, softirq_s=2.0, ours_s=9.0))["background_s"] == 0.0
-    )
+    assert monitor.noise(before, replace(before, ours_s=9.0))["background_s"] == 0.0
 
 
 def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from tare.node.cgroups import MARK
-
-    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
-    (tmp_path / MARK / "n0").mkdir(parents=True)
-    (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
+    group = group_of({"cpu.stat": "usage_usec 1250000\n"}, tmp_path)
     place = HostWatch(node=replace(NODE, group=group), pid=70, watches=())
     assert reader.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"
 
@@ -226,15 +204,13 @@ def test_a_place_has_the_growth_of_its_namespaces_in_sections_or_between_the_end
 
 
 def test_a_reading_that_is_not_whole_leaves_out_what_one_deployment_has_alone(tmp_path: Path) -> None:
-    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
-    (tmp_path / MARK / "n0").mkdir(parents=True)
-    for name, text in (
-        ("cpu.stat", "usage_usec 1250000\nnr_throttled 3\nthrottled_usec 500000\n"),
-        ("memory.stat", "pgscan 8\n"),
-        ("memory.events", "max 4\n"),
-        ("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n"),
-    ):
-        (tmp_path / MARK / "n0" / name).write_text(text)
+    files = {
+        "cpu.stat": "usage_usec 1250000\nnr_throttled 3\nthrottled_usec 500000\n",
+        "memory.stat": "pgscan 8\n",
+        "memory.events": "max 4\n",
+        "memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n",
+    }
+    group = group_of(files, tmp_path)
     watch = Watch(pid=os.getpid(), interface="lo", role="x")
     place = HostWatch(node=replace(BY_PLACE_NODE, group=group), pid=os.getpid(), watches=(watch,), groups=(group,))
     reading = Reader([place])

@@ -139,6 +139,9 @@ def queue(index: int, parent: int, kind: bytes, drops: int, options: bytes = b""
     return qdisc.TCMSG.pack(0, index, 0x10000, parent, 0) + data
 
 
+DONE = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
+
+
 def test_queues_are_read_with_their_limits_and_an_interface_counts_with_its_largest() -> None:
     options = struct.pack("=II", 0, 1000)
     dump = [queue(3, qdisc.ROOT, b"tbf", 4), queue(3, 0x10001, b"netem", 9, options), queue(5, qdisc.ROOT, b"pfifo", 1)]
@@ -203,23 +206,20 @@ def test_the_row_of_an_interface_is_not_that_of_one_whose_name_ends_alike() -> N
 
 
 def test_a_namespace_whose_interfaces_have_no_queue_keeps_nothing() -> None:
-    def queue(kind: bytes) -> bytes:
-        named = netlink.ATTRIBUTE.pack(netlink.ATTRIBUTE.size + len(kind) + 1, qdisc.KIND) + kind + b"\0"
-        content = qdisc.TCMSG.pack(0, 1, 0, qdisc.ROOT, 0) + named.ljust((len(named) + 3) & ~3, b"\0")
+    def message(kind: bytes) -> bytes:
+        content = queue(1, qdisc.ROOT, kind, drops=0)
         return netlink.HEADER.pack(netlink.HEADER.size + len(content), 36, netlink.MULTI, netlink.NUMBER, 0) + content
 
-    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
-    assert qdisc.kept_in(queue(b"noqueue") * 2 + done) == {qdisc.KEPT: 0}
-    assert qdisc.kept_in(queue(b"noqueue") + queue(b"fq_codel") + done) == {qdisc.KEPT: 1}
-    assert qdisc.kept_in(done) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(message(b"noqueue") * 2 + DONE) == {qdisc.KEPT: 0}
+    assert qdisc.kept_in(message(b"noqueue") + message(b"fq_codel") + DONE) == {qdisc.KEPT: 1}
+    assert qdisc.kept_in(DONE) == {qdisc.KEPT: 0}
     assert qdisc.kept_in(b"") == {qdisc.KEPT: 1}, "without an answer it is asked again"
 
 
 def test_an_answer_ends_with_its_last_message_and_an_error_is_raised() -> None:
-    done = netlink.HEADER.pack(20, netlink.DONE, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
     other = netlink.HEADER.pack(20, 36, netlink.MULTI, netlink.NUMBER, 0) + bytes(4)
-    assert [netlink._is_complete(data) for data in (other, done, other + done, b"")] == [False, True, True, False]
-    assert netlink.listed(other + done) == [bytes(4)]
+    assert [netlink._is_complete(data) for data in (other, DONE, other + DONE, b"")] == [False, True, True, False]
+    assert netlink.listed(other + DONE) == [bytes(4)]
     refused = netlink.HEADER.pack(36, netlink.ERROR, 0, netlink.NUMBER, 0) + struct.pack("=i", -1) + bytes(16)
     with pytest.raises(PermissionError):
         netlink._is_complete(refused)

@@ -22,8 +22,8 @@ from tare.counters.reader import Reader
 from tare.counters.taken import Given, Reading
 from tare.counters.values import CounterValues, HostWatch, Moment
 from tare.node import Watch
-from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.kernel_files import KernelFile
+from unit.cgroup_tree import group_of
 
 RECORDED = Path(__file__).parents[2] / "data" / "counters" / "recorded.json"
 TIMES = ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s")
@@ -54,11 +54,7 @@ def sections(
     monkeypatch.setattr(KernelFile, "read", content)
     monkeypatch.setattr(sources._Queues, "read", queues)
     monkeypatch.setattr(reader, "_ident", lambda pid: f"net {pid}")
-    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
-    (tmp_path / MARK / "n0").mkdir(parents=True)
-    for name, text in moments[0]["files"].items():
-        if "/" not in name:
-            (tmp_path / MARK / "n0" / name).write_text(text)
+    group = group_of({name: text for name, text in moments[0]["files"].items() if "/" not in name}, tmp_path)
     watches = (
         Watch(pid=POD, interface="pod1", role="data NIC"),
         Watch(pid=NODE, interface="pod0", role="x"),
@@ -105,16 +101,14 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_at_once_by_head_or_node(
     recorded: dict[str, Any], sections: list[tuple[Reading, Reading]]
 ) -> None:
-    before, after = map(plain, taken.joined_readings(sections))
-    assert_same(before, recorded["before"])
-    assert_same(after, recorded["after"])
     parsed = [
         tuple(replace(each, nodes=tuple(Given(node.values()) for node in each.nodes)) for each in pair)
         for pair in sections
     ]
-    before, after = map(plain, taken.joined_readings(parsed))  # type: ignore[arg-type]
-    assert_same(before, recorded["before"])
-    assert_same(after, recorded["after"])
+    for read in (sections, parsed):
+        before, after = taken.joined_readings(read)  # type: ignore[arg-type]
+        assert_same(plain(before), recorded["before"])
+        assert_same(plain(after), recorded["after"])
 
 
 def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[Reading, Reading]]) -> None:

@@ -17,7 +17,8 @@ from tare.counters.sources import Sources
 from tare.counters.taken import Reading, joined_readings
 from tare.counters.values import HostWatch, Moment
 from tare.node import Watch
-from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.node.cgroups import Group
+from unit.cgroup_tree import group_of
 from waiting import wait_until
 
 NODE = make_node(pid=os.getpid())
@@ -167,12 +168,10 @@ def test_a_content_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> No
 def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
     version: int, name: str, texts: tuple[str, str], tmp_path: Path, counted: Counter[str]
 ) -> None:
-    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=version),))
-    (tmp_path / MARK / "n0").mkdir(parents=True)
-    (tmp_path / MARK / "n0" / name).write_text(texts[0])
+    group = group_of({name: texts[0]}, tmp_path, version)
     usage = GroupUsage(group)
     assert usage.seconds() == 1.5
-    (tmp_path / MARK / "n0" / name).write_text(texts[1])
+    group_of({name: texts[1]}, tmp_path, version)
     counted.clear()
     assert usage.seconds() == 2.5
     assert counted == {"pread": 1}

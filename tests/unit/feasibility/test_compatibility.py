@@ -115,7 +115,6 @@ def test_the_page_has_the_tables_that_are_predicted_and_writing_one_changes_noth
     text = (Path(__file__).parents[3] / FILE).read_text()
     assert written(text, predicted()) == text
     assert text.count("| works |") + text.count("| works ") > 8
-    text = (Path(__file__).parents[3] / FILE).read_text()
     every = {(a, b): Outcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
     changed = written(text, Seen(starts=every, controls=every))
     assert changed != text

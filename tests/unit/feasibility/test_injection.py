@@ -16,12 +16,12 @@ pytestmark = pytest.mark.requires("cmake")
 RELEASE = 'const char banner[] = "GNU C Library (Test) stable release version 2.31.";'
 
 
-def library(path: Path, code: str, *needs: Path, version: str = "", more: tuple[str, ...] = ()) -> Path:
+def library(path: Path, code: str, *needs: Path, version: str = "") -> Path:
     """Compile a library without the C library; its symbols have a version if one is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     source, script = path.with_suffix(".c"), path.with_suffix(".map")
     source.write_text(code)
-    options = list(more)
+    options = []
     if version:
         script.write_text(f"{version} {{ global: *; }};\n")
         options.append(f"-Wl,--version-script={script}")

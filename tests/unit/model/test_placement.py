@@ -46,20 +46,14 @@ def test_ranks_are_placed_once_in_blocks_on_cores_of_their_own_and_containers_ar
     assert [slot.rank for slot in slots] == list(range(placement.ranks))
     assert all(slot.node == slot.rank // placement.ranks_per_node for slot in slots)
     assert all(slot.local_rank == slot.rank % placement.ranks_per_node for slot in slots)
-    placement, topology = case
-    slots = place(placement, topology)
     used = [(slot.node, core) for slot in slots for core in slot.cores]
     assert len(used) == len(set(used)) == placement.ranks * placement.threads_per_rank
     assert all(core in topology.nodes[node].cores for node, core in used)
-    placement, topology = case
-    slots = place(placement, topology)
     sizes = Counter((slot.node, slot.container) for slot in slots)
     assert len(sizes) == placement.nodes * placement.containers_per_node
     assert set(sizes.values()) == {placement.ranks_per_node // placement.containers_per_node}
     order = [(slot.node, slot.container) for slot in slots]
     assert order == sorted(order)
-    placement, topology = case
-    slots = place(placement, topology)
     for node in range(placement.nodes):
         sets = [cores_of_container(slots, node=node, container=c) for c in range(placement.containers_per_node)]
         assert sum(len(cores) for cores in sets) == len(set().union(*sets))
@@ -130,14 +124,12 @@ def test_on_every_machine_ranks_are_in_order_on_cpus_of_their_own_in_whole_conta
     assert len(used) == len(set(used))
     assert set(used) <= set(node.cores)
     assert all(len(slot.cores) >= placement.threads_per_rank for slot in slots)
-    placement, node = case
-    slots = on(placement, node)
     assert [slot.container for slot in slots] == sorted(slot.container for slot in slots)
     for container in range(placement.containers_per_node):
         inside = [slot for slot in slots if slot.container == container]
         assert len(inside) == placement.ranks_per_node // placement.containers_per_node
-        container_cores = cores_of_container(slots, node=0, container=container)
-        assert set(container_cores) == {cpu for slot in inside for cpu in slot.cores}
+        cores = cores_of_container(slots, node=0, container=container)
+        assert set(cores) == {cpu for slot in inside for cpu in slot.cores}
 
 
 @given(st.integers(1, 5), st.integers(1, 6))
@@ -195,9 +187,8 @@ def test_the_cores_of_a_rank_are_in_one_socket_as_long_as_one_has_so_many(
     layout = machine(sockets, 1, cores, 2)
     node = NodeCores(cores=tuple(range(len(layout))), layout=layout)
     where = {thread.cpu: thread.socket for thread in layout}
-    fitting_ranks = sockets * (cores // threads)
-    if fitting_ranks:
-        placement = Placement(nodes=1, ranks_per_node=fitting_ranks, threads_per_rank=threads, map_by=MapBy.SOCKET)
+    if fitting := sockets * (cores // threads):
+        placement = Placement(nodes=1, ranks_per_node=fitting, threads_per_rank=threads, map_by=MapBy.SOCKET)
         assert all(len({where[cpu] for cpu in slot.cores}) == 1 for slot in on(placement, node))
 
 

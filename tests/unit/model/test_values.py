@@ -15,7 +15,7 @@ from tare.model.text import printable, three_digits
 
 READ = {
     parse_bytes: {"64KiB": 65536, "8": 8, 8: 8, "8 B": 8, "1MiB": 1 << 20, "1.5KiB": 1536, "1e3": 1000, "4kB": 4000},
-    parse_duration: {"5min": 300, "90s": 90, "2h": 7200, "10ms": 0.01, 3: 3.0},
+    parse_duration: {"5min": 300, "90s": 90, "0.5h": 1800, "45": 45, "10ms": 0.01, 3: 3.0},
     parse_fraction: {"2%": 0.02, "0.5 %": 0.005, 0.02: 0.02, "120%": 1.2},
     parse_bit_rate: {"10Gbit": 10**10, "100Mbps": 10**8, "1Gbit/s": 10**9, 0: 0},
     parse_frequency: {"10kHz": 10000.0, 10000: 10000.0, "5/s": 5.0},

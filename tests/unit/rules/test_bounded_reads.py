@@ -6,12 +6,11 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-SOURCE = ROOT / "src" / "tare"
+from source_tree import ROOT, calls_in, trees
+
 RECEIVES = frozenset({"recv", "recvfrom", "recvmsg", "recv_into", "recv_fds", "makefile", "urlopen", "communicate"})
 READS = frozenset({"read", "readline", "readlines", "readall"})
 """Methods that read to the end, or to the end of a line, if they get no number of bytes."""
@@ -44,10 +43,10 @@ ALLOWED = {
 """Where something is read by these methods, and what bounds it; the names of constants are in SECURITY.md's table."""
 
 
-def calls_of(text: str) -> Iterator[tuple[str, int]]:
+def calls_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Yield the calls that take what comes: `recv` and the like, `os.read`, and `read()` without a number."""
-    for node in ast.walk(ast.parse(text)):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+    for node in calls_in(tree):
+        if not isinstance(node.func, ast.Attribute):
             continue
         name, owner = node.func.attr, node.func.value
         of_os = isinstance(owner, ast.Name) and owner.id == "os" and name == "read"
@@ -56,11 +55,7 @@ def calls_of(text: str) -> Iterator[tuple[str, int]]:
 
 
 def test_whatever_receives_is_listed_with_its_bound() -> None:
-    found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = str(path.relative_to(SOURCE))
-        if "sources/" not in place and (calls := list(calls_of(path.read_text()))):
-            found[place] = calls
+    found = {place: calls for place, tree in trees() if (calls := list(calls_of(tree)))}
     assert {place: calls for place, calls in found.items() if place not in ALLOWED} == {}
     assert ALLOWED.keys() - found.keys() == set(), "it reads nothing any more"
 
@@ -73,8 +68,8 @@ def test_whatever_receives_is_listed_with_its_bound() -> None:
     ],
 )  # fmt: skip
 def test_the_check_sees_each_way(text: str, name: str) -> None:
-    assert [found for found, _ in calls_of(text)] == [name]
-    assert list(calls_of("file.read(MOST)")) == []
+    assert [found for found, _ in calls_of(ast.parse(text))] == [name]
+    assert list(calls_of(ast.parse("file.read(MOST)"))) == []
 
 
 UNITS = {"": 1, "s": 1, "bytes": 1, "characters": 1, "MiB": 1 << 20}

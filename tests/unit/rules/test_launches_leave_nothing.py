@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
-import tare
+from source_tree import CODE
 
-SOURCES = Path(tare.__file__).parent
 STARTS = {"run_launch", "started", "attend", "in_turns.run", "run_commands"}
 """What starts a launch; `started` is that of `tare.run.job`."""
 JUDGED = "run/runner.py"
@@ -19,11 +17,10 @@ HAVE_NO_LAUNCH = {"host/process.py", "cli/app.py"}
 """Starts processes of any kind; the command line, whose `run_launch` is the command."""
 
 
-def calls(path: Path) -> set[str]:
+def calls(module: str) -> set[str]:
     """Return the names that a module calls: `job.started` as `started`, too."""
     found = set[str]()
-    text = path.read_text()
-    for node in ast.walk(ast.parse(text)) if any(f"{name}(" in text for name in STARTS) else ():
+    for node in ast.walk(ast.parse(CODE[module])):
         if isinstance(node, ast.Call):
             found |= {ast.unparse(node.func), ast.unparse(node.func).rpartition(".")[2]}
         elif isinstance(node, ast.Attribute | ast.Name):
@@ -32,17 +29,17 @@ def calls(path: Path) -> set[str]:
 
 
 def modules_that_start_launches() -> list[str]:
-    every = {str(path.relative_to(SOURCES)): calls(path) for path in SOURCES.rglob("*.py")}
-    return sorted(name for name, called in every.items() if called & STARTS and name not in HAVE_NO_LAUNCH)
+    may = [name for name, code in CODE.items() if any(f"{start}(" in code for start in STARTS)]
+    return [name for name in may if name not in HAVE_NO_LAUNCH and calls(name) & STARTS]
 
 
 @pytest.mark.parametrize("name", modules_that_start_launches())
 def test_a_module_that_starts_launches_ends_what_they_leave(name: str) -> None:
     ended_by = JUDGED if name in BY_THE_RUNNER else name
-    assert "end_left" in calls(SOURCES / ended_by), f"{name} starts launches and does not end what they leave"
+    assert "end_left" in calls(ended_by), f"{name} starts launches and does not end what they leave"
 
 
 def test_the_runner_ends_it_whatever_the_launch_s_status() -> None:
-    tree = ast.parse((SOURCES / JUDGED).read_text())
-    judged = next(each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == "_judged")
+    nodes = ast.walk(ast.parse(CODE[JUDGED]))
+    judged = next(each for each in nodes if isinstance(each, ast.FunctionDef) and each.name == "_judged")
     assert any("end_left()" in ast.unparse(each) for each in judged.body if isinstance(each, ast.Assign))

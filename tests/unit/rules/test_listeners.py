@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import tare
 from nodes import make_node
+from source_tree import CODE, ROOT, SOURCE, calls_in, trees
 from tare.kubernetes import admission
 from tare.kubernetes.lab_networks import cilium
 from tare.kubernetes.lab_networks import flannel as lab_flannel
@@ -20,8 +20,6 @@ from tare.networks import flannel, pasta, slirp4netns
 from tare.services import containerd, coredns, docker, etcd, kubernetes, mpi_operator, ssh
 from tare.wiring import bird, vswitch
 
-SOURCE = Path(tare.__file__).parent
-ROOT = Path(__file__).parents[3]
 MARK = "<!-- listeners: held by tests/unit/rules/test_listeners.py -->"
 STARTS = {"run_daemon", "beside", "start", "create_server", "bind", "listen", "start_server", "serve_forever"}
 """Calls that start a daemon, or make a socket listen."""
@@ -52,13 +50,11 @@ def table() -> str:
 def places() -> dict[str, set[str]]:
     """Return the calls of each source file that start a daemon or listen; threads are started on `Thread(...)`."""
     found: dict[str, set[str]] = {}
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
+    for module, tree in trees():
+        for node in calls_in(tree):
             name, of = called(node.func)
             if name in STARTS and (name != "start" or of in ("", "process")):
-                found.setdefault(str(path.relative_to(SOURCE)), set()).add(name)
+                found.setdefault(module, set()).add(name)
     return found
 
 
@@ -156,5 +152,4 @@ def test_what_remains_is_reached_by_root_s_sockets_or_keys() -> None:
     lines = set(ssh.daemon_config(host, Path("/k"), {}).splitlines())
     assert {"ListenAddress 10.213.0.1:9100", "PasswordAuthentication no", "AllowTcpForwarding no"} <= lines
     assert "kubeconfig" not in coredns.corefile().partition("kubernetes cluster.local")[0]
-    source = (SOURCE / "services" / "docker.py").read_text()
-    assert re.findall(r'"--host", (\S+)', source) == ['f"unix://{NODE_SOCKET}",']
+    assert re.findall(r'"--host", (\S+)', CODE["services/docker.py"]) == ['f"unix://{NODE_SOCKET}",']

@@ -9,14 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-import tare
+from source_tree import CODE, calls_in, trees
 
-SOURCE: Final = Path(tare.__file__).parent
 THE_PLACE: Final = "the one place that opens outputs"
 STATE: Final = (
     "folders of the run, of the lab or of the cache, which belong to the caller (tare.host.paths, images.cache)"
@@ -56,6 +54,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
 RESOLVERS: Final[dict[str, str]] = {
     "cli/bundle/install.py": "to look at the folders above, and its own path",
     "cluster/lab.py": "tare's own sources",
+    "sources/__init__.py": "tare's own sources",
     "cluster/remote_files.py": "compared with the cache, and refused if it leads out",
     "host/binds.py": "a path of the user's, as the kernel would walk it: `..` after a link",
     "host/namespaces.py": "the Python that runs tare",
@@ -94,11 +93,9 @@ _FUNCTIONS: Final = {
 _TEMPORARY: Final = {"mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile"}
 
 
-def writes(code: str) -> Iterator[str]:
+def writes(tree: ast.Module) -> Iterator[str]:
     """Yield each call that writes, makes, or moves a file by its path."""
-    for node in ast.walk(ast.parse(code)):
-        if not isinstance(node, ast.Call):
-            continue
+    for node in calls_in(tree):
         called = ast.unparse(node.func)
         last = called.rpartition(".")[2]
         given = (*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode"))
@@ -110,18 +107,9 @@ def writes(code: str) -> Iterator[str]:
             yield f"line {node.lineno}: {called}"
 
 
-def modules() -> dict[str, str]:
-    """Return the code of every module, by its path below the package."""
-    files = (path for path in sorted(SOURCE.rglob("*.py")) if "sources" not in path.relative_to(SOURCE).parts[:1])
-    return {str(path.relative_to(SOURCE)): path.read_text() for path in files}
-
-
-MODULES: Final = modules()
-
-
 def test_files_are_written_in_named_places_only() -> None:
     named = {name for names in WRITERS.values() for name in names}
-    found = {name: calls for name, code in MODULES.items() if (calls := list(writes(code)))}
+    found = {name: calls for name, tree in trees() if (calls := list(writes(tree)))}
     new = {name: calls for name, calls in found.items() if name not in named}
     assert not new, "use safe_files.output_file or safe_files.replacing for what a user names, or name the place above"
     assert named == found.keys(), "these write no more"
@@ -137,7 +125,7 @@ def test_files_are_written_in_named_places_only() -> None:
 def test_links_are_resolved_and_paths_compared_in_named_places_only(
     places: dict[str, str], pattern: str, instead: str
 ) -> None:
-    assert {name for name, code in MODULES.items() if re.search(pattern, code)} == places.keys(), instead
+    assert {name for name, code in CODE.items() if re.search(pattern, code)} == places.keys(), instead
 
 
 @pytest.mark.parametrize(
@@ -150,28 +138,27 @@ def test_links_are_resolved_and_paths_compared_in_named_places_only(
     ],
 )  # fmt: skip
 def test_what_writes_a_file_is_recognised(code: str) -> None:
-    assert list(writes(code))
+    assert list(writes(ast.parse(code)))
 
 
 @pytest.mark.parametrize(
     "code", ["path.open('rb')", "open(path)", "text.replace('a', 'w')", "os.open(path, os.O_RDONLY)"]
 )
 def test_what_reads_is_not(code: str) -> None:
-    assert not list(writes(code))
+    assert not list(writes(ast.parse(code)))
 
 
 def test_no_code_is_read_from_a_file() -> None:
     """As ruff's banned-api (pyproject.toml), also for imports by name and for arguments."""
     banned = re.compile(r"\b(pickle|marshal|shelve|dill|cloudpickle|multiprocessing)\b(?!,)|allow_pickle=True")
-    found = {name for name, code in MODULES.items() if banned.search(re.sub(r'"""[\s\S]*?"""', "", code))}
+    found = {name for name, code in CODE.items() if banned.search(re.sub(r'"""[\s\S]*?"""', "", code))}
     assert found == {"remote/archive.py"}, "tare's own byte code, for its own processes on the nodes"
-    assert "marshal.load" not in MODULES["remote/archive.py"]
+    assert "marshal.load" not in CODE["remote/archive.py"]
 
 
 def test_messages_go_through_the_function_that_makes_them_printable() -> None:
     """A message may have text of an image, a host or a batch system in it."""
-    places = {"cli/output.py", "cli/app.py", "cli/launch_command.py", "cli/bundle/install.py"}
-    names = {name for name in MODULES if name.startswith("cli/")}
-    assert {name for name in names if re.search(r"print\([^\n]*file=sys\.stderr", MODULES[name])} <= places | {
-        "cli/afterwards/export_command.py"
-    }
+    places = {"output.py", "app.py", "launch_command.py", "bundle/install.py", "afterwards/export_command.py"}
+    told = re.compile(r"print\([^\n]*file=sys\.stderr")
+    found = {name for name, code in CODE.items() if name.startswith("cli/") and told.search(code)}
+    assert found <= {f"cli/{place}" for place in places}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from source_tree import ROOT
+
 FITS = ("patch", "--forward", "--batch", "--dry-run", "-r-", "-p1", "-F2", "-d", str(ROOT))
 """As tests/mends/check.py applies them."""
 

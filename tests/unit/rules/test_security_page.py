@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from source_tree import ROOT
+
 SECTION = "## What is protected, and how\n"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`")
 """A file of tests, a test of it, or `::test` of the file that was named before."""

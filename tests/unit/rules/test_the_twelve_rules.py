@@ -30,7 +30,7 @@ import tare.report.terminal
 import tare.stats
 import tare.workloads.plugin
 from tare.errors import ResultsError
-from tare.model import Completed, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
+from tare.model import Comparison, Completed, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
 from tare.report import units, view
 from tare.report.pages.metrics import metric_page
 from tare.report.pages.sizes import link_bytes_per_s, sweeps_of
@@ -145,24 +145,28 @@ def test_rule_3_a_metric_without_a_kind_does_not_exist() -> None:
         MetricInfo(key="a", label="a", statistic="", group="")  # type: ignore[call-arg]
 
 
+def paired_costs(made: Made, item: Comparison) -> tuple[list[float], list[float]]:
+    """Return the costs of a cell and of the baseline in the rounds that both have."""
+    cells = {(one.group, one.metric, one.environment): one for one in made.summary.comparisons}
+    base = cells[item.group, item.metric, "bare"]
+    costs, bases = (dict(zip(one.rounds, one.values_s, strict=True)) for one in (item, base))
+    common = sorted(costs.keys() & bases.keys())
+    return [costs[r] for r in common], [bases[r] for r in common]
+
+
+def log_ratios(made: Made, item: Comparison) -> list[float]:
+    return [math.log(cost / base) for cost, base in zip(*paired_costs(made, item), strict=True)]
+
+
 def check_no_average_of_ratios(made: Made) -> None:
     """An overhead is the geometric mean of its rounds, and is named so; nothing averages over metrics or rows."""
     for item in made.summary.comparisons:
         if item.overhead is None or item.adjusted_for:
             continue
-        base = next(
-            one for one in made.summary.comparisons
-            if (one.group, one.metric, one.environment) == (item.group, item.metric, "bare")
-        )  # fmt: skip
-        costs = dict(zip(item.rounds, item.values_s, strict=True))
-        bases = dict(zip(base.rounds, base.values_s, strict=True))
-        common = sorted(costs.keys() & bases.keys())
-        logs = [math.log(costs[r] / bases[r]) for r in common]
-        assert item.overhead.value == pytest.approx(math.expm1(float(np.mean(logs))), abs=1e-9)
+        assert item.overhead.value == pytest.approx(math.expm1(float(np.mean(log_ratios(made, item)))), abs=1e-9)
         if item.added_s is not None:
-            assert item.added_s.value == pytest.approx(
-                np.mean([costs[r] - bases[r] for r in common]), rel=1e-6, abs=1e-15
-            )
+            added_s = np.mean(np.subtract(*paired_costs(made, item)))
+            assert item.added_s.value == pytest.approx(added_s, rel=1e-6, abs=1e-15)
 
 
 def test_rule_4_the_page_says_which_mean_each_figure_is() -> None:
@@ -226,12 +230,7 @@ def check_normality(made: Made) -> None:
         if item.overhead is None or item.adjusted_for or item.verdict is Verdict.NOISE_FLOOR:
             continue
         assert item.median_ratio is not None, "a ratio of medians with a bootstrap interval assumes no distribution"
-        base = next(
-            one for one in made.summary.comparisons
-            if (one.group, one.metric, one.environment) == (item.group, item.metric, "bare")
-        )  # fmt: skip
-        costs, bases = (dict(zip(one.rounds, one.values_s, strict=True)) for one in (item, base))
-        logs = [math.log(costs[r] / bases[r]) for r in sorted(costs.keys() & bases.keys())]
+        logs = log_ratios(made, item)
         p = tare.stats.normality_p(logs) if len(logs) >= tare.stats.MIN_ROUNDS else None
         assert ("do not look normal" in item.reason) == (p is not None and p < 0.01), (p, item.reason)
         if p is not None and p < 0.01:
@@ -413,8 +412,9 @@ def test_rule_11_the_link_of_a_lab_bounds_every_environment() -> None:
     assert link_bytes_per_s(summary) == 1e9
 
 
-def check_lines(figures: list[Drawing]) -> None:
+def check_lines(made: Made) -> None:
     """A line is drawn along numbers in ascending order only, and never from one environment to another."""
+    figures = drawings(made)
     assert figures
     for figure in figures:
         lines, dots, ranges = (marks_of(figure, kind) for kind in (Line, Dots, Ranges))
@@ -443,7 +443,7 @@ def test_rule_1_rule_2_and_rule_5_hold_for_what_is_printed_of_any_result(made: M
 @given(results(fewest=2))
 @some
 def test_rule_3_rule_4_rule_7_and_rule_12_hold_for_what_is_computed_and_drawn_of_any_result(made: Made) -> None:
-    for check in (check_means, check_no_average_of_ratios, check_pairing, drawn):
+    for check in (check_means, check_no_average_of_ratios, check_pairing, check_lines):
         check(made)
 
 
@@ -483,10 +483,6 @@ def paired_by_two() -> Made:
 
 def rates(metrics: int = 2) -> Made:
     return known(COSTLY, kind=MetricKind.RATE, metrics=metrics)
-
-
-def drawn(made: Made) -> None:
-    check_lines(drawings(made))
 
 
 def returning(**fields: str) -> Callable[..., Any]:
@@ -545,8 +541,8 @@ TAKEN_AWAY = [
     (check_bounds, lambda: known(COSTLY), overhead_plots, "_bounds", always([])),
     (check_bounds, lambda: known({"docker": 1.1}), overhead_plots, "_bounds", always([])),
     (check_link, rates, tare.report.pages.sizes, "link_bytes_per_s", always(0.0)),
-    (drawn, lambda: known(COSTLY), overhead_plots, "_intervals", connected),
-    (drawn, lambda: known(COSTLY), overhead_plots, "_intervals", without_ranges),
+    (check_lines, lambda: known(COSTLY), overhead_plots, "_intervals", connected),
+    (check_lines, lambda: known(COSTLY), overhead_plots, "_intervals", without_ranges),
 ]  # fmt: skip
 
 
@@ -564,9 +560,9 @@ def test_a_check_passes_and_fails_without_the_code_that_keeps_its_rule(
 def test_rule_8_and_rule_12_hold_where_there_are_two_modes_and_several_message_sizes() -> None:
     check_distribution(two_modes())
     for kind in MetricKind:
-        figures = drawings(known(COSTLY, kind=kind, metrics=4))
-        assert [one for one in figures if one.ident.startswith("sizes")]
-        check_lines(figures)
+        made = known(COSTLY, kind=kind, metrics=4)
+        assert [one for one in drawings(made) if one.ident.startswith("sizes")]
+        check_lines(made)
 
 
 def test_the_page_of_the_method_lists_the_twelve_rules_that_have_a_test() -> None:

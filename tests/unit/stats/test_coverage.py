@@ -7,23 +7,19 @@ repetitions.
 
 from __future__ import annotations
 
-import importlib
 import math
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from source_tree import program
 from tare import stats
 
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    simulation = importlib.import_module("simulation")
-    intervals = importlib.import_module("coverage_intervals")
-    looks = importlib.import_module("coverage_looks")
-    reports = importlib.import_module("coverage_reports")
-    truth = importlib.import_module("truth")
+benchmark = partial(program, folder="benchmarks")
+simulation, truth = benchmark("simulation"), benchmark("truth")
+intervals, looks, reports = benchmark("coverage_intervals"), benchmark("coverage_looks"), benchmark("coverage_reports")
 
 COVERAGE = 0.93
 FALSE_ALARMS = 0.05
@@ -41,14 +37,9 @@ by_scenario = pytest.mark.parametrize("scenario", simulation.SCENARIOS, ids=lamb
 
 
 @by_scenario
-def test_the_interval_of_the_overhead_holds_the_truth(scenario: Any) -> None:
-    rate = intervals.overhead_coverage(scenario, 2000)
-    assert rate.value >= COVERAGE, rate
-
-
-@by_scenario
-def test_the_interval_of_the_added_time_holds_the_truth(scenario: Any) -> None:
-    rate = intervals.added_coverage(scenario, 2000)
+@pytest.mark.parametrize("of", ["overhead", "added"])
+def test_the_interval_of_the_overhead_and_of_the_added_time_holds_the_truth(of: str, scenario: Any) -> None:
+    rate = getattr(intervals, f"{of}_coverage")(scenario, 2000)
     assert rate.value >= COVERAGE, rate
 
 

@@ -33,8 +33,8 @@ from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.written import environment_text
 from tare.study.yaml_nodes import plain, read_yaml
+from unit.study_texts import WORK
 
-REST = "\nworkloads: {w: {kernels: [barrier]}}\n"
 GOOD = '{"name": "x", "type": "ptp", "ipam": {"type": "static", "addresses": [{"address": "${cidr}"}]}}'
 
 
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def network_of(folder: Path, stated: str) -> str:
-    text = f"environments: {{bare: , mine: {{runtime: bare, network: {stated}}}}}{REST}"
+    text = f"environments: {{bare: , mine: {{runtime: bare, network: {stated}}}}}{WORK}"
     return parse(text, base=folder).environments[1].network
 
 
@@ -58,16 +58,16 @@ def test_a_path_begins_at_the_study_and_has_one_form(folder: Path, stated: str) 
 def test_a_cni_path_can_be_in_a_shorthand_or_a_launch_and_two_files_are_two_networks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f"environments: {{bare: , mine: 'docker+cni:mine.conf'}}{REST}"
+    text = f"environments: {{bare: , mine: 'docker+cni:mine.conf'}}{WORK}"
     mine = parse(text, base=folder).environments[1]
     assert (mine.runtime, mine.network) == ("docker", f"cni:{folder}/mine.conf")
     monkeypatch.chdir(folder)
     assert environment("bare+cni:mine.conf").network == f"cni:{folder}/mine.conf"
     with pytest.raises(StudyError, match=r"the name says bridge, but this says cni:mine\.conf"):
-        parse(f"environments: {{bare: , docker+bridge: {{network: {{cni: mine.conf}}}}}}{REST}", base=folder)
+        parse(f"environments: {{bare: , docker+bridge: {{network: {{cni: mine.conf}}}}}}{WORK}", base=folder)
     (folder / "other.conf").write_text(GOOD)
     made = [
-        parse(f"environments: {{bare: , mine: {{runtime: bare, network: {{cni: {name}}}}}}}{REST}", base=folder)
+        parse(f"environments: {{bare: , mine: {{runtime: bare, network: {{cni: {name}}}}}}}{WORK}", base=folder)
         for name in ("mine.conf", "other.conf")
     ]
     assert digest(made[0]) != digest(made[1])

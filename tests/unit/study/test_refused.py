@@ -188,18 +188,19 @@ def test_what_is_wrong_is_told_with_its_place(text: str, place: str, part: str) 
     assert lines[0].strip().startswith(f"s.yaml:{place}")
 
 
-@pytest.mark.parametrize(("workload", "place", "part"), WRONG_WORKLOADS)
-def test_what_is_wrong_with_a_workload_is_told_with_its_place(workload: str, place: str, part: str) -> None:
+@pytest.mark.parametrize(
+    ("workload", "key", "place", "part"),
+    [
+        *((workload, "", place, part) for workload, place, part in WRONG_WORKLOADS),
+        *((f"{{kernels:\n  {kernels}}}", ".kernels", place, part) for kernels, place, part in WRONG_KERNELS),
+    ],
+)
+def test_what_is_wrong_with_a_workload_or_kernels_is_told_with_its_place(
+    workload: str, key: str, place: str, part: str
+) -> None:
     message = message_of(f"{ENVIRONMENTS}workloads: {{w: {workload}}}")
     assert part in message
-    assert message.startswith(f"s.yaml:{place}: workloads.w")
-
-
-@pytest.mark.parametrize(("kernels", "place", "part"), WRONG_KERNELS)
-def test_what_is_wrong_with_kernels_is_told_with_its_place(kernels: str, place: str, part: str) -> None:
-    message = message_of(f"{ENVIRONMENTS}workloads: {{w: {{kernels:\n  {kernels}}}}}")
-    assert part in message
-    assert message.startswith(f"s.yaml:{place}: workloads.w.kernels")
+    assert message.startswith(f"s.yaml:{place}: workloads.w{key}")
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file_and_draw_no_others() -> None:
@@ -276,9 +277,6 @@ def test_any_yaml_is_read_or_refused_with_a_place(data: dict[str, Any]) -> None:
         assert re.search(r"s\.yaml(:\d+:\d+: .+| has \d+ problems:)", str(error))  # noqa: PT017
 
 
-ONE = "workloads: {w: {kernels: [barrier]}}\n"
-
-
 def many(key: str, number: int) -> str:
     return f"{key}:\n" + "".join(f"  n{i}: {{runtime: bare, env: {{A: b{i}}}}}\n" for i in range(number))
 
@@ -286,15 +284,15 @@ def many(key: str, number: int) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("environments: [bare, docker]\nplacements: [4000x4000]\n" + ONE,
+        ("environments: [bare, docker]\nplacements: [4000x4000]" + WORK,
          "4000n x 4000r has 16000000 ranks; the maximum is 16384"),
         ("environments: [bare, docker]\nplacements: [{nodes: 2, ranks_per_node: 100, threads_per_rank: 1000000,"
-         " oversubscribe: true}]\n" + ONE, "needs 200000000 cores; the maximum is 262144"),
-        ("environments: [bare, docker]\nplacements: [" + ", ".join(f"{n}x16" for n in range(100, 300)) + "]\n" + ONE,
+         " oversubscribe: true}]" + WORK, "needs 200000000 cores; the maximum is 262144"),
+        ("environments: [bare, docker]\nplacements: [" + ", ".join(f"{n}x16" for n in range(100, 300)) + "]" + WORK,
          "ranks: use at most 65536"),
-        ("environments: [bare, docker]\ncluster: {lab: {nodes: 1000000}}\n" + ONE,
+        ("environments: [bare, docker]\ncluster: {lab: {nodes: 1000000}}" + WORK,
          "1000000 nodes are too many: use at most 4096"),
-        ("environments: [bare, docker]\nrepetition: {rounds: 1000000, blocks_per_round: 1000000}\n" + ONE,
+        ("environments: [bare, docker]\nrepetition: {rounds: 1000000, blocks_per_round: 1000000}" + WORK,
          "are 3000000000000 launches, but at most 1000000 can run"),
         (many("environments", 200) + "placements: [" + ", ".join(f"1x{n}" for n in range(1, 201)) + "]\nworkloads:\n"
          + "".join(f"  w{n}: {{kernels: [barrier]}}\n" for n in range(200)),
@@ -311,7 +309,7 @@ def test_a_study_beyond_all_bounds_is_refused_with_the_bound(text: str, told: st
 
 
 def test_a_study_at_the_bounds_is_taken_and_commands_placements_or_files_beyond_are_refused() -> None:
-    stated = parse("environments: [bare, docker]\nplacements: [{nodes: 128, ranks_per_node: 128}]\n" + ONE)
+    stated = parse("environments: [bare, docker]\nplacements: [{nodes: 128, ranks_per_node: 128}]" + WORK)
     assert stated.placements[0].ranks == 16_384
     with pytest.raises(RefusedError, match="the maximum is 16384"):
         place(Placement(nodes=4000, ranks_per_node=4000), Topology(nodes=(NodeCores(cores=(0,)),) * 4000))

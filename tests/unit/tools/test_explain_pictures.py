@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 
 import exports
 from factory_explained import Behaviour, plan_of, trials_of
+from source_tree import program
 from tare.cli.afterwards.explain_command import Wanted
 
-ROOT = Path(__file__).parents[3]
-TOOL = runpy.run_path(str(ROOT / "tools" / "explain_pictures.py"))
-PICTURES: Path = TOOL["PICTURES"]
+TOOL = program("explain_pictures")
+PICTURES: Path = TOOL.PICTURES
 PAGE = PICTURES.parent / "explaining.md"
 
 
@@ -21,7 +20,7 @@ def test_the_page_shows_every_picture_and_all_are_small_and_load_nothing() -> No
     assert sorted(shown) == sorted(path.name for path in PICTURES.glob("explain-*"))
     assert len(shown) == 4
     for path in PICTURES.glob("explain-*"):
-        assert path.stat().st_size <= TOOL["MOST_BYTES"], path.name
+        assert path.stat().st_size <= TOOL.MOST_BYTES, path.name
         if path.suffix == ".svg":
             assert not re.search(r"url\((?!#)|href=|@import", path.read_text()), path.name
 
@@ -34,6 +33,6 @@ repetition: {rounds: 8}
 """
     plan = plan_of(tmp_path, text)
     folder = exports.write(tmp_path / "r", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.5)})))
-    svg = TOOL["terminal"]("tare explain results/r", Wanted(folder=folder)).replace("&#160;", " ")
+    svg = TOOL.terminal("tare explain results/r", Wanted(folder=folder)).replace("&#160;", " ")
     assert "$ tare explain results/r" in svg
     assert "unexplained: nothing that was counted speaks for a cause" in svg

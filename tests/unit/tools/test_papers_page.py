@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
+from source_tree import ROOT, program
 from tare.claims import read_paper
 from tare.claims.shown import stated_cells
 
-ROOT = Path(__file__).parents[3]
-sys.path.append(str(ROOT / "tools"))
-SPEC = importlib.util.spec_from_file_location("papers_page", ROOT / "tools" / "papers_page.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-page = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(page)
-
+page = program("papers_page")
 FIVE = ("000", "001", "002", "003", "004")
 
 

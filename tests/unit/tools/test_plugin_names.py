@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
+from source_tree import trees
 from tare.cluster import CLUSTERS
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
 from tare.workloads import WORKLOADS
 
-SOURCE = Path(__file__).parents[3] / "src" / "tare"
 FAMILIES: Mapping[str, frozenset[str]] = {
     "cluster": frozenset(CLUSTERS),
     "mpi": frozenset(MPIS),
@@ -43,7 +42,7 @@ KNOWN: Mapping[str, str] = {
         "mpi/fake_program.py: miniapp program startup; node/cgroups.py: host; "
         "node/owners.py: host lab; node_service/clean.py: lab; node_service/owned.py: docker bridge; "
         "node_service/site_folder.py: lab; plan/grants.py: program; remote/archive.py: host; "
-        "report/runs.py: startup; run/facts.py: kernels lab; "
+        "report/runs.py: startup; run/facts.py: kernels lab; sources/__init__.py: kernels; "
         "runtimes/podman.py: overlay host; runtimes/podman_hpc.py: overlay; "
         "runtimes/podman_rootless.py: overlay host; services/kubernetes.py: lab; services/ssh.py: host; "
         "summary/__init__.py: host; wiring/host_stack.py: macvlan bridge; wiring/link.py: bridge"
@@ -90,14 +89,10 @@ KNOWN: Mapping[str, str] = {
 
 def named() -> Iterator[tuple[str, str]]:
     """Yield each file outside of a family with each name of a member that is a string in its code."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        file = path.relative_to(SOURCE)
-        if file.parts[0] == "sources":
-            continue
-        own = FAMILIES.get(file.parts[0], frozenset())
+    for file, tree in trees():
+        own = FAMILIES.get(file.partition("/")[0], frozenset())
         names = frozenset().union(*FAMILIES.values()) - own
-        for text in sorted(strings(ast.parse(path.read_text())) & names):
-            yield str(file), text
+        yield from ((file, text) for text in strings(tree) & names)
 
 
 def strings(tree: ast.Module) -> set[str]:

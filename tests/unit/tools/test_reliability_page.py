@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 from faults.faults import FAULTS
+from source_tree import program
 
-ROOT = Path(__file__).parents[3]
-SPEC = importlib.util.spec_from_file_location("reliability_page", ROOT / "tools" / "reliability_page.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-page = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(page)
+page = program("reliability_page")
 
 
 def test_the_page_has_the_faults_that_are_played_and_none_twice() -> None:
