@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tare.workloads.located import cannot_run, is_shown, located, not_in_image, 
 from tare.workloads.output import OutputError, Parsed
 from tare.workloads.work import own_output
 from unit.adapters import ExampleAdapter
+from unit.launch_records import END, RANK, START, WALL, text
 from unit.runs import known_study
 
 PLUGIN = WORKLOADS["program"]
@@ -28,16 +28,9 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tare.workloads.program.PROGRAMS", {"example": ExampleAdapter()})
 
 
-def launch(text: str, *, wall: bool = True) -> str:
+def launch(printed: str) -> str:
     """Return the output of a launch in which rank 0 printed a text."""
-    place = {"type": "rank", "rank": 0, "hostname": "n0", "boot_id": "b", "pid": 7, "cpus": "0", "namespaces": {}}
-    found = [
-        {"type": "start", "protocol": 1, "ranks": 1, "mpi_library": "Open MPI 4.1.4", "init_s": 0.1},
-        place,
-        *([{"type": "wall", "wall_s": 2.5}] if wall else []),
-        {"type": "end", "exit": 0},
-    ]
-    return text + "\n" + "".join(f"@tare {json.dumps(record)}\n" for record in found)
+    return printed + "\n" + text(START, RANK, WALL, END)
 
 
 def test_the_figures_are_the_programs_and_what_it_finds_wrong_is_wrong() -> None:
@@ -60,19 +53,19 @@ def test_records_of_ours_and_cut_off_lines_are_not_handed_to_the_adapter() -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("output", "told"),
     [
         (launch("nothing\n"), "the line `rate:` is missing"),
         (launch("rate: nan Mop/s\n"), "rate is nan s, which is impossible"),
         (launch("rate: -4 Mop/s\n"), "rate is -0.25 s, which is impossible"),
         (launch("rate: inf Mop/s\n"), "rate is 0 s, which is impossible"),
-        (launch(RESULT, wall=False), "example ended without MPI_Finalize"),
+        (RESULT + text(START, RANK, END), "example ended without MPI_Finalize"),
         (RESULT, "the program wrote no record"),
     ],
 )
-def test_what_is_no_result_is_refused(text: str, told: str) -> None:
+def test_what_is_no_result_is_refused(output: str, told: str) -> None:
     with pytest.raises(OutputError) as caught:
-        PLUGIN.parse(THEIRS, text)
+        PLUGIN.parse(THEIRS, output)
     assert told in str(caught.value)
 
 
@@ -104,7 +97,6 @@ def test_the_study_has_the_files_that_were_found_and_bare_needs_them_here(tmp_pa
     found = Workload(name="t", program="example", path=str(tmp_path))
     lost = Workload(name="l", program="example", path=str(tmp_path / "none"))
     assert [workload.path for workload in located(study_of(found, lost)).workloads] == [str(program), lost.path]
-    lost = Workload(name="l", program="example", path=str(tmp_path / "none"))
     bare = Environment(name="bare", runtime="bare", network="host")
     inside = Environment(name="docker", runtime="docker", network="host", image="x")
     assert f"example is neither {lost.path} nor in a folder below it here" in str(cannot_run(lost, bare))
@@ -258,17 +250,16 @@ def test_commands_run_where_it_is(commands: tuple[tuple[str, ...], ...], environ
 
 
 def said(*answered: dict[str, Any], refuted: str = "") -> str:
-    records = [
+    return text(
         {"type": "start", "protocol": 1, "ranks": 0},
         {"type": "treatment", "refuted": refuted},
         *({"type": "answer", "took_s": 0.5, "tries": 1, "complaint": "", **each} for each in answered),
         {"type": "end"},
-    ]
-    return "".join(f"@tare {json.dumps(record)}\n" for record in records)
+    )
 
 
-def parse(text: str) -> Parsed:
-    return WORKLOADS["commands"].parse(WORKLOAD, text)
+def parse(output: str) -> Parsed:
+    return WORKLOADS["commands"].parse(WORKLOAD, output)
 
 
 def test_a_launch_has_the_time_of_all_commands_or_a_complaint_or_was_elsewhere() -> None:
@@ -284,7 +275,7 @@ def test_a_launch_has_the_time_of_all_commands_or_a_complaint_or_was_elsewhere()
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("output", "reason"),
     [
         (said({}), "only 1 of 2 commands were run"),
         (said({}, {"took_s": "1"}), "does not follow the protocol"),
@@ -292,6 +283,6 @@ def test_a_launch_has_the_time_of_all_commands_or_a_complaint_or_was_elsewhere()
         (said({}, {}).replace('"treatment"', '"other"'), "nothing says where the commands ran"),
     ],
 )
-def test_output_that_is_not_whole_is_no_result(text: str, reason: str) -> None:
+def test_output_that_is_not_whole_is_no_result(output: str, reason: str) -> None:
     with pytest.raises(OutputError, match=reason):
-        parse(text)
+        parse(output)
