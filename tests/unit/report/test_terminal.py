@@ -49,21 +49,23 @@ def test_no_line_is_wider_than_the_terminal(result: factory.Result, width: int, 
     assert max(len(line) for line in text.splitlines()) <= width
 
 
+def printed(report: object, color_system: Literal["standard", "truecolor"] | None) -> str:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=color_system)
+    with console.capture() as captured:
+        console.print(report)
+    return captured.get()
+
+
 @pytest.mark.parametrize("color_system", [None, "truecolor"])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_rows_that_fit_are_printed_as_rich_prints_a_table(
     result: factory.Result, ascii_only: bool, color_system: Literal["truecolor"] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed() -> str:
-        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=color_system)
-        with console.capture() as captured:
-            console.print(terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only))
-        return captured.get()
-
-    plotted = printed()
+    report = terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only)
+    plotted = printed(report, color_system)
     seen = []
     monkeypatch.setattr(terminal._Body, "fits", lambda *_: bool(seen.append(1)))
-    assert printed() == plotted
+    assert printed(report, color_system) == plotted
     assert seen
 
 
@@ -80,16 +82,10 @@ def test_a_console_that_is_not_utf8_gets_ascii_by_itself_and_brackets_are_no_mar
 def test_no_color_is_respected_and_colour_is_the_default(
     result: factory.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed() -> str:
-        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-        with console.capture() as captured:
-            console.print(render(result.summary))
-        return captured.get()
-
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[1;31m" in printed()
+    assert "\x1b[1;31m" in printed(render(result.summary), "standard")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "31m" not in printed()
+    assert "31m" not in printed(render(result.summary), "standard")
 
 
 def test_symbols_differ_between_verdicts() -> None:
