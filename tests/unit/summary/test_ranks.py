@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -74,27 +75,6 @@ def test_the_launches_that_show_a_mechanism_are_counted() -> None:
     assert {(each.environment, each.group) for each in result} == {("e", "g")}
 
 
-@pytest.mark.parametrize(
-    ("mask", "words"),
-    [
-        ("0000000000000000", "none"),
-        ("0000000000000001", "1: chown"),
-        ("00000000000000c3", "4: chown, dac_override, setgid, setuid"),
-        ("000001ffffffffff", "all"),
-        ("000001fffeffffff", "40, all but sys_resource"),
-        ("", "not known"),
-    ],
-)
-def test_capabilities_are_named(mask: str, words: str) -> None:
-    assert capabilities(mask) == words
-
-
-def test_the_users_of_a_namespace_are_told_by_whom_root_is_outside() -> None:
-    assert users({"uid_map": "0 0 4294967295"}) == "the machine's"
-    assert users({"uid_map": "0 65534 1"}) == "own: 0 inside is 65534 outside (1 of them)"
-    assert users({}) == "not known"
-
-
 def test_the_first_rank_that_tells_speaks_for_its_environment_and_all_it_reaches_is_passed_on() -> None:
     rights = {"capabilities": "0", "seccomp": "2", "no_new_privs": "1", "uid_map": "0 0 4294967295"}
     silent, telling = rank(0), rank(1, rights=rights, node_namespaces=("pid", "net"))
@@ -128,59 +108,50 @@ def of_devices(names: str, count: int, of_node: int, every: str = "no") -> dict[
     return {"devices": names, **counts, "has_all_devices": every}
 
 
-@pytest.mark.parametrize(
-    ("rights", "words"),
-    [
-        (of_devices("", 0, 67), "the usual"),
-        (of_devices("fuse net/tun", 2, 67), "fuse, net/tun"),
-        (of_devices("", 68, 67, "yes"), "all of the node's (68)"),
-        (of_devices("", 40, 67), "40 of the node's 67"),
-        (of_devices("", 67, 0), "67"),
-        ({"devices": "all of the node's (12)"}, "all of the node's (12)"),  # of tare 0.1
-        ({"devices": "x", "device_count": "9" * 5000}, "the usual"),  # damaged
-        ({}, "not known"),
-    ],
-)
-def test_devices_are_put_into_words(rights: dict[str, str], words: str) -> None:
-    assert devices(rights) == words
-
-
 def of_mounts(root: str, own: str = "", node: str = "", more: int = 0) -> dict[str, str]:
     counts = {"own_mount_count": str(len(own.split()) + more), "node_mount_count": str(len(node.split()))}
     return {"root": root, "own_mounts": own, "node_mounts": node, **counts}
 
 
 @pytest.mark.parametrize(
-    ("rights", "words"),
+    ("told", "stated", "words"),
     [
-        (of_mounts("rw", node="/"), "the node's: /"),
-        (of_mounts("ro", own="/tmp", node="/dev/shm"), "root read-only; own: /tmp; the node's: /dev/shm"),
-        (of_mounts("ro", own="/with\\040blank"), "root read-only; own: /with blank"),
-        (of_mounts("rw", own="/a /b", more=3), "own: /a, /b and 3 more"),
-        (of_mounts("rw"), "nothing"),
-        ({"root": "ro"}, "root read-only"),  # damaged
-        ({"mounts": "root read-only; own: /tmp"}, "root read-only; own: /tmp"),  # of tare 0.1
-        ({}, "not known"),
+        (capabilities, "0000000000000000", "none"),
+        (capabilities, "0000000000000001", "1: chown"),
+        (capabilities, "00000000000000c3", "4: chown, dac_override, setgid, setuid"),
+        (capabilities, "000001ffffffffff", "all"),
+        (capabilities, "000001fffeffffff", "40, all but sys_resource"),
+        (capabilities, "", "not known"),
+        (users, {"uid_map": "0 0 4294967295"}, "the machine's"),
+        (users, {"uid_map": "0 65534 1"}, "own: 0 inside is 65534 outside (1 of them)"),
+        (users, {}, "not known"),
+        (devices, of_devices("", 0, 67), "the usual"),
+        (devices, of_devices("fuse net/tun", 2, 67), "fuse, net/tun"),
+        (devices, of_devices("", 68, 67, "yes"), "all of the node's (68)"),
+        (devices, of_devices("", 40, 67), "40 of the node's 67"),
+        (devices, of_devices("", 67, 0), "67"),
+        (devices, {"devices": "all of the node's (12)"}, "all of the node's (12)"),  # of tare 0.1
+        (devices, {"devices": "x", "device_count": "9" * 5000}, "the usual"),  # damaged
+        (devices, {}, "not known"),
+        (mounts, of_mounts("rw", node="/"), "the node's: /"),
+        (mounts, of_mounts("ro", own="/tmp", node="/dev/shm"), "root read-only; own: /tmp; the node's: /dev/shm"),
+        (mounts, of_mounts("ro", own="/with\\040blank"), "root read-only; own: /with blank"),
+        (mounts, of_mounts("rw", own="/a /b", more=3), "own: /a, /b and 3 more"),
+        (mounts, of_mounts("rw"), "nothing"),
+        (mounts, {"root": "ro"}, "root read-only"),  # damaged
+        (mounts, {"mounts": "root read-only; own: /tmp"}, "root read-only; own: /tmp"),  # of tare 0.1
+        (mounts, {}, "not known"),
+        (limits, "memory_bytes=67108864 cpus=0.5 cores=2", "64 MiB of memory, 0.5 CPUs, 2 cores"),
+        (limits, "cpus=1 cores=1 pids=2048", "1 CPU, 1 core, 2048 processes"),
+        (limits, "cgroup=none", "none: no cgroup"),
+        (limits, "", "none"),
+        (limits, "memory_bytes=much pids", "0 B of memory"),  # damaged
+        (limits, "64 MiB of memory, 1 core", "64 MiB of memory, 1 core"),  # of tare 0.1
+        (limits, "none: no cgroup", "none: no cgroup"),
     ],
 )
-def test_folders_that_can_be_written_are_put_into_words(rights: dict[str, str], words: str) -> None:
-    assert mounts(rights) == words
-
-
-@pytest.mark.parametrize(
-    ("stated", "words"),
-    [
-        ("memory_bytes=67108864 cpus=0.5 cores=2", "64 MiB of memory, 0.5 CPUs, 2 cores"),
-        ("cpus=1 cores=1 pids=2048", "1 CPU, 1 core, 2048 processes"),
-        ("cgroup=none", "none: no cgroup"),
-        ("", "none"),
-        ("memory_bytes=much pids", "0 B of memory"),  # damaged
-        ("64 MiB of memory, 1 core", "64 MiB of memory, 1 core"),  # of tare 0.1
-        ("none: no cgroup", "none: no cgroup"),
-    ],
-)
-def test_limits_are_put_into_words(stated: str, words: str) -> None:
-    assert limits(stated) == words
+def test_what_ranks_may_do_is_put_into_words(told: Callable[[Any], str], stated: object, words: str) -> None:
+    assert told(stated) == words
 
 
 def test_a_library_is_known_without_its_version_and_ranks_that_agree_are_one_entry() -> None:
