@@ -17,7 +17,7 @@ from tare import model
 from tare.claims.facts import facts_of
 from tare.cli import commands
 from tare.errors import ResultsError
-from tare.model import Completed, RankPlace, Trial
+from tare.model import Completed, RankPlace
 from tare.store.damage import facts_text
 from tare.store.plausible import BOUNDS, DAMAGED_FACTS, RIGHTS, out_of_bounds, sound_facts
 from tare.store.results import read_only
@@ -156,13 +156,6 @@ def test_a_small_folder_that_would_fill_the_memory_is_refused(tmp_path: Path, mo
     monkeypatch.setattr("tare.store.shared.MOST_KEPT_BYTES", 10 * 3000 * 50)
     with pytest.raises(ResultsError, match=r"trials\.jsonl:\d+: .* GiB of shared facts"):
         read_only(tmp_path)
-
-
-def test_the_first_number_out_of_bounds_is_named() -> None:
-    trial: Trial = replace(TRIALS[0], position=-1, elapsed_s=-2.0)
-    assert out_of_bounds(trial) == ("position is", -1)
-    assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s is", -2.0)
-    assert out_of_bounds(replace(trial, position=0, elapsed_s=1.0)) is None
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, of in BOUNDS.items() for name in of])
