@@ -201,7 +201,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()
 def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of somebody else's with a thousand links to itself would be read a thousand times."""
     read: list[str] = []
-    monkeypatch.setattr(stored, "read_only", lambda path, **_: read.append(path.name) or refuse())
+
+    def refuse(path: Path, **_: object) -> None:
+        read.append(path.name)
+        raise ResultsError("no results")
+
+    monkeypatch.setattr(stored, "read_only", refuse)
     for place in (tmp_path, tmp_path / "explain/own", tmp_path / "explain/second"):
         place.mkdir(parents=True, exist_ok=True)
         for name in (PLAN, TRIALS, SHARED):
@@ -214,7 +219,3 @@ def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: py
         (tmp_path / f"explain/with-links-{number}" / TRIALS).symlink_to(f"../../{TRIALS}")
     assert stored.ablations_of(tmp_path) == ()
     assert read == ["own", "second"]
-
-
-def refuse() -> None:
-    raise ResultsError("no results")

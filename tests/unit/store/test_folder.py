@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -378,14 +378,9 @@ def test_blocks_without_a_complete_attempt_remain_and_the_last_complete_one_coun
     assert list(remaining_blocks(nothing, [])) == []
 
 
-def disturbed(block: Iterable[Trial], background_s: float = 1.0) -> list[Trial]:
-    """Return the trials as if others had used this much CPU time during each, on one core that took a second."""
-    noise = {"cores": 1.0, "background_s": background_s, "job_s": 0.9, "steal_s": 0.0}
-    return [replace(trial, elapsed_s=1.0, noise=noise) for trial in block]
-
-
 def test_no_state_of_the_machine_makes_a_block_run_again() -> None:
-    first = disturbed(trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0))
+    noise = {"cores": 1.0, "background_s": 1.0, "job_s": 0.9, "steal_s": 0.0}  # others took a second of the core
+    first = [replace(trial_of(c, 0, 0, 0), elapsed_s=1.0, noise=noise) for c in block_order(PLAN, 0, 0)]
     repeats = [replace(each, key=replace(each.key, repeat=1)) for each in first]
     assert next(remaining_blocks(PLAN, first)) == (0, 1, 0)
     assert next(remaining_blocks(PLAN, [*first, *repeats])) == (0, 1, 0)

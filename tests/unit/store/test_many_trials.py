@@ -36,11 +36,6 @@ def stored_lines(folder: Path) -> list[bytes]:
     return (folder / "trials.jsonl").read_bytes().splitlines()
 
 
-def reference_of(line: dict[str, object], name: str) -> dict[str, object]:
-    holder = line["outcome"] if name == "metrics" else line
-    return holder[name]  # type: ignore[index, return-value, no-any-return]
-
-
 # --- what is stored comes back ------------------------------------------------------------------------------------
 
 
@@ -48,7 +43,7 @@ def test_what_recurs_is_a_reference_and_the_whole_line_can_be_had_from_json_alon
     shared, _, bad = read_lines((folder / "shared.jsonl").read_bytes())
     assert bad == []
     line = next(json.loads(line) for line in stored_lines(folder) if b"Completed" in line)
-    assert all("$ref" in reference_of(line, name) for name in REFERENCES)
+    assert all("$ref" in {**line, **line["outcome"]}[name] for name in REFERENCES)
     whole = shared.filled(line)
     original = next(trial for trial in TRIALS if encode(trial.key) == whole["key"])
     assert {name: value for name, value in whole.items() if name != "outcome"} == {

@@ -139,20 +139,14 @@ def far(trial: Trial, index: int) -> bool:
     return random.Random(f"{trial.key.round}/{index}").random() < 0.5
 
 
-def moved(trials: list[Trial], plan: Plan, effect: float) -> list[Trial]:
-    """Return trials half of which met vCPUs five times as far apart, which cost `effect` more."""
-    order = {cell.key: index for index, cell in enumerate(plan.cells)}
-    trials_in_states = []
-    for trial in trials:
-        away = far(trial, order[trial.key.cell])
-        noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
-        trials_in_states.append(replace(slower(trial, 1.0 + effect * away), noise=noise))
-    return trials_in_states
-
-
 def test_the_effect_of_the_distance_of_vcpus_is_removed_and_reported() -> None:
     plan = make_plan("host", "overlay", "slow", "fast", "other")
-    trials = moved(make_trials(plan), plan, 0.3)
+    order = {cell.key: index for index, cell in enumerate(plan.cells)}
+    trials = []
+    for trial in make_trials(plan):
+        away = far(trial, order[trial.key.cell])
+        noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
+        trials.append(replace(slower(trial, 1.3 if away else 1.0), noise=noise))
     summary = summarise(plan, trials, {})
     assert of(summary, "host").verdict is Verdict.NO_COST
     (effect,) = summary.state_effects
@@ -300,19 +294,12 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
 
 def test_a_study_that_judges_nothing_does_not_fail_for_what_is_unavailable() -> None:
     plan = make_plan("host", "overlay")
-    trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
-    summary = summarise(plan, [unjudged(trial) for trial in trials], {})
+    unjudged = [replace(trial, outcome=took(1e-5, judged=False)) for trial in make_trials(plan)]
+    trials = change(unjudged, "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
+    summary = summarise(plan, trials, {})
     assert of(summary, "host").verdict is Verdict.NOT_JUDGED
     assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
     assert summary.exit_code == 0
-
-
-def unjudged(trial: Trial) -> Trial:
-    """Return a trial whose metrics are not judged."""
-    if not isinstance(trial.outcome, Completed):
-        return trial
-    metrics = tuple(replace(metric, judged=False) for metric in trial.outcome.metrics)
-    return replace(trial, outcome=Completed(metrics=metrics))
 
 
 def test_a_metric_that_is_not_judged_has_values_and_no_influence() -> None:
