@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from tare import study
-from tare.explain import Measured
+from tare.explain import Explained, Measured, explain
 from tare.model import Cell, Completed, Metric, MetricKind, Plan, RankPlace, Summary, Trial, TrialKey
 from tare.plan.cells import expand
 from tare.summary import summarise
+
+SLOW = """
+environments:
+  plain: {{runtime: bare, network: bridge}}
+  slow: {{{slow}}}
+workloads: {{messages: {{kernels: [latency]}}}}
+placements: [{placement}]
+repetition: {{rounds: 8}}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +78,17 @@ def _trial(cell: Cell, number: int, position: int, behaves: Behaviour, key: str,
 def summary_of(plan: Plan, trials: Sequence[Trial]) -> Summary:
     """Return the summary of made-up results."""
     return summarise(plan, trials, {})
+
+
+def slow_plan(tmp_path: Path, slow: str, placement: str = "2x1") -> Plan:
+    """Return the plan of a study that compares `slow`, with these settings, with a plain bridge."""
+    return plan_of(tmp_path, SLOW.format(slow=slow, placement=placement))
+
+
+def costs_of(plan: Plan, behaviours: Mapping[str, Behaviour], **how: Any) -> tuple[Explained, ...]:
+    """Return the explained costs of made-up results; `how` are options of their launches."""
+    trials = trials_of(plan, behaviours, **how)
+    return explain(plan, trials, summary_of(plan, trials))
 
 
 def measured(plan: Plan, trials: Sequence[Trial]) -> Measured:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from factory_explained import Behaviour, plan_of, trials_of
@@ -46,6 +47,17 @@ def results(
         cores=cores,
         label="results/made-up",
     )
+
+
+def decided(tmp_path: Path, test: str, measured: Measured | None = None) -> Judged:
+    """Return what becomes of a claim with a test of the made-up study."""
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), measured)
+    return made
+
+
+def changed(found: Measured, part: str, change: Callable[[Trial], Trial]) -> Measured:
+    """Return results in which the launches of cells with this in their name are others."""
+    return replace(found, trials=[change(each) if part in each.key.cell else each for each in found.trials])
 
 
 def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tuple[Judged, ...]:

@@ -101,6 +101,11 @@ def latency(value: float, **more: object) -> Metric:
     return Metric(**{**values, **more})  # type: ignore[arg-type]
 
 
+def took(value: float, **more: object) -> Completed:
+    """Return the outcome of a launch with this latency alone."""
+    return Completed(metrics=(latency(value, **more),))
+
+
 def make_trial(cell: Cell, r: int, outcome: Outcome, *, block: int = 0, attempt: int = 0) -> Trial:
     return Trial(
         key=TrialKey(cell=cell.key, round=r, block=block, attempt=attempt),
@@ -147,6 +152,18 @@ def change(trials: Iterable[Trial], name: str, outcome: Callable[[int], Outcome 
         other = outcome(trial.key.round) if trial.key.cell.endswith(f"/{name}") else None
         changed.append(trial if other is None else replace(trial, outcome=other))
     return changed
+
+
+def scaled(trials: Iterable[Trial], name: str, factor: Callable[[int], float]) -> list[Trial]:
+    """Return trials with the costs of one environment multiplied, by round."""
+
+    def outcome(trial: Trial) -> Completed:
+        value = trial.outcome.metrics[0].value * factor(trial.key.round)
+        return Completed(metrics=(latency(value), *trial.outcome.metrics[1:]))
+
+    return [
+        replace(trial, outcome=outcome(trial)) if trial.key.cell.endswith(f"/{name}") else trial for trial in trials
+    ]
 
 
 def summary_of(*names: str, **more: object) -> Summary:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import factory_across as folders
 from factory_across import BW, GROUP, LATENCY
 from tare.across.compare import Across, Change, across
+from tare.across.compare_data import compare_data
 from tare.across.differences import check_kinds, differences, refuse_undeclared
 from tare.across.kinds import KINDS, Moves, could_move, measured
 from tare.across.reading import Place, read
@@ -25,6 +28,13 @@ OLD = Path(__file__).parents[2] / "data" / "results-0.1.0"
 def compared(*paths: Path) -> Across:
     readings = [read(path) for path in paths]
     return across(readings, "ABCDE"[: len(paths)], differences(readings), frozenset())
+
+
+def between(tmp_path: Path, second: Mapping[str, Any], first: Mapping[str, Any] | None = None) -> Across:
+    """Return the comparison of two results that are written with these options."""
+    return compared(
+        folders.write(tmp_path / "a", **(first or {})), folders.write(tmp_path / "b", **{"seed": 2, **second})
+    )
 
 
 def change_of(result: Across, environment: str, metric: str = LATENCY, pair: int = 0) -> Change:
@@ -42,73 +52,60 @@ def words_of(result: Across, environment: str) -> tuple[str | None, str | None]:
 
 
 def test_two_results_of_the_same_machine_have_no_differences_and_no_changes(tmp_path: Path) -> None:
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", seed=2))
+    result = between(tmp_path, {})
     assert result.differences == ()
     assert not any(change.changed or change.could for change in result.pairs[0].changes)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "bare", "docker"),
+    ("dockers", "machines", "bare", "docker"),
     [
-        ({}, {}, ("same", None), ("same", "same")),
-        ({"docker": 1.5}, {"docker": 1.5, "machine": 1.3}, ("slower", None), ("slower", "same")),
-        ({"docker": 1.5, "machine": 1.3}, {"docker": 1.5}, ("faster", None), ("faster", "same")),
-        ({"docker": 1.1}, {"docker": 1.3}, ("same", None), ("slower", "slower")),
-        ({"docker": 1.5}, {"docker": 1.0, "machine": 1.5}, ("slower", None), ("same", "faster")),
+        ((1.0, 1.0), (1.0, 1.0), ("same", None), ("same", "same")),
+        ((1.5, 1.5), (1.0, 1.3), ("slower", None), ("slower", "same")),
+        ((1.5, 1.5), (1.3, 1.0), ("faster", None), ("faster", "same")),
+        ((1.1, 1.3), (1.0, 1.0), ("same", None), ("slower", "slower")),
+        ((1.5, 1.0), (1.0, 1.5), ("slower", None), ("same", "faster")),
     ],
 )
 def test_a_slower_machine_moves_costs_and_a_costlier_container_overheads(
-    tmp_path: Path, first: dict[str, float], second: dict[str, float], bare: tuple[str, str | None],
+    tmp_path: Path, dockers: tuple[float, float], machines: tuple[float, float], bare: tuple[str, str | None],
     docker: tuple[str, str],
 ) -> None:  # fmt: skip
-    result = compared(
-        *(
-            folders.write(
-                tmp_path / str(seed), factors={"docker": given.get("docker", 1.0)},
-                machine=given.get("machine", 1.0), seed=seed,
-            )
-            for seed, given in ((1, first), (2, second))
-        )
-    )  # fmt: skip
+    first, second = (
+        {"factors": {"docker": factor}, "machine": machine} for factor, machine in zip(dockers, machines, strict=True)
+    )
+    result = between(tmp_path, second, first)
     assert words_of(result, "bare") == bare
     assert words_of(result, "docker") == docker
 
 
 def test_ratios_and_figures_of_a_change_are_those_of_the_costs(tmp_path: Path) -> None:
-    result = compared(
-        folders.write(tmp_path / "a", factors={"docker": 1.1}, spread=0.0001),
-        folders.write(tmp_path / "b", factors={"docker": 1.3}, spread=0.0001, seed=2),
-    )
-    overhead = change_of(result, "docker").overhead
+    first, second = ({"factors": {"docker": factor}, "spread": 0.0001} for factor in (1.1, 1.3))
+    overhead = change_of(between(tmp_path, second, first), "docker").overhead
     assert overhead.ratio.value == pytest.approx(1.3 / 1.1 - 1, abs=0.001)
     assert (overhead.first, overhead.second) == ("+10 %", "+30 %")
-    slower = compared(folders.write(tmp_path / "c"), folders.write(tmp_path / "d", machine=1.3, seed=2))
-    cost = change_of(slower, "docker").cost
+    cost = change_of(between(tmp_path / "slower", {"machine": 1.3}), "docker").cost
     assert cost.ratio.low < 0.3 < cost.ratio.high
 
 
 def test_a_rate_that_halved_is_slower_and_is_shown_as_a_rate(tmp_path: Path) -> None:
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", machine=2.0, seed=2))
-    cost = change_of(result, "bare", BW).cost
+    cost = change_of(between(tmp_path, {"machine": 2.0}), "bare", BW).cost
     assert cost.word == "slower"
     assert cost.ratio.value == pytest.approx(1.0, abs=0.03)
     assert cost.first.endswith("GB/s")
 
 
 def test_few_rounds_get_no_verdict_and_one_has_no_ratio(tmp_path: Path) -> None:
-    result = compared(folders.write(tmp_path / "a", rounds=5), folders.write(tmp_path / "b", machine=3.0, seed=2))
-    cost = change_of(result, "bare").cost
+    cost = change_of(between(tmp_path, {"machine": 3.0}, {"rounds": 5}), "bare").cost
     assert cost.word == "undecided"
     assert "at least 6 rounds" in cost.reason
     assert cost.n == (5, 10)
-    result = compared(folders.write(tmp_path / "c", rounds=1), folders.write(tmp_path / "d"))
-    assert change_of(result, "bare").cost is None
+    assert change_of(between(tmp_path / "one", {}, {"rounds": 1}), "bare").cost is None
 
 
 def test_a_ratio_whose_interval_has_no_end_is_not_estimated(tmp_path: Path) -> None:
-    result = compared(
-        folders.write(tmp_path / "a", rounds=2, spread=3.0), folders.write(tmp_path / "b", rounds=2, spread=3.0, seed=2)
-    )
+    wide = {"rounds": 2, "spread": 3.0}
+    result = between(tmp_path, wide, wide)
     assert change_of(result, "bare").cost is None
     assert any("not estimated: the interval of its ratio" in text for text in notes(result.pairs[0], result))
 
@@ -141,7 +138,7 @@ def test_no_pair_of_equal_results_is_wrongly_called_changed_too_often(tmp_path: 
 def test_results_without_a_common_cell_are_refused_with_the_cells_of_each(tmp_path: Path) -> None:
     other = replace(folders.STUDY, workloads=(replace(folders.STUDY.workloads[0], name="other"),))
     with pytest.raises(RefusedError) as refused:
-        compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=other))
+        between(tmp_path, {"study": other})
     text = str(refused.value)
     assert "no cell with a metric in common" in text
     assert "A has micro / 2n x 1r / bare, micro / 2n x 1r / docker" in text
@@ -151,23 +148,20 @@ def test_results_without_a_common_cell_are_refused_with_the_cells_of_each(tmp_pa
 
 def test_cells_of_one_result_alone_are_listed(tmp_path: Path) -> None:
     fewer = replace(folders.STUDY, environments=folders.STUDY.environments[:1])
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=fewer))
+    result = between(tmp_path, {"study": fewer})
     assert {place.environment for place in result.pairs[0].only[0]} == {"docker"}
     assert result.pairs[0].only[1] == ()
 
 
 def test_failed_launches_are_said(tmp_path: Path) -> None:
-    result = compared(
-        folders.write(tmp_path / "a", fails={"docker": 9}), folders.write(tmp_path / "b", seed=2, fails={"bare": 2})
-    )
+    result = between(tmp_path, {"fails": {"bare": 2}}, {"fails": {"docker": 9}})
     assert change_of(result, "docker").cost is None
     assert change_of(result, "docker").missing[0].startswith("no figures: 9 of 10 launches failed")
     assert change_of(result, "bare").missing == ("", "2 of 10 launches have no figure")
 
 
 def test_a_reason_that_cells_share_is_said_once(tmp_path: Path) -> None:
-    everywhere = {"bare": 2, "docker": 2}
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", seed=2, fails=everywhere))
+    result = between(tmp_path, {"fails": {"bare": 2, "docker": 2}})
     said = notes(result.pairs[0], result)
     cells = "; ".join(f"{each} in {GROUP} (latency 8 B, bw 1 MiB)" for each in ("bare", "docker"))
     assert said == [f"{cells}: B: 2 of 10 launches have no figure", f"{cells}: n = 10 and 8 rounds"]
@@ -175,7 +169,7 @@ def test_a_reason_that_cells_share_is_said_once(tmp_path: Path) -> None:
 
 def test_other_baselines_leave_no_overhead_to_compare(tmp_path: Path) -> None:
     other = replace(folders.STUDY, baseline="docker")
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=other, seed=2))
+    result = between(tmp_path, {"study": other})
     assert all(change.overhead is None for change in result.pairs[0].changes)
     assert [each.name for each in result.differences] == ["baseline"]
 
@@ -231,29 +225,21 @@ def test_facts_of_any_shape_are_read(tmp_path: Path, facts: dict[str, object]) -
         (("versions", "compiler"), "13.1.0", "compiler", "compiler"),
         (("nodes", "with a daemon", "iptables rules"), 99, "filter", "nodes: with a daemon: iptables rules"),
         (("nodes", "with a daemon", "offloads", "tso"), "off", "link", "nodes: with a daemon: offloads: tso"),
+        (("processor", "MHz"), "2599.9", "", "the clock rate of the moment"),
+        (("versions", "podman"), "5.0.0", "", "a runtime that no environment uses"),
+        (("memory_bytes",), (16 << 30) + 4096, "", "some pages of memory"),
     ],
 )
-def test_a_fact_that_differs_has_a_kind(
+def test_a_fact_that_differs_has_a_kind_if_it_matters(
     path: tuple[str, ...], value: object, kind: str, name: str, tmp_path: Path
 ) -> None:
-    second = folders.write(tmp_path / "b", facts=folders.changed(*path, value=value))
-    (found,) = differences([read(folders.write(tmp_path / "a")), read(second)])
-    assert (found.kind, found.name) == (kind, name)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [(("processor", "MHz"), "2599.9"), (("versions", "podman"), "5.0.0"), (("memory_bytes",), (16 << 30) + 4096)],
-    ids=["clock rate of the moment", "a runtime that no environment uses", "some pages of memory"],
-)
-def test_what_cannot_matter_is_no_difference(path: tuple[str, ...], value: object, tmp_path: Path) -> None:
-    second = folders.write(tmp_path / "b", facts=folders.changed(*path, value=value))
-    assert differences([read(folders.write(tmp_path / "a")), read(second)]) == ()
+    found = between(tmp_path, {"facts": folders.changed(*path, value=value)}).differences
+    assert [(each.kind, each.name) for each in found] == ([(kind, name)] if kind else [])
 
 
 def test_a_fact_that_one_result_lacks_is_no_difference(tmp_path: Path) -> None:
     without = {key: value for key, value in folders.FACTS.items() if key != "processor"}
-    assert differences([read(folders.write(tmp_path / "a")), read(folders.write(tmp_path / "b", facts=without))]) == ()
+    assert between(tmp_path, {"facts": without}).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -262,57 +248,39 @@ def test_a_fact_that_one_result_lacks_is_no_difference(tmp_path: Path) -> None:
         ({"seed": 9, "name": "another", "limit": 0.5, "margin": 0.05}, []),
         ({"workloads": (replace(folders.STUDY.workloads[0], mpi="mpich"),)}, ["workload micro: mpi"]),
         ({"cluster": "local"}, ["cluster"]),
-        ({"baseline": "docker"}, ["baseline"]),
     ],
 )
 def test_parts_of_the_study_differ_if_they_change_what_is_measured(
     change: dict[str, object], expected: list[str], tmp_path: Path
 ) -> None:
     other = replace(folders.STUDY, **change)  # type: ignore[arg-type]
-    found = differences([read(folders.write(tmp_path / "a")), read(folders.write(tmp_path / "b", study=other))])
-    assert [each.name for each in found] == expected
+    assert [each.name for each in between(tmp_path, {"study": other}).differences] == expected
 
 
 def test_facts_of_launches_differ_over_common_cells(tmp_path: Path) -> None:
-    second = folders.write(tmp_path / "b", launched={"docker": {"mtu": "9000", "port": "7"}})
-    (found,) = differences([read(folders.write(tmp_path / "a")), read(second)])
+    (found,) = between(tmp_path, {"launched": {"docker": {"mtu": "9000", "port": "7"}}}).differences
     assert (found.kind, found.name, found.values) == ("link", "launches of docker: mtu", ("1500", "9000"))
     assert found.environments == {"docker"}
 
 
 def test_of_long_values_the_words_that_differ_are_shown(tmp_path: Path) -> None:
     texts = [f"BOOT_IMAGE=/vmlinuz root=/dev/sda1 console=ttyS0 isolcpus={n} {'quiet ' * 8}" for n in (1, 2)]
-    paths = [
-        folders.write(tmp_path / str(n), facts=folders.changed("system", "command line", value=text))
-        for n, text in enumerate(texts)
-    ]
-    (found,) = differences([read(path) for path in paths])
+    first, second = ({"facts": folders.changed("system", "command line", value=text)} for text in texts)
+    (found,) = between(tmp_path, second, first).differences
     assert found.kind == "boot"
     assert found.short == ("isolcpus=1", "isolcpus=2")
 
 
 def test_undeclared_differences_are_refused_with_the_options_that_declare_them(tmp_path: Path) -> None:
     facts = folders.changed("identity", "kernel", value="6.2.0")
-    paths = [
-        folders.write(tmp_path / "a"),
-        folders.write(tmp_path / "b", facts=facts, study=folders.with_link(mtu=9000)),
-    ]
-    found = differences([read(path) for path in paths])
+    found = between(tmp_path, {"facts": facts, "study": folders.with_link(mtu=9000)}).differences
     with pytest.raises(RefusedError) as refused:
-        refuse_undeclared(found, check_kinds(["link"]), "AB", list(map(str, paths)))
+        refuse_undeclared(found, check_kinds(["link"]), "AB", ["a", "b"])
     assert "kernel: kernel: A 6.1.0-1, B 6.2.0" in str(refused.value)
     assert "`--expect kernel`, or `--expect all`" in str(refused.value)
     assert "mtu" not in str(refused.value)
-    refuse_undeclared(found, check_kinds(["link", "kernel"]), "AB", list(map(str, paths)))
-    refuse_undeclared(found, check_kinds(["all"]), "AB", list(map(str, paths)))
-
-
-def could(tmp_path: Path, environment: str, **second: object) -> set[str]:
-    facts = folders.changed("identity", "kernel", value="6.2.0")
-    facts["versions"] = {**facts["versions"], "dockerd": "24.0.0", "compiler": "13.1.0"}
-    first = folders.write(tmp_path / "a", factors={"docker": 1.2})
-    other = folders.write(tmp_path / "b", facts=facts, study=folders.with_link(mtu=9000), seed=2, **second)  # type: ignore[arg-type]
-    return {each.kind for each in change_of(compared(first, other), environment).could}
+    refuse_undeclared(found, check_kinds(["link", "kernel"]), "AB", ["a", "b"])
+    refuse_undeclared(found, check_kinds(["all"]), "AB", ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -326,7 +294,11 @@ def could(tmp_path: Path, environment: str, **second: object) -> set[str]:
 def test_what_could_be_the_cause_is_what_moves_messages_of_all_that_changed(
     tmp_path: Path, environment: str, second: dict[str, object], kinds: set[str]
 ) -> None:
-    assert could(tmp_path, environment, **second) == kinds
+    facts = folders.changed("identity", "kernel", value="6.2.0")
+    facts["versions"] = {**facts["versions"], "dockerd": "24.0.0", "compiler": "13.1.0"}
+    changes = {"facts": facts, "study": folders.with_link(mtu=9000), **second}
+    result = between(tmp_path, changes, {"factors": {"docker": 1.2}})
+    assert {each.kind for each in change_of(result, environment).could} == kinds
 
 
 @pytest.mark.parametrize(
@@ -351,10 +323,7 @@ def test_network_settings_move_messages_and_compilers_computing() -> None:
 
 
 def test_what_is_compared_is_valid_json(tmp_path: Path) -> None:
-    from tare.across.compare_data import compare_data
-
-    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", machine=1.3, seed=2))
-    data = json.loads(json.dumps(compare_data(result), allow_nan=False))
+    data = json.loads(json.dumps(compare_data(between(tmp_path, {"machine": 1.3})), allow_nan=False))
     (change,) = [
         each for each in data["pairs"][0]["changes"] if (each["environment"], each["metric"]) == ("bare", LATENCY)
     ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factory_explained import Behaviour, plan_of, trials_of
-from factory_judged import HEAD, STUDY, claim, judged, results
+from factory_judged import HEAD, STUDY, changed, claim, decided, judged, results
 from tare.claims import Verdict, read_paper
 from tare.errors import ResultsError, StudyError
-from tare.model import Completed, Failed, Figure, Invalid, Outcome, Trial
+from tare.model import Failed, Figure, Invalid, Metric, Outcome, Trial
 from tare.model.trial import NOT_ENDED
 
 FIRST = "{of: slower, against: plain, than: slow, than_against: plain, above: 10%}"
@@ -46,7 +46,7 @@ FIRST = "{of: slower, against: plain, than: slow, than_against: plain, above: 10
     ],
 )  # fmt: skip
 def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: Verdict) -> None:
-    (found,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"))
+    found = decided(tmp_path, test)
     assert found.verdict is verdict
     assert found.results == "results/made-up"
     if "runs" not in test and "fails" not in test:
@@ -55,20 +55,20 @@ def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: V
         assert (found.p_holm or 0) <= 0.05 or verdict is Verdict.UNDECIDED
 
 
-def _but(trial: Trial, outcome: Outcome) -> Trial:
-    """Return a trial, with another outcome if it is one of the cell `slower`."""
-    return replace(trial, outcome=outcome) if "slower" in trial.key.cell else trial
-
-
 def test_the_mean_over_iterations_is_another_cost_than_the_median(tmp_path: Path) -> None:
-    found = results(tmp_path)
-    trials = [_with_means(trial, 3.0) if "plain" in trial.key.cell else trial for trial in found.trials]
+    def dear(trial: Trial) -> Trial:
+        return with_metrics(trial, [replace(each, value=3.0 * each.typical_s) for each in trial.outcome.metrics])
+
     of = "{environment: plain, metric: 'mean:latency*'}"
     against = "{environment: plain, metric: latency*}"
-    test = f"test: {{study: made-up, cost: {{of: {of}, against: {against}, above: 100%}}}}"
-    (mean,) = judged(tmp_path, claim(1, test), replace(found, trials=trials))
+    test = f"cost: {{of: {of}, against: {against}, above: 100%}}"
+    mean = decided(tmp_path, test, changed(results(tmp_path), "plain", dear))
     assert mean.verdict is Verdict.REPRODUCED
     assert mean.why.startswith("mean of latency")
+
+
+def with_metrics(trial: Trial, metrics: Iterable[Metric]) -> Trial:
+    return replace(trial, outcome=replace(trial.outcome, metrics=tuple(metrics)))
 
 
 LATE = Failed(reason=f"{NOT_ENDED} of 9 s")
@@ -99,9 +99,10 @@ ELSEWHERE = Invalid(reason="another network")
 def test_cells_that_must_fail_are_judged_by_why_they_do(
     tmp_path: Path, test: str, outcome: Outcome | None, verdict: Verdict, why: str
 ) -> None:
-    found = results(tmp_path)
-    trials = [_but(trial, outcome or Failed(reason="it crashed")) for trial in found.trials]
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
+    def ended(trial: Trial) -> Trial:
+        return replace(trial, outcome=outcome or Failed(reason="it crashed"))
+
+    made = decided(tmp_path, test, changed(results(tmp_path), "slower", ended))
     assert made.verdict is verdict
     assert made.why == (why or made.why)
 
@@ -119,75 +120,55 @@ def test_counters_are_compared_by_their_numbers(tmp_path: Path, test: str, verdi
     plan = plan_of(tmp_path, STUDY)
     dropping = Behaviour(counters={"qdisc_drops": 200.0, "TcpRetransSegs": 110.0})
     found = replace(results(tmp_path), plan=plan, trials=trials_of(plan, {"slow": dropping}))
-    metric = 'metric: "counter:qdisc_drops+TcpRetransSegs"'
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {metric}, {test}}}"), found)
+    made = decided(tmp_path, f'metric: "counter:qdisc_drops+TcpRetransSegs", {test}', found)
     assert made.verdict is verdict
     assert made.counts
     assert made.estimate.value in {310.0, 0.0}
 
 
 def test_figures_that_are_no_costs_are_found_by_their_label(tmp_path: Path) -> None:
-    measured = results(tmp_path)
-    losing = tuple(_with_figure(trial, 25.0 if "slower" in trial.key.cell else 0.0) for trial in measured.trials)
-    test = 'test: {study: made-up, metric: "figure:lost*", count: {of: slower, against: plain, above: 20, below: 30}}'
-    (made,) = judged(tmp_path, claim(1, test), replace(measured, trials=losing))
-    assert made.verdict is Verdict.REPRODUCED
+    def losing(trial: Trial) -> Trial:
+        lost = Figure(key="l", label="lost datagrams", value=25.0 if "slower" in trial.key.cell else 0.0)
+        return replace(trial, outcome=replace(trial.outcome, figures=(lost,)))
+
+    found = changed(results(tmp_path), "", losing)
+    test = 'metric: "figure:lost*", count: {of: slower, against: plain, above: 20, below: 30}'
+    assert decided(tmp_path, test, found).verdict is Verdict.REPRODUCED
     with pytest.raises(ResultsError, match="no figure for figure:gained"):
-        judged(tmp_path, claim(1, test.replace("lost*", "gained")), replace(measured, trials=losing))
+        decided(tmp_path, test.replace("lost*", "gained"), found)
     with pytest.raises(ResultsError, match="neither a counter nor a figure"):
-        judged(tmp_path, claim(1, test.replace("figure:lost*", "latency*")), replace(measured, trials=losing))
-
-
-def _with_figure(trial: Trial, value: float) -> Trial:
-    return replace(
-        trial, outcome=replace(trial.outcome, figures=(Figure(key="l", label="lost datagrams", value=value),))
-    )
+        decided(tmp_path, test.replace("figure:lost*", "latency*"), found)
 
 
 @pytest.mark.parametrize(
     ("bound", "verdict"), [("above: 50%", Verdict.REPRODUCED), ("below: 50%", Verdict.CONTRADICTED)]
 )
 def test_spreads_are_compared_as_costs_are(tmp_path: Path, bound: str, verdict: Verdict) -> None:
-    measured = results(tmp_path)
-    wider = tuple(_wider(trial, 3.0 if "slow" in trial.key.cell else 1.0) for trial in measured.trials)
-    test = f'test: {{study: made-up, metric: "spread:latency*", cost: {{of: slow, against: plain, {bound}}}}}'
-    (made,) = judged(tmp_path, claim(1, test), replace(measured, trials=wider))
+    def wider(trial: Trial) -> Trial:
+        (metric,) = trial.outcome.metrics
+        spread = (0.3 if "slow" in trial.key.cell else 0.1) * metric.value
+        return with_metrics(trial, [replace(metric, p99_s=metric.median_s + spread)])
+
+    test = f'metric: "spread:latency*", cost: {{of: slow, against: plain, {bound}}}'
+    made = decided(tmp_path, test, changed(results(tmp_path), "", wider))
     assert made.verdict is verdict
     assert made.why.startswith("spread of latency")
 
 
-def _with_means(trial: Trial, factor: float) -> Trial:
-    """Return a trial whose mean iterations cost so many times the median one."""
-    metrics = tuple(replace(metric, value=factor * metric.typical_s) for metric in trial.outcome.metrics)
-    return replace(trial, outcome=replace(trial.outcome, metrics=metrics))
-
-
-def _wider(trial: Trial, factor: float) -> Trial:
-    (metric,) = trial.outcome.metrics
-    return replace(
-        trial, outcome=Completed(metrics=(replace(metric, p99_s=metric.median_s + factor * 0.1 * metric.value),))
-    )
-
-
 @pytest.mark.parametrize(("which", "field"), [("mean", "turn_mean_s"), ("spread", "turn_spread_s")])
 def test_in_turns_means_and_spreads_are_those_of_the_typical_turn(tmp_path: Path, which: str, field: str) -> None:
+    def in_turns(trial: Trial) -> Trial:
+        number = {field: (3.0 if "slow" in trial.key.cell else 1.0) * (1.0 + 0.001 * trial.key.round)}
+        return with_metrics(trial, [replace(each, **number) for each in trial.outcome.metrics])
+
     measured = results(tmp_path)
-    trials = tuple(_in_turn(trial, field, 3.0 if "slow" in trial.key.cell else 1.0) for trial in measured.trials)
-    test = f'test: {{study: made-up, metric: "{which}:latency*", cost: {{of: slow, against: plain, above: 190%}}}}'
-    (whole,) = judged(tmp_path, claim(1, test), measured)
-    (in_turns,) = judged(tmp_path, claim(1, test), replace(measured, trials=trials))
-    assert whole.verdict is not Verdict.REPRODUCED
-    assert in_turns.verdict is Verdict.REPRODUCED
-
-
-def _in_turn(trial: Trial, field: str, seconds: float) -> Trial:
-    number = {field: seconds * (1.0 + 0.001 * trial.key.round)}
-    return replace(trial, outcome=Completed(metrics=tuple(replace(each, **number) for each in trial.outcome.metrics)))
+    test = f'metric: "{which}:latency*", cost: {{of: slow, against: plain, above: 190%}}'
+    assert decided(tmp_path, test, measured).verdict is not Verdict.REPRODUCED
+    assert decided(tmp_path, test, changed(measured, "", in_turns)).verdict is Verdict.REPRODUCED
 
 
 def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
-    same = results(tmp_path, slow=1.0)
-    (found,) = judged(tmp_path, claim(1, "test: {study: made-up, cost: {of: slow, against: plain, within: 3%}}"), same)
+    found = decided(tmp_path, "cost: {of: slow, against: plain, within: 3%}", results(tmp_path, slow=1.0))
     assert found.verdict is Verdict.REPRODUCED
 
 
@@ -231,10 +212,7 @@ def test_what_is_undecided_says_why(
 @pytest.mark.parametrize(
     ("test", "message"),
     [
-        (
-            "cost: {of: gone, against: plain, above: 0%}",
-            "claim 900-1: the results of study made-up have no cell for gone",
-        ),
+        ("cost: {of: gone, against: plain, above: 0%}", "900-1: the results of study made-up have no cell for gone"),
         ("metric: bw*, cost: {of: slow, against: plain, above: 0%}", "have no metric for bw* / slow"),
         ("placement: 4n*, cost: {of: slow, against: plain, above: 0%}", "have no cell for slow / 4n*"),
         ("runs: [gone]", "have no cell for gone"),
@@ -242,7 +220,7 @@ def test_what_is_undecided_says_why(
 )
 def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test: str, message: str) -> None:
     with pytest.raises(ResultsError) as error:
-        judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"))
+        decided(tmp_path, test)
     assert message in str(error.value)
     assert error.value.remedy
 
@@ -273,8 +251,7 @@ def test_a_mistake_in_a_file_has_its_line_and_column(tmp_path: Path, line: str, 
 def test_a_thin_run_decides_nothing_not_even_that_something_runs(tmp_path: Path) -> None:
     whole = results(tmp_path)
     thin = replace(whole, plan=replace(whole.plan, study=replace(whole.plan.study, thin=True)))
-    claims = claim(1, "test: {study: made-up, runs: [plain]}")
-    (ran,), (undecided,) = (judged(tmp_path, claims, each) for each in (whole, thin))
+    ran, undecided = (decided(tmp_path, "runs: [plain]", each) for each in (whole, thin))
     assert ran.verdict is Verdict.REPRODUCED
     assert undecided.verdict is Verdict.UNDECIDED
     assert "is a thin run" in undecided.why

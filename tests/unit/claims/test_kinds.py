@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factory_explained import plan_of
-from factory_judged import HEAD, STUDY, claim, judged, results
+from factory_judged import HEAD, changed, claim, decided, judged, results
 from tare.claims import Verdict, judge, read_paper
 from tare.claims.counting import LAUNCHES
 from tare.claims.figures import Measured
@@ -46,17 +45,17 @@ def sending(trial: Trial, packets: int) -> Trial:
     return replace(trial, traffic=nics)
 
 
-def programs(tmp_path: Path, factor: Callable[[str], float]) -> Measured:
+def programs(tmp_path: Path, factors: Mapping[str, float] | None = None) -> Measured:
     """Return results of three programs with packets of PACKETS, whose time in `slow` has a factor."""
-    found = results(tmp_path, text=PROGRAMS)
-    trials = []
-    for trial in found.trials:
+
+    def program(trial: Trial) -> Trial:
         name = next(name for name in PACKETS if trial.key.cell.startswith(name))
         (metric,) = trial.outcome.metrics
-        times = factor(name) if "slow" in trial.key.cell else 1.0
+        times = (factors or {}).get(name, 1.0) if "slow" in trial.key.cell else 1.0
         metric = replace(metric, value=metric.value * times, median_s=metric.median_s * times, samples=1)
-        trials.append(replace(sending(trial, PACKETS[name]), outcome=Completed(metrics=(metric,))))
-    return results(tmp_path, text=PROGRAMS, trials=trials)
+        return replace(sending(trial, PACKETS[name]), outcome=Completed(metrics=(metric,)))
+
+    return changed(results(tmp_path, text=PROGRAMS, slow=1.0), "", program)
 
 
 @pytest.mark.parametrize(
@@ -77,20 +76,18 @@ def programs(tmp_path: Path, factor: Callable[[str], float]) -> Measured:
     ],
 )  # fmt: skip
 def test_traffic_between_nodes_is_counted_once(tmp_path: Path, test: str, verdict: Verdict) -> None:
-    found = programs(tmp_path, lambda name: 1.0)
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), found)
+    made = decided(tmp_path, test, programs(tmp_path))
     assert made.verdict is verdict, made.why
 
 
 def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) -> None:
-    found = programs(tmp_path, lambda name: 1.0)
+    found = programs(tmp_path)
     mixed = [sending(trial, 100 + trial.key.round) for trial in found.trials]
     test = "metric: 'traffic:packets', each: {of: {environment: plain, workload: few}, below: 104}"
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=mixed))
+    made = decided(tmp_path, test, replace(found, trials=mixed))
     assert made.verdict is Verdict.UNDECIDED
     assert "100 to 106" in made.why
-    none = replace(found, trials=[replace(trial, traffic=()) for trial in found.trials])
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), none)
+    made = decided(tmp_path, test, changed(found, "", lambda trial: replace(trial, traffic=())))
     assert made.why.startswith("no launch has packets between nodes")
 
 
@@ -105,23 +102,23 @@ def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) 
 def test_three_launches_that_vary_have_an_interval(
     tmp_path: Path, spread: int, bound: str, verdict: Verdict, interval: tuple[float, float]
 ) -> None:
-    found = programs(tmp_path, lambda name: 1.0)
+    found = programs(tmp_path)
     trials = [
         sending(trial, 100 + 2 * spread * trial.key.round // 2) for trial in found.trials if trial.key.round < LAUNCHES
     ]
     test = f"metric: 'traffic:packets', each: {{of: {{environment: plain, workload: few}}, {bound}}}"
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
+    made = decided(tmp_path, test, replace(found, trials=trials))
     assert made.verdict is verdict, made.why
     assert made.estimate.n == LAUNCHES
     assert (made.estimate.low, made.estimate.high) == pytest.approx(interval, rel=0.01)
     fewer = [trial for trial in trials if trial.key.round < LAUNCHES - 1]
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=fewer))
+    made = decided(tmp_path, test, replace(found, trials=fewer))
     assert made.estimate is None, "two launches have none"
     assert made.p is None
 
 
 def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
-    found = programs(tmp_path, lambda name: 1.0)
+    found = programs(tmp_path)
     counts = {0: 900, 1: 902, 2: 904}
     trials = [
         sending(trial, counts[trial.key.round] if trial.key.cell.startswith("many") else 100)
@@ -129,7 +126,7 @@ def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
         if trial.key.round in counts
     ]
     test = f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]"
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=trials))
+    made = decided(tmp_path, test, replace(found, trials=trials))
     assert made.verdict is Verdict.REPRODUCED
     assert (made.estimate.low, made.estimate.value, made.estimate.high) == pytest.approx(
         (797.03, 802, 806.97), rel=1e-4
@@ -140,8 +137,8 @@ def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
 
 
 def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:
-    first = programs(tmp_path, lambda name: 1.0)
-    other = replace(first, trials=[sending(trial, 300) for trial in first.trials])
+    first = programs(tmp_path)
+    other = changed(first, "", lambda trial: sending(trial, 300))
     test = (
         "metric: 'traffic:packets', each: {of: {environment: plain, workload: many}, above: 500,"
         " against: {environment: plain, workload: few, study: another}}"
@@ -171,25 +168,23 @@ def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:
     ],
 )
 def test_a_cost_grows_with_packets(tmp_path: Path, factor: dict[str, float], bound: str, verdict: Verdict) -> None:
-    found = programs(tmp_path, lambda name: factor[name])
     test = f"slope: {{of: slow, against: plain, over: [few, some, many], x: 'traffic:packets', {bound}}}"
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), found)
+    made = decided(tmp_path, test, programs(tmp_path, factor))
     assert made.verdict is verdict
     assert made.estimate.value == pytest.approx(factor["many"] / factor["few"] - 1, abs=0.02)
 
 
 def varied(tmp_path: Path, size: float) -> Measured:
     """Return results where launches of `slow` vary by exp(+-size) from round to round, the others by 1 %."""
-    found = results(tmp_path, slow=1.0, rounds=16)
 
     def other(trial: Trial) -> Trial:
+        if trial.key.cell.endswith("slower"):
+            return trial
         (metric,) = trial.outcome.metrics
         cost_s = metric.value * math.exp(size * math.sin(7.0 * trial.key.round))
         return replace(trial, outcome=Completed(metrics=(replace(metric, value=cost_s, median_s=cost_s),)))
 
-    plan = plan_of(tmp_path, STUDY)
-    slow = {cell.key for cell in plan.cells if cell.environment.name == "slow"}
-    return results(tmp_path, trials=[other(trial) if trial.key.cell in slow else trial for trial in found.trials])
+    return changed(results(tmp_path, slow=1.0, rounds=16), "slow", other)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +199,7 @@ def varied(tmp_path: Path, size: float) -> Measured:
     ],
 )
 def test_variation_over_rounds_is_compared(tmp_path: Path, test: str, verdict: Verdict) -> None:
-    (made,) = judged(
-        tmp_path, claim(1, f"test: {{study: made-up, metric: 'variation:latency*', {test}}}"), varied(tmp_path, 0.15)
-    )
+    made = decided(tmp_path, f"metric: 'variation:latency*', {test}", varied(tmp_path, 0.15))
     assert made.verdict is verdict, made
     assert made.why == "variation of latency:8, 16 rounds"
 
@@ -240,13 +233,12 @@ def test_a_variation_has_a_ratio_or_a_bound(tmp_path: Path, count: str, message:
     ],
 )  # fmt: skip
 def test_what_ranks_report_is_compared(tmp_path: Path, facts: str, verdict: Verdict) -> None:
-    found = results(tmp_path)
     rank = RankPlace(
         rank=0, host="h", hostname="h", pid=1, cpus=(0,), namespaces={"net": 1, "pid": 2}, node_namespaces=("pid",),
         rights={"capabilities": "00000000a80425fb", "uid_map": "0 0 4294967295", "limits": "cores=1 memory_bytes=1024"},
     )  # fmt: skip
-    trials = [replace(trial, ranks=(rank,)) if "slow" in trial.key.cell else trial for trial in found.trials]
-    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, facts: {facts}}}"), replace(found, trials=trials))
+    found = changed(results(tmp_path), "slow", lambda trial: replace(trial, ranks=(rank,)))
+    made = decided(tmp_path, f"facts: {facts}", found)
     assert made.verdict is verdict, made.why
 
 
@@ -256,8 +248,7 @@ def test_a_number_of_a_cell_that_cannot_run_is_not_testable(tmp_path: Path, wher
     slow = {cell.key: "it needs an adapter" for cell in found.plan.cells if cell.environment.name == "slow"}
     kept = [trial for trial in found.trials if trial.key.cell not in slow]
     lacking = replace(found, plan=replace(found.plan, unavailable=slow), trials=kept)
-    test = f"test: {{study: made-up, metric: 'figure:lost', each: {{{where}, below: 1}}}}"
-    (made,) = judged(tmp_path, claim(1, test), lacking)
+    made = decided(tmp_path, f"metric: 'figure:lost', each: {{{where}, below: 1}}", lacking)
     assert made.verdict is Verdict.UNTESTABLE
     assert made.why.endswith("is unavailable: it needs an adapter")
 
@@ -265,8 +256,7 @@ def test_a_number_of_a_cell_that_cannot_run_is_not_testable(tmp_path: Path, wher
 @pytest.mark.parametrize("kind", ["each", "count"])
 def test_a_figure_that_no_launch_has_told_yet_decides_nothing(tmp_path: Path, kind: str) -> None:
     found = replace(results(tmp_path), trials=[])
-    test = f"test: {{study: made-up, metric: 'figure:lost', {kind}: {{of: slow, below: 1}}}}"
-    (made,) = judged(tmp_path, claim(1, test), found)
+    made = decided(tmp_path, f"metric: 'figure:lost', {kind}: {{of: slow, below: 1}}", found)
     assert made.verdict is Verdict.UNDECIDED
 
 
@@ -309,11 +299,6 @@ def measured(tmp_path: Path) -> Measured:
     return results(tmp_path)
 
 
-def verdict(folder: Path, test: str, measured: Measured) -> Verdict:
-    (made,) = judged(folder, claim(1, f"test: {{study: made-up, {test}}}"), measured)
-    return made.verdict
-
-
 DIP = "{of: {environment: plain, metric: 'dip:latency*'}, below: 0.05}"
 SHARE = "{of: {environment: plain, metric: 'share:latency*'}, above: 0.4, below: 0.6}"
 NEAR = "{of: slow, against: plain, within: 2%}"
@@ -333,9 +318,9 @@ SO, NOT_SO = Verdict.REPRODUCED, Verdict.CONTRADICTED
 )
 def test_two_modes_are_told_from_one(tmp_path: Path, measured: Measured, test: str, two: Verdict, one: Verdict) -> None:
     slow = iterations(2, upper=3.0)
-    assert verdict(tmp_path, test, with_samples(measured, {"plain": iterations(1), "slow": slow})) is two
+    assert decided(tmp_path, test, with_samples(measured, {"plain": iterations(1), "slow": slow})).verdict is two
     alone = with_samples(measured, {"plain": iterations(1, upper=1.0), "slow": slow})
-    assert verdict(tmp_path, test, alone) is one
+    assert decided(tmp_path, test, alone).verdict is one
 
 
 def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measured: Measured) -> None:
@@ -353,7 +338,7 @@ def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measu
 
 
 def test_launches_without_samples_or_with_few_decide_nothing(tmp_path: Path, measured: Measured) -> None:
-    test = "count: {of: {environment: plain, metric: 'dip:latency*'}, below: 0.05}"
-    assert verdict(tmp_path, test, measured) is Verdict.UNDECIDED
+    test = f"count: {DIP}"
+    assert decided(tmp_path, test, measured).verdict is Verdict.UNDECIDED
     few = iterations(1, n=10)
-    assert verdict(tmp_path, test, with_samples(measured, {"plain": few, "slow": few})) is Verdict.UNDECIDED
+    assert decided(tmp_path, test, with_samples(measured, {"plain": few, "slow": few})).verdict is Verdict.UNDECIDED

@@ -79,14 +79,10 @@ def test_every_claim_of_the_inventory_is_there(name: str) -> None:
     assert all(number.startswith(f"{name}-") for number in PAPERS[name].claims)
 
 
-@pytest.mark.parametrize("number", ["003-5", "2406.11760-1", "abraham-2020-3", "abraham-2020-3b"])
-def test_the_number_of_a_claim_begins_with_a_name_that_may_have_dots_and_hyphens(number: str) -> None:
-    assert re.search(NUMBER, number)
-
-
-@pytest.mark.parametrize("number", ["003", "-5", "a--5", "a-", "a.-5", "a b-5", "a/b-5", "a-5bc"])
-def test_what_is_not_a_name_and_a_number_is_no_number_of_a_claim(number: str) -> None:
-    assert not re.search(NUMBER, number)
+def test_the_number_of_a_claim_begins_with_a_name_that_may_have_dots_and_hyphens() -> None:
+    assert all(re.search(NUMBER, number) for number in ("003-5", "2406.11760-1", "abraham-2020-3", "abraham-2020-3b"))
+    others = ("003", "-5", "a--5", "a-", "a.-5", "a b-5", "a/b-5", "a-5bc")
+    assert [number for number in others if re.search(NUMBER, number)] == []
 
 
 def test_every_claim_says_what_decides_it_and_most_that_a_lab_can_decide_have_a_test() -> None:
@@ -109,11 +105,9 @@ def test_a_study_that_claims_name_can_be_planned(name: str) -> None:
 
 def test_every_cell_metric_and_line_that_a_claim_compares_is_in_its_study() -> None:
     for name, place in compared(CLAIMS):
-        measured(name).cell(place)
         if not not_planned(measured(name), place):
             measured(name).logs(place)
-    for name, place in compared(CLAIMS, counts=True):
-        measured(name).cell(place)
+    for _, place in compared(CLAIMS, counts=True):
         assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC, *NUMBERS)), place
     for claim in CLAIMS:
         if isinstance(claim.by, Test):

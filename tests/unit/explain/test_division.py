@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from factory_explained import Behaviour, plan_of, summary_of, trials_of
-from tare.explain import Explained, explain
+from factory_explained import Behaviour, costs_of, plan_of, slow_plan, summary_of, trials_of
+from tare.explain import Explained
 from tare.explain.division import _divided
 from tare.explain.evidence import launches_of
 from tare.explain.shares import Effect
-from tare.model import Plan, RankPlace, Trial
+from tare.model import Plan, RankPlace
 from tare.networks import NETWORKS
 
 ROUNDS = 8
@@ -34,12 +34,10 @@ repetition: {{rounds: 8}}
 """
 
 
-def explained(
-    plan: Plan, behaviours: Mapping[str, Behaviour], environment: str = "costly"
-) -> tuple[Explained | None, Sequence[Trial]]:
-    trials = trials_of(plan, behaviours)
-    costs = explain(plan, trials, summary_of(plan, trials))
-    return next((cost for cost in costs if cost.evidence.here.cell.environment.name == environment), None), trials
+def explained(plan: Plan, behaviours: Mapping[str, Behaviour], environment: str = "costly") -> Explained:
+    costs = costs_of(plan, behaviours)
+    (cost,) = [each for each in costs if each.evidence.here.cell.environment.name == environment]
+    return cost
 
 
 def effect(cost: Sequence[float], left: Sequence[float], *, adds: bool = False) -> Effect:
@@ -99,8 +97,7 @@ def test_a_cell_that_is_cheaper_than_the_control_refutes_it(tmp_path: Path, fact
     plan = plan_of(tmp_path, STUDY.format(network="host"))
     control = Behaviour(factor=1.144, facts=FILTERS)
     behave = {"bare": Behaviour(facts=UNFILTERED), "bare+dockerd": control}
-    cost, _ = explained(plan, behave | {"costly": Behaviour(factor=factor, facts=FILTERS)})
-    assert cost is not None
+    cost = explained(plan, behave | {"costly": Behaviour(factor=factor, facts=FILTERS)})
     assert ("packet filter" in {each.name for each in cost.refuted}) is refuted
     assert ("packet filter" in {each.name for each in cost.suspects}) is not refuted
     assert (cost.named is not None and cost.named.name == "packet filter") is not refuted
@@ -112,16 +109,14 @@ def test_the_daemons_filter_is_suspected_only_where_packets_pass_it(tmp_path: Pa
     member = NETWORKS[network]
     plan = plan_of(tmp_path, STUDY.format(network=network))
     behave = {"bare": Behaviour(facts=UNFILTERED), "bare+dockerd": Behaviour(factor=1.1, facts=FILTERS)}
-    cost, _ = explained(plan, behave | {"costly": Behaviour(factor=1.3, facts=FILTERS)})
-    assert cost is not None
+    cost = explained(plan, behave | {"costly": Behaviour(factor=1.3, facts=FILTERS)})
     assert ("packet filter" in {each.name for each in cost.suspects}) is member.passes_node
 
 
 def test_a_bridge_passes_the_filter_with_br_netfilter(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, STUDY.format(network="bridge"))
     filtered = {"conntrack": "on", "br_netfilter": "on"}
-    cost, _ = explained(plan, {"bare": Behaviour(facts=UNFILTERED), "costly": Behaviour(factor=1.3, facts=filtered)})
-    assert cost is not None
+    cost = explained(plan, {"bare": Behaviour(facts=UNFILTERED), "costly": Behaviour(factor=1.3, facts=filtered)})
     assert "packet filter" in {each.name for each in cost.suspects}
 
 
@@ -147,8 +142,7 @@ def test_the_path_of_a_daemons_bridge_is_proven_by_the_bridge_without_the_daemon
         "docker+host": Behaviour(factor=1.141, facts={**FILTERS, "path": "veth"}),
         "costly": Behaviour(factor=1.169, facts=on_bridge),
     }
-    cost, _ = explained(plan, behave)
-    assert cost is not None
+    cost = explained(plan, behave)
     assert cost.named is not None
     assert cost.named.name == "path length"
     share = cost.shares["path length"].share
@@ -157,14 +151,7 @@ def test_the_path_of_a_daemons_bridge_is_proven_by_the_bridge_without_the_daemon
     assert "host" not in cost.named.remedy
 
 
-PLAIN = """
-environments:
-  plain: {{runtime: bare, network: bridge}}
-  slow: {{runtime: bare, network: bridge, env: {{A: 1}}{more}}}
-workloads: {{messages: {{kernels: [latency]}}}}
-placements: [{placement}]
-repetition: {{rounds: 8}}
-"""
+CALM = "runtime: bare, network: bridge, env: {A: 1}"
 SCANNED = {"page_scans": 51011.0, "memory_pressure_s": 0.5}
 
 
@@ -181,9 +168,8 @@ def test_a_memory_limit_is_suspected_only_with_a_limit_and_its_counter(
     tmp_path: Path, limit: str, counters: Mapping[str, float], named: bool
 ) -> None:
     """The other load of a machine makes it scan pages, too."""
-    plan = plan_of(tmp_path, PLAIN.format(more=limit, placement="2x1"))
-    cost, _ = explained(plan, {"slow": Behaviour(factor=1.4, counters=counters)}, "slow")
-    assert cost is not None
+    plan = slow_plan(tmp_path, CALM + limit)
+    cost = explained(plan, {"slow": Behaviour(factor=1.4, counters=counters)}, "slow")
     assert ("memory limit" in {each.name for each in cost.suspects}) is named
 
 
@@ -192,31 +178,29 @@ def test_ranks_that_share_a_core_because_the_study_asks_for_it_are_no_cause(tmp_
     places = [RankPlace(rank=rank, host="b0/n0", hostname="n0", pid=rank, cpus=(0,)) for rank in (0, 1)]
     apart = [replace(place, cpus=(place.rank,)) for place in places]
     shape = f"{{nodes: 1, ranks_per_node: 2, oversubscribe: {str(asked).lower()}}}"
-    plan = plan_of(tmp_path, PLAIN.format(more="", placement=shape))
+    plan = slow_plan(tmp_path, CALM, shape)
     behave = {"plain": Behaviour(ranks=apart), "slow": Behaviour(factor=1.5, ranks=places)}
-    cost, trials = explained(plan, behave, "slow")
-    assert asked or cost is not None
-    assert ("binding" in {each.name for each in cost.suspects} if cost else False) is not asked
-    found = {finding.kind for finding in summary_of(plan, trials).findings}
-    assert ("binding collapse" in found) is not asked
-    told = [finding.text for finding in summary_of(plan, trials).findings if finding.kind == "binding collapse"]
+    suspects = {each.name for cost in costs_of(plan, behave) for each in cost.suspects}
+    assert ("binding" in suspects) is not asked
+    findings = summary_of(plan, trials_of(plan, behave)).findings
+    told = [finding.text for finding in findings if finding.kind == "binding collapse"]
+    assert bool(told) is not asked
     assert not any("container" in text for text in told)  # both ranks are in one
 
 
 def test_a_fact_in_which_the_nodes_differ_is_no_clue_and_is_told(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, PLAIN.format(more="", placement="2x1"))
+    plan = slow_plan(tmp_path, CALM)
     facts = {"path of n0": "veth, veth, bridge, veth", "path of n1": "veth", "mtu of n0": "1500", "mtu of n1": "1500"}
     facts |= {"size of the pod": "2", "files of its user": "3"}
     behave = {"plain": Behaviour(facts={"path": "veth", "mtu": "1500"}), "slow": Behaviour(factor=1.4, facts=facts)}
-    cost, _ = explained(plan, behave, "slow")
-    assert cost is not None
+    cost = explained(plan, behave, "slow")
     assert "path length" not in {each.name for each in cost.suspects}
     assert cost.evidence.here.differing == ("path: veth, veth, bridge, veth on n0, veth on n1",)
     assert cost.evidence.here.facts["mtu"] == "1500"
 
 
 def test_facts_of_old_results_are_those_of_the_cell(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, PLAIN.format(more="", placement="2x1"))
+    plan = slow_plan(tmp_path, CALM)
     trials = trials_of(plan, {"slow": Behaviour(facts={"path": "veth"})})
     cell = next(cell for cell in plan.cells if cell.environment.name == "slow")
     mine = [trial for trial in trials if trial.key.cell == cell.key]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from counted_calls import count_calls
-from factory_explained import Behaviour, measured, plan_of, summary_of, trials_of
+from factory_explained import SLOW, Behaviour, costs_of, measured, plan_of, slow_plan, summary_of, trials_of
 from plants import check
 from plants.plants import PLAIN, PLANTED, PLANTS
 from tare import study
@@ -24,19 +24,12 @@ from tare.model import Environment
 from tare.plan.cells import expand
 from tare.store.results import PLAN, SHARED, TRIALS
 
-STUDY = """
-environments:
-  plain: {{runtime: bare, network: bridge}}
-  slow: {{{slow}}}
-workloads: {{messages: {{kernels: [latency]}}}}
-repetition: {{rounds: 8}}
-"""
 FILTER = "runtime: bare, network: bridge, link: {br_netfilter: true, conntrack: track}"
 FILTERED = Behaviour(factor=1.3, facts={"conntrack": "track in the pod", "br_netfilter": "on for br0"})
 
 
 def test_a_cause_is_named_only_after_its_ablation_and_not_if_that_changes_nothing(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=f"{FILTER}, env: {{A: 1}}"))
+    plan = slow_plan(tmp_path, f"{FILTER}, env: {{A: 1}}")
     trials = trials_of(plan, {"slow": FILTERED})
     (cost,) = explain(plan, trials, summary_of(plan, trials))
     assert cost.suspects[0].name == "packet filter"
@@ -57,25 +50,20 @@ def test_a_cause_is_named_only_after_its_ablation_and_not_if_that_changes_nothin
 
 
 def test_what_costs_nothing_is_not_explained(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
-    trials = trials_of(plan, {"slow": Behaviour(facts=FILTERED.facts)})
-    assert explain(plan, trials, summary_of(plan, trials)) == ()
+    assert costs_of(slow_plan(tmp_path, FILTER), {"slow": Behaviour(facts=FILTERED.facts)}) == ()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cost_without_clues_stays_unexplained(tmp_path: Path, seed: int) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow="runtime: bare, network: bridge, env: {A: 1}"))
-    trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, seed=seed)
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    plan = slow_plan(tmp_path, "runtime: bare, network: bridge, env: {A: 1}")
+    (cost,) = costs_of(plan, {"slow": Behaviour(factor=1.5)}, seed=seed)
     assert cost.suspects == ()
     assert cost.named is None
 
 
 def test_a_factor_that_is_the_only_difference_is_proven_by_the_copy_of_the_baseline(tmp_path: Path) -> None:
     chosen = "runtime: bare, network: bridge, env: {OMPI_MCA_coll_tuned_allreduce_algorithm: 1}"
-    plan = plan_of(tmp_path, STUDY.format(slow=chosen))
-    trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, metric="allreduce:8")
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    (cost,) = costs_of(slow_plan(tmp_path, chosen), {"slow": Behaviour(factor=1.5)}, metric="allreduce:8")
     assert cost.named.name == "collective"
 
 
@@ -110,18 +98,15 @@ CASES = {
 def test_hosts_that_spread_packets_over_cores_of_their_own_do_not_differ(
     tmp_path: Path, facts: dict[str, str], suspected: bool
 ) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=CASES["steering"][0]))
-    trials = trials_of(plan, {"slow": Behaviour(factor=1.4, facts=facts)})
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    plan = slow_plan(tmp_path, CASES["steering"][0])
+    (cost,) = costs_of(plan, {"slow": Behaviour(factor=1.4, facts=facts)})
     assert ("steering" in {each.name for each in cost.suspects}) is suspected
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_cause_is_the_first_suspect_where_its_counters_grew(tmp_path: Path, name: str) -> None:
     slow, behaves = CASES[name]
-    plan = plan_of(tmp_path, STUDY.format(slow=slow))
-    trials = trials_of(plan, {"slow": behaves})
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    (cost,) = costs_of(slow_plan(tmp_path, slow), {"slow": behaves})
     assert cost.suspects[0].name == name
     assert cost.suspects[0].clues
     assert cost.suspects[0].remedy
@@ -158,7 +143,7 @@ def test_every_cause_has_few_words_and_a_row_in_the_table() -> None:
 
 def test_twice_the_costs_of_twice_the_cells_take_twice_the_calls(tmp_path: Path) -> None:
     def calls_for(workloads: int) -> int:
-        text = STUDY.format(slow=f"{FILTER}, env: {{A: 1}}")
+        text = SLOW.format(slow=f"{FILTER}, env: {{A: 1}}", placement="2x1")
         named = ", ".join(f"w{number}: {{kernels: [latency]}}" for number in range(workloads))
         plan = plan_of(tmp_path, text.replace("messages: {kernels: [latency]}", named))
         trials = trials_of(plan, {"slow": FILTERED})
@@ -187,8 +172,7 @@ def test_of_several_proven_causes_the_one_that_explains_most_is_named(tmp_path: 
     plan = plan_of(tmp_path, START)
     for of_image, of_container, named in ((6.0, 1.3, "image"), (1.3, 6.0, "start-up")):
         behave = {"bare+image": Behaviour(factor=of_image), "apptainer": Behaviour(factor=of_image * of_container)}
-        trials = trials_of(plan, behave, metric="pods")
-        image, container = explain(plan, trials, summary_of(plan, trials))
+        image, container = costs_of(plan, behave, metric="pods")
         assert [each.name for each in container.suspects[:2]] == ["start-up", "image"]
         assert {each.name for each in container.proven} == {"start-up", "image"}
         assert container.named.name == named
@@ -217,7 +201,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()
 def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of somebody else's with a thousand links to itself would be read a thousand times."""
     read: list[str] = []
-    monkeypatch.setattr(stored, "read_only", lambda path, **_: read.append(path.name) or refuse())
+
+    def refuse(path: Path, **_: object) -> None:
+        read.append(path.name)
+        raise ResultsError("no results")
+
+    monkeypatch.setattr(stored, "read_only", refuse)
     for place in (tmp_path, tmp_path / "explain/own", tmp_path / "explain/second"):
         place.mkdir(parents=True, exist_ok=True)
         for name in (PLAN, TRIALS, SHARED):
@@ -230,7 +219,3 @@ def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: py
         (tmp_path / f"explain/with-links-{number}" / TRIALS).symlink_to(f"../../{TRIALS}")
     assert stored.ablations_of(tmp_path) == ()
     assert read == ["own", "second"]
-
-
-def refuse() -> None:
-    raise ResultsError("no results")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from factory_explained import Behaviour, plan_of, summary_of, trials_of
+from factory_explained import Behaviour, costs_of, plan_of, summary_of, trials_of
 from tare.explain import Explained, explain
 from tare.explain.causes import CAUSES
 from tare.explain.kinds import Kind, spent_by
@@ -49,7 +49,7 @@ def rank(number: int, **rights: str) -> RankPlace:
     return RankPlace(rank=number, host=f"b{number}/n{number}", hostname=f"n{number}", pid=1, cpus=(0,), rights=rights)
 
 
-def costs_of(
+def cost_of(
     tmp_path: Path,
     took: Mapping[str, tuple[float, float]],
     rights: Mapping[str, Mapping[str, str]],
@@ -74,7 +74,7 @@ def costs_of(
 def test_ten_seconds_of_sleep_are_no_packet_filter_but_perhaps_a_name_server(tmp_path: Path) -> None:
     """moby#34747: a look-up in an overlay; suspected were the tunnel, the filter, the path and other programs."""
     rights = {"bare": {"name_servers": "none"}, "slow": {"name_servers": "127.0.0.11"}}
-    cost = costs_of(tmp_path, {"bare": (0.5, 0.4), "slow": (10.5, 0.4)}, rights)
+    cost = cost_of(tmp_path, {"bare": (0.5, 0.4), "slow": (10.5, 0.4)}, rights)
     assert cost.evidence.added.words == "10 s sleeping"
     names = [suspect.name for suspect in cost.suspects]
     assert names[0] == "name resolution"
@@ -83,7 +83,7 @@ def test_ten_seconds_of_sleep_are_no_packet_filter_but_perhaps_a_name_server(tmp
 
 def test_what_takes_its_cores_for_longer_may_be_the_path_of_packets(tmp_path: Path) -> None:
     rights = {"bare": {"name_servers": "none"}, "slow": {"name_servers": "127.0.0.11"}}
-    cost = costs_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 1.4)}, rights)
+    cost = cost_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 1.4)}, rights)
     assert cost.evidence.added.words == "1 s on its cores"
     names = {suspect.name for suspect in cost.suspects}
     assert {"packet filter", "encapsulation"} <= names
@@ -96,7 +96,7 @@ def test_what_takes_its_cores_for_longer_may_be_the_path_of_packets(tmp_path: Pa
 def test_limits_that_differ_are_suspected_with_both_values(tmp_path: Path, here: str, base: str, named: bool) -> None:
     """moby#38814: a hundred times slower, because a program closes every file that it may open."""
     rights = {"bare": {"open_files": base}, "slow": {"open_files": here} if here else {}}
-    cost = costs_of(tmp_path, {"bare": (0.5, 0.4), "slow": (5.5, 5.4)}, rights, "host")
+    cost = cost_of(tmp_path, {"bare": (0.5, 0.4), "slow": (5.5, 5.4)}, rights, "host")
     found = next((suspect for suspect in cost.suspects if suspect.name == "limits"), None)
     assert (found is not None) is named
     if found is not None:
@@ -109,17 +109,15 @@ def test_limits_that_ranks_do_not_share_are_no_clue(tmp_path: Path) -> None:
     apart = [rank(0, open_files="20000"), rank(1, open_files="1024")]
     same = [rank(0, open_files="1024"), rank(1, open_files="1024")]
     behave = {"bare": Behaviour(ranks=same), "slow": Behaviour(factor=2.0, ranks=apart)}
-    trials = trials_of(plan, behave, metric="wall")
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    (cost,) = costs_of(plan, behave, metric="wall")
     assert "limits" not in {suspect.name for suspect in cost.suspects}
 
 
 def test_launches_that_do_not_record_their_time_have_no_kinds_and_lose_no_suspect(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, STUDY.format(network="overlay"))
     behave = {"bare": Behaviour(facts=OF_NODE), "slow": Behaviour(factor=2.0, facts=OF_DOCKER)}
-    trials = trials_of(plan, behave, metric="wall")
-    assert spent_by(trials) == {}
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert spent_by(trials_of(plan, behave, metric="wall")) == {}
+    (cost,) = costs_of(plan, behave, metric="wall")
     assert cost.evidence.added.words == ""
     assert "packet filter" in {suspect.name for suspect in cost.suspects}
 
@@ -127,7 +125,7 @@ def test_launches_that_do_not_record_their_time_have_no_kinds_and_lose_no_suspec
 def test_time_that_is_not_that_of_the_metric_says_nothing_of_its_kind(tmp_path: Path) -> None:
     """A launch may take longer where the figure of its program says another thing."""
     rights = {"bare": {"name_servers": "none"}, "slow": {"name_servers": "none"}}
-    cost = costs_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 0.4)}, rights)
+    cost = cost_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 0.4)}, rights)
     assert cost.evidence.added.words == "1 s sleeping"
     small = replace(cost.evidence.here, spent=dict.fromkeys(Kind, 0.01))
     assert replace(cost.evidence, here=small).added.fits(frozenset({Kind.CORE}))
@@ -189,8 +187,7 @@ def test_what_a_study_can_take_from_the_baseline_is_measured(
 ) -> None:
     text = STUDY.format(network=f"host, {settings}").replace("bare: {runtime: bare", "base: {runtime: docker")
     plan = plan_of(tmp_path, f"baseline: base\n{text}")
-    trials = trials_of(plan, {"base": Behaviour(), "slow": Behaviour(factor=2.0)}, metric="wall")
-    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    (cost,) = costs_of(plan, {"slow": Behaviour(factor=2.0)}, metric="wall")
     change = CAUSES[cause].change(cost.evidence)
     assert (change.words if change else "") == words
     if change is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from factory_explained import Behaviour, measured, plan_of, summary_of, trials_of
+from factory_explained import Behaviour, costs_of, measured, plan_of, slow_plan, summary_of, trials_of
 from tare import study
 from tare.explain import Explained, Measured, Place, explain
 from tare.explain import ablation as ablations
@@ -16,13 +16,6 @@ from tare.model import Plan
 from tare.plan.cells import expand
 from tare.study.written import environment_text
 
-STUDY = """
-environments:
-  plain: {{runtime: bare, network: bridge}}
-  slow: {{{slow}}}
-workloads: {{messages: {{kernels: [latency]}}}}
-repetition: {{rounds: 8}}
-"""
 FILTER = "link: {br_netfilter: true, conntrack: track}"
 BOTH = "runtime: bare, network: bridge, link: {br_netfilter: true, conntrack: track, rps: all}, env: {A: 1}"
 FACTS = {"conntrack": "track in the pod", "br_netfilter": "on for br0", "rps": "0,1"}
@@ -50,7 +43,7 @@ def costs_with(plan: Plan, behaviour: Behaviour, factors: dict[str, float]) -> t
 
 @pytest.fixture
 def proven(tmp_path: Path) -> tuple[Plan, Explained, tuple[Place, ...]]:
-    plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
+    plan = slow_plan(tmp_path, BOTH)
     return plan, *costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
 
 
@@ -93,22 +86,19 @@ repetition: {rounds: 8}
 """
     plan = plan_of(tmp_path, text)
     slow = Behaviour(factor=1.2, counters={"conntrack_entries": 10.0})
-    trials = trials_of(plan, {"docker": slow, "bare+dockerd": slow})
-    found = explain(plan, trials, summary_of(plan, trials))
+    found = costs_of(plan, {"docker": slow, "bare+dockerd": slow})
     (docker,) = (cost for cost in found if cost.evidence.here.cell.environment.name == "docker")
     assert docker.named is not None
     (remedy,) = remedies_of([docker])
     assert remedy.environment is None
     assert [suspect.name for suspect in remedy.left] == ["packet filter"]
     assert studies_of(plan.study, [remedy], ()) == ()
-    plan = plan_of(tmp_path, STUDY.format(slow=BOTH))
-    trials = trials_of(plan, {"slow": RUNS})
-    assert remedies_of(explain(plan, trials, summary_of(plan, trials))) == ()
+    assert remedies_of(costs_of(slow_plan(tmp_path, BOTH), {"slow": RUNS})) == ()
 
 
 @pytest.mark.parametrize("slow", [BOTH, f"runtime: bare, network: bridge, {FILTER}, env: {{A: 1}}"])
 def test_the_fragment_is_a_part_of_a_study(tmp_path: Path, slow: str) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=slow))
+    plan = slow_plan(tmp_path, slow)
     cost, _ = costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
     (remedy,) = remedies_of([cost])
     assert remedy.environment is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -34,33 +34,25 @@ def explanation(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return explanation_of(unpacked(sample, tmp_path_factory.mktemp("sample")))
 
 
-def more_than_all(cost: Any) -> None:
-    cost["suspects"][0]["share"]["high"] = 1.19
+SHARE = ("suspects", 0, "share")
+DAMAGES: Mapping[str, Mapping[tuple[str | int, ...], object]] = {
+    "a share is above 1": {(*SHARE, "high"): 1.19},
+    "shares are more than the cost": {("not_explained", "value"): 0.9},
+    "so are their lower ends": {
+        (*place, end): 0.6 for place in (SHARE, ("not_explained",)) for end in ("low", "value")
+    },
+    "a cause is ruled out": {("refuted",): ["offload"]},
+    "it costs more without its cause": {("suspects", 0, "without", "low"): 99.0},
+    "a cause is named without a proof": {("suspects", 0, "proven"): False},
+}
 
 
-def adds_up(cost: Any) -> None:
-    cost["not_explained"]["value"] += 0.2
-
-
-def lower_ends(cost: Any) -> None:
-    for each in (cost["suspects"][0]["share"], cost["not_explained"]):
-        each["low"] = each["value"] = 0.6
-
-
-def ruled_out(cost: Any) -> None:
-    cost["refuted"] = [cost["cause"]]
-
-
-def costs_more_without(cost: Any) -> None:
-    cost["suspects"][0]["without"]["low"] = 99.0
-
-
-def unproven(cost: Any) -> None:
-    cost["suspects"][0]["proven"] = False
-
-
-@pytest.mark.parametrize("damage", [more_than_all, adds_up, lower_ends, ruled_out, costs_more_without, unproven])
-def test_what_is_impossible_is_found(damage: Callable[[Any], None], explanation: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_impossible_is_found(damage: str, explanation: Mapping[str, Any]) -> None:
     document = deepcopy(dict(explanation))
-    damage(document["costs"][0])
+    for (*path, last), value in DAMAGES[damage].items():
+        inner = document["costs"][0]
+        for step in path:
+            inner = inner[step]
+        inner[last] = value
     assert list(impossible(document))

@@ -85,7 +85,6 @@ def test_a_removed_pod_is_gone_and_one_that_stays_is_named_with_its_finalizers(m
     monkeypatch.setattr(pods, "GONE_S", 0.02)
     with pytest.raises(InfrastructureError, match="the pods p0 are not removed after"):
         of(FakeApi(DELETE=[{}], GET=[READY])).remove(["p0"])
-    monkeypatch.setattr(pods, "GONE_S", 0.02)
     held = {"metadata": {"name": "p0", "finalizers": ["a.invalid/x", "b.invalid/y"]}}
     with pytest.raises(InfrastructureError, match=r"s: pod p0 has the finalizer a\.invalid/x, b\.invalid/y") as caught:
         of(FakeApi(DELETE=[{}], GET=[held])).remove(["p0"])

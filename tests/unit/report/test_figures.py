@@ -123,22 +123,17 @@ def test_the_baseline_is_grey_colours_stay_with_their_environment_and_two_metric
     assert len(sweeps) == 2
 
 
-def _sizes() -> tuple[Drawing, Drawing]:
+def test_lines_run_along_the_message_size_and_overheads_show_the_noise_floor_and_no_baseline() -> None:
     summary = factory.make(Options(shapes=SWEEP, trouble=False, samples=10)).summary
     group = view.groups(summary)[0]
     style = styles.styles(group.rows, summary)
     columns = [column for column in group.columns if column.info.key.startswith("latency")]
-    absolute = overhead.by_size(columns, group.rows, style)
-    return absolute, overhead.overhead_by_size(columns, group.rows, summary, style)
-
-
-def test_lines_run_along_the_message_size_and_overheads_show_the_noise_floor_and_no_baseline() -> None:
-    figure, overheads = _sizes()
+    figure = overhead.by_size(columns, group.rows, style)
     lines = [mark for mark in _chart(figure).marks if isinstance(mark, Line)]
     assert all(list(line.x) == sorted(line.x) and len(set(line.x)) == 11 for line in lines)
     assert _chart(figure).x.log
     assert len(lines) == len(ENVIRONMENTS) + 1
-    marks = _chart(overheads).marks
+    marks = _chart(overhead.overhead_by_size(columns, group.rows, summary, style)).marks
     assert [mark.name for mark in marks if isinstance(mark, Area)] == [SELF]
     assert "bare" not in [mark.name for mark in marks if isinstance(mark, Dots)]
 

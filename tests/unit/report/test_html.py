@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -57,7 +55,6 @@ def test_the_first_screen_equals_its_golden_file(page: str) -> None:
 def test_the_page_loads_nothing_is_small_enough_to_mail_and_its_tags_are_closed(page: str) -> None:
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)[^"']*["']""", markup)
-    assert "default-src 'none'" in page
     assert len(page.encode()) < 1_000_000
     outline = _Outline()
     outline.feed(re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", page, flags=re.DOTALL))
@@ -139,19 +136,22 @@ def test_the_lab_is_named_and_a_cluster_is_not_called_a_lab(page: str) -> None:
 
 def test_text_from_outside_is_escaped(result: factory.Result) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-    comparison = replace(result.summary.comparisons[2], reason=evil, verdict=Verdict.INVALID)
+    given = factory.with_causes(result).summary
+    comparison = replace(given.comparisons[2], reason=evil, verdict=Verdict.INVALID)
     summary = replace(
-        result.summary,
+        given,
         headline=evil,
         machine=evil,
         manifest={"host": {evil: evil}},
-        comparisons=(*result.summary.comparisons[:2], comparison, *result.summary.comparisons[3:]),
-        environments=tuple(replace(environment, image=evil) for environment in result.summary.environments),
-        metrics=tuple(replace(info, label=evil) for info in result.summary.metrics),
+        comparisons=(*given.comparisons[:2], comparison, *given.comparisons[3:]),
+        environments=tuple(replace(environment, image=evil) for environment in given.environments),
+        metrics=tuple(replace(info, label=evil) for info in given.metrics),
+        causes=tuple(replace(one, words=f"cause {evil}", remedy=evil, name=evil) for one in given.causes),
     )
     page = render_html(summary, result.trials, result.samples)
     assert "<script>alert" not in page
     assert "<img" not in page
+    assert "cause &lt;/script&gt;&lt;script&gt;alert" in page
 
 
 def test_a_result_of_real_code_and_one_without_samples_or_trials_make_a_report(result: factory.Result) -> None:
@@ -188,8 +188,3 @@ def test_a_manifest_of_any_shape_is_formatted_with_names_of_sysctls_and_acronyms
     ]
     (section,) = sections({"host": {"cpu": "Xeon", "net.core.rmem_max": "4", "boot_id": "x"}})
     assert [name for name, _ in section.facts] == ["CPU", "net.core.rmem_max", "boot id"]
-
-
-def test_importing_the_data_model_does_not_import_the_report() -> None:
-    code = "import sys, tare.model; sys.exit('tare.report' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": "src"}, check=False).returncode == 0

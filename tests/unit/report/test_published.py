@@ -36,7 +36,7 @@ from tare.report.view import groups
 from tare.study import load, parse
 from tare.summary import summarise
 from unit.study_texts import ENVIRONMENTS, WORK
-from unit.summaries import NoSamples, make_plan, make_trials, of
+from unit.summaries import NoSamples, make_plan, make_trials, of, scaled
 
 SOURCE = "a paper, figure 4"
 
@@ -107,10 +107,7 @@ def test_a_metric_without_a_value_here_has_a_reason(summary: Summary) -> None:
             "published under other conditions: 1 Gbit/s Ethernet; 64 ranks; here: no rate set for the link, MTU 1500",
         ),
         ("64 ranks", 0, "", "published with 64 ranks"),
-        (
-            "", 10**9, "",
-            "published under other conditions (not stated in the study file); here: 1 Gbit/s",
-        ),
+        ("", 10**9, "", "published under other conditions (not stated in the study file); here: 1 Gbit/s"),
     ],
 )  # fmt: skip
 def test_a_published_figure_has_conditions(
@@ -152,9 +149,8 @@ def stated(environment: str, workload: str, ratio: str) -> str:
 def test_a_published_result_of_nothing_here_is_refused(
     environment: str, workload: str, ratio: str, message: str
 ) -> None:
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=re.escape(message)):
         parse(stated(environment, workload, ratio))
-    assert message in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -202,14 +198,6 @@ def test_the_table_has_no_column_of_causes_if_nothing_costs(result: factory.Resu
     shown = table(result.summary)
     assert NEXT_STEP in shown
     assert re.search(r"encapsulation in UDP</b>.*?<small>not proven</small>", shown)
-
-
-def test_a_cause_from_elsewhere_is_escaped(result: factory.Result) -> None:
-    evil = "<script>alert(1)</script>"
-    causes = tuple(replace(one, words=evil, remedy=evil, name=evil) for one in result.summary.causes)
-    page = render_html(replace(result.summary, causes=causes), result.trials, result.samples)
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert" in page
 
 
 PLAN = make_plan("docker")
@@ -308,21 +296,12 @@ MANY = tuple(f"e{number}" for number in range(30))
 """So many comparisons that the intervals which are adjusted for their number have no end."""
 
 
-def slower(trial: Trial, factor: float) -> Trial:
-    metric = trial.outcome.metrics[0]
-    changed = replace(
-        metric, value=metric.value * factor, median_s=metric.median_s * factor, p99_s=metric.p99_s * factor
-    )
-    return replace(trial, outcome=replace(trial.outcome, metrics=(changed,)))
-
-
 @pytest.mark.parametrize("factor", [1e3, 1e8])
 def test_a_report_says_not_estimated_in_place_of_an_interval_without_an_end(factor: float) -> None:
     plan = make_plan(*MANY)
-    trials = [
-        slower(trial, factor) if trial.key.round == 1 and trial.key.cell.rpartition("/")[2] in MANY else trial
-        for trial in make_trials(plan, 2)
-    ]
+    trials = make_trials(plan, 2)
+    for name in MANY:
+        trials = scaled(trials, name, lambda r: factor if r == 1 else 1.0)
     summary = summarise(plan, trials, {})
     found = of(summary, "e3")
     assert (found.overhead, found.simultaneous, found.at_most, found.absolute_s) == (None, None, None, None)

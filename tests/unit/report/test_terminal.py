@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -49,21 +50,23 @@ def test_no_line_is_wider_than_the_terminal(result: factory.Result, width: int, 
     assert max(len(line) for line in text.splitlines()) <= width
 
 
+def printed(report: object, color_system: Literal["standard", "truecolor"] | None) -> str:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=color_system)
+    with console.capture() as captured:
+        console.print(report)
+    return captured.get()
+
+
 @pytest.mark.parametrize("color_system", [None, "truecolor"])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_rows_that_fit_are_printed_as_rich_prints_a_table(
     result: factory.Result, ascii_only: bool, color_system: Literal["truecolor"] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed() -> str:
-        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=color_system)
-        with console.capture() as captured:
-            console.print(terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only))
-        return captured.get()
-
-    plotted = printed()
+    report = terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only)
+    plotted = printed(report, color_system)
     seen = []
     monkeypatch.setattr(terminal._Body, "fits", lambda *_: bool(seen.append(1)))
-    assert printed() == plotted
+    assert printed(report, color_system) == plotted
     assert seen
 
 
@@ -80,16 +83,10 @@ def test_a_console_that_is_not_utf8_gets_ascii_by_itself_and_brackets_are_no_mar
 def test_no_color_is_respected_and_colour_is_the_default(
     result: factory.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed() -> str:
-        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-        with console.capture() as captured:
-            console.print(render(result.summary))
-        return captured.get()
-
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[1;31m" in printed()
+    assert "\x1b[1;31m" in printed(render(result.summary), "standard")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "31m" not in printed()
+    assert "31m" not in printed(render(result.summary), "standard")
 
 
 def test_symbols_differ_between_verdicts() -> None:
@@ -125,23 +122,20 @@ def _estimate(value: float, low: float, high: float) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(4.81e-6, "4.81 µs"), (1.0, "1.00 s"), (8.3e-8, "83.0 ns"), (0.0123, "12.3 ms"), (0.0, "0.00 s")],
+    ("written", "texts"),
+    [
+        (units.seconds, {4.81e-6: "4.81 µs", 1.0: "1.00 s", 8.3e-8: "83.0 ns", 0.0123: "12.3 ms", 0.0: "0.00 s"}),
+        (units.size, {0: "0 B", 8: "8 B", 65536: "64 KiB", 1 << 20: "1 MiB", 1500: "1.5 KiB"}),
+        (units.rate, {3.1e9: "3.10 GB/s", 820e6: "820 MB/s"}),
+    ],
 )
-def test_a_time_has_the_largest_unit_in_which_it_is_at_least_one(value: float, text: str) -> None:
-    assert units.seconds(value) == text
+def test_a_value_has_the_largest_unit_in_which_it_is_at_least_one(
+    written: Callable[[float], str], texts: Mapping[float, str]
+) -> None:
+    assert {value: written(value) for value in texts} == texts
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0, "0 B"), (8, "8 B"), (65536, "64 KiB"), (1 << 20, "1 MiB"), (1500, "1.5 KiB")]
-)
-def test_sizes_are_binary(value: int, text: str) -> None:
-    assert units.size(value) == text
-
-
-def test_rates_are_decimal_their_intervals_turned_around_and_open_where_a_cost_may_be_zero() -> None:
-    assert units.rate(3.1e9) == "3.10 GB/s"
-    assert units.rate(820e6) == "820 MB/s"
+def test_intervals_of_rates_are_turned_around_and_open_where_a_cost_may_be_zero() -> None:
     shown = units.rate_interval(_estimate(1e-3, 0.9e-3, 1.1e-3), 1_000_000)
     assert str(shown) == "1.00 GB/s [0.91, 1.11]"
     shown = units.rate_interval(_estimate(1e-3, -0.5e-3, 2.5e-3), 1_000_000)
@@ -150,23 +144,24 @@ def test_rates_are_decimal_their_intervals_turned_around_and_open_where_a_cost_m
     assert units.to_ascii(shown.bounds).endswith("inf]")
 
 
+SMALL = _estimate(5e-8, -3e-8, 1.4e-7)
+
+
 @pytest.mark.parametrize(
-    ("estimate", "text"),
+    ("estimate", "how", "text"),
     [
-        (_estimate(4.8e-6, 4.5e-6, 5.1e-6), "+4.8 µs [4.5, 5.1]"),
-        (_estimate(-58e-9, -497e-9, 380e-9), "\u221258 ns [\u2212497, 380]"),
-        (_estimate(0.0, -1e-8, 1e-8), "0 ns [\u221210, 10]"),
-        (_estimate(0.0123, 0.0101, 0.0142), "+12 ms [10, 14]"),
+        (_estimate(4.8e-6, 4.5e-6, 5.1e-6), {}, "+4.8 µs [4.5, 5.1]"),
+        (_estimate(-58e-9, -497e-9, 380e-9), {}, "\u221258 ns [\u2212497, 380]"),
+        (_estimate(0.0, -1e-8, 1e-8), {}, "0 ns [\u221210, 10]"),
+        (_estimate(0.0123, 0.0101, 0.0142), {}, "+12 ms [10, 14]"),
+        (SMALL, {"reference_s": 8e-6}, "+0.05 µs [\u22120.03, 0.14]"),
+        (SMALL, {"reference_s": 1.0}, "+50 ns [\u221230, 140]"),
     ],
 )
-def test_an_added_time_and_its_interval_share_unit_and_digits(estimate: Estimate, text: str) -> None:
-    assert str(units.time_interval(estimate, sign=True)) == text
-
-
-def test_an_added_time_takes_the_unit_of_its_reference_if_it_is_readable_in_it() -> None:
-    small = _estimate(5e-8, -3e-8, 1.4e-7)
-    assert str(units.time_interval(small, sign=True, reference_s=8e-6)) == "+0.05 µs [\u22120.03, 0.14]"
-    assert str(units.time_interval(small, sign=True, reference_s=1.0)) == "+50 ns [\u221230, 140]"
+def test_an_added_time_and_its_interval_share_digits_and_the_unit_of_their_reference_if_it_is_readable(
+    estimate: Estimate, how: dict[str, float], text: str
+) -> None:
+    assert str(units.time_interval(estimate, sign=True, **how)) == text
 
 
 @pytest.mark.parametrize(

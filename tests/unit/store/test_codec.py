@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -82,10 +82,7 @@ def test_unknown_keys_and_lines_of_earlier_versions_are_read() -> None:
     del data["noise"]
     assert decode(Trial, data | {"new": 1}).noise == {}
     (given, *_) = make_trials(NODE_COUNTERS_PLAN, 1)
-    shared = Shared()
-    lines, parts = LineWriter(shared).encode([given])
-    for digest, text in parts.items():
-        shared.add(digest, text)
+    lines, _, shared = written([given])
     line = lines.replace(b'"node_counters":{},', b"")
     assert line != lines
     assert TrialLines(shared).decode(line.strip()) == given
@@ -119,13 +116,9 @@ GROWN = {
 def test_counters_by_place_come_back_and_their_names_are_stored_once() -> None:
     (given, *_) = make_trials(NODE_COUNTERS_PLAN, 1)
     twice = {place: {name: 2 * value for name, value in values.items()} for place, values in GROWN.items()}
-    written = [replace(given, node_counters=GROWN), replace(given, node_counters=twice), given]
-    shared = Shared()
-    lines, parts = LineWriter(shared).encode(written)
-    for digest, text in parts.items():
-        shared.add(digest, text)
-    read = [TrialLines(shared).decode(line).node_counters for line in lines.splitlines()]
-    assert read == [GROWN, twice, {}]
+    trials = [replace(given, node_counters=GROWN), replace(given, node_counters=twice), given]
+    lines, parts, _ = written(trials)
+    assert [each.node_counters for each in stored(trials)] == [GROWN, twice, {}]
     assert b"TcpRetransSegs" not in b"".join(line.partition(b'"node_counters"')[2] for line in lines.splitlines()[:2])
     assert sum(b"TcpOutSegs" in text for text in parts.values()) == 1
 
@@ -135,12 +128,18 @@ TRAFFIC_PLAN = large_results.plan_of(environments=3, groups=1, rounds=4)
 TRIALS = [trial for trial, _ in large_results.trials_of(TRAFFIC_PLAN)]
 
 
-def stored(trials: Sequence[Trial]) -> list[Trial]:
-    """Return trials as they are read from a folder."""
+def written(trials: Sequence[Trial]) -> tuple[bytes, Mapping[str, bytes], Shared]:
+    """Return the lines of trials, the parts that they share by digest, and these parts as they are read."""
     shared = Shared()
     lines, parts = LineWriter(shared).encode(trials)
     for digest, text in parts.items():
         shared.add(digest, text)
+    return lines, parts, shared
+
+
+def stored(trials: Sequence[Trial]) -> list[Trial]:
+    """Return trials as they are read from a folder."""
+    lines, _, shared = written(trials)
     decode = TrialLines(shared).decode
     return [decode(line) for line in lines.splitlines()]
 

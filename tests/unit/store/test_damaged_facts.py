@@ -8,7 +8,7 @@ import math
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
@@ -17,7 +17,7 @@ from tare import model
 from tare.claims.facts import facts_of
 from tare.cli import commands
 from tare.errors import ResultsError
-from tare.model import Completed, InterfaceTraffic, Invalid, RankPlace, Trial
+from tare.model import Completed, RankPlace
 from tare.store.damage import facts_text
 from tare.store.plausible import BOUNDS, DAMAGED_FACTS, RIGHTS, out_of_bounds, sound_facts
 from tare.store.results import read_only
@@ -94,31 +94,6 @@ def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: o
     assert sorted(results.damaged_facts) == ["cores", "memory_bytes", "uid_map"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"traffic": (InterfaceTraffic(node="n0", interface="eth0", role="data", rx_bytes=-5, tx_bytes=0, rx_packets=0,
-                                       tx_packets=0),)}, "the counters of eth0 of n0 ran backwards: rx_bytes is -5"),
-        ({"counters": {"TcpRetransSegs": -1.0}}, "counters has 'TcpRetransSegs' of -1"),
-        ({"node_counters": {"n0": {"x": float("nan")}}}, "node_counters of 'n0' has 'x' of nan"),
-        ({"node_counters": {"n0": {"x": 1e250}}}, "node_counters of 'n0' has 'x' of 1e"),
-        ({"node_counters": {"n0": {"x": "many"}}}, "impossible: "),
-        ({"noise": {"steal_s": float("inf")}}, "noise has 'steal_s' of inf"),
-        ({"noise": {"steal_s": -5.0}}, "noise has 'steal_s' of -5"),
-        ({"elapsed_s": float("nan")}, "elapsed_s is nan"),
-    ],
-)  # fmt: skip
-def test_a_launch_of_which_something_impossible_was_counted_is_stored_as_invalid(
-    tmp_path: Path, changed: dict[str, Any], why: str
-) -> None:
-    trial = sound_trial(replace(TRIALS[0], **changed))
-    assert isinstance(trial.outcome, Invalid)
-    assert why in trial.outcome.reason
-    with Store.create_or_open(tmp_path, PLAN) as store:
-        store.append(trial)
-    assert read_only(tmp_path).trials[0].outcome == trial.outcome
-
-
 def test_a_sound_trial_is_stored_as_it_is() -> None:
     corrected = replace(TRIALS[0], noise={"cores": 2.0, "steal_s": -0.02})  # by the kernel, by two ticks
     sound = [corrected, *(trial for trial in TRIALS if isinstance(trial.outcome, Completed))]
@@ -181,21 +156,6 @@ def test_a_small_folder_that_would_fill_the_memory_is_refused(tmp_path: Path, mo
     monkeypatch.setattr("tare.store.shared.MOST_KEPT_BYTES", 10 * 3000 * 50)
     with pytest.raises(ResultsError, match=r"trials\.jsonl:\d+: .* GiB of shared facts"):
         read_only(tmp_path)
-
-
-def test_of_many_lines_that_cannot_be_used_the_first_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.store.results.MOST_DAMAGED", 3)
-    with (folder / "trials.jsonl").open("a") as file:
-        file.write("{\n" * 5)
-    with pytest.raises(ResultsError, match=r"more than 1,000 damaged lines, as trials\.jsonl:\d+: this line is not"):
-        read_only(folder, skip_damaged=True)
-
-
-def test_the_first_number_out_of_bounds_is_named() -> None:
-    trial: Trial = replace(TRIALS[0], position=-1, elapsed_s=-2.0)
-    assert out_of_bounds(trial) == ("position is", -1)
-    assert out_of_bounds(replace(trial, position=0)) == ("elapsed_s is", -2.0)
-    assert out_of_bounds(replace(trial, position=0, elapsed_s=1.0)) is None
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, of in BOUNDS.items() for name in of])

@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -104,24 +104,28 @@ def test_a_repeat_is_a_line_of_its_own_with_its_own_samples(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "why"),
     [
-        {"counters": {"x": 1e250}},
-        {"counters": {"x": math.nan}},
-        {"counters": {"x": "text"}},
-        {"counters": {"x": 10**19}},
-        {"node_counters": {"n0": {"x": math.inf}}},
-        {"noise": {"steal_s": -1e300}},
-        {"noise": {"job_s": None}},
-        {"startup_s": {"total_s": math.nan}},
-        {"elapsed_s": -1.0},
-        {"elapsed_s": math.nan},
-        {"traffic": (replace(TRAFFIC, rx_bytes=-1),)},
-        {"traffic": (replace(TRAFFIC, tx_packets=1 << 64),)},
+        ({"counters": {"x": 1e250}}, "counters has 'x' of 1e+250"),
+        ({"counters": {"x": math.nan}}, "counters has 'x' of nan"),
+        ({"counters": {"x": "text"}}, "impossible: "),
+        ({"counters": {"x": 10**19}}, "counters has 'x' of 1e+19"),
+        ({"counters": {"x": -1.0}}, "counters has 'x' of -1"),
+        ({"node_counters": {"n0": {"x": math.inf}}}, "node_counters of 'n0' has 'x' of inf"),
+        ({"node_counters": {"n0": {"x": 1e250}}}, "node_counters of 'n0' has 'x' of 1e"),
+        ({"node_counters": {"n0": {"x": "many"}}}, "impossible: "),
+        ({"noise": {"steal_s": -5.0}}, "noise has 'steal_s' of -5"),
+        ({"noise": {"steal_s": math.inf}}, "noise has 'steal_s' of inf"),
+        ({"noise": {"job_s": None}}, "impossible: "),
+        ({"startup_s": {"total_s": math.nan}}, "startup_s has 'total_s' of nan"),
+        ({"elapsed_s": -1.0}, "elapsed_s is -1"),
+        ({"elapsed_s": math.nan}, "elapsed_s is nan"),
+        ({"traffic": (replace(TRAFFIC, rx_bytes=-5),)}, "the counters of eth0 of n0 ran backwards: rx_bytes is -5"),
+        ({"traffic": (replace(TRAFFIC, tx_packets=1 << 64),)}, "tx_packets is 1.84467e+19"),
     ],
 )
 def test_a_trial_with_impossible_values_is_stored_as_invalid_and_can_be_read(
-    tmp_path: Path, changed: dict[str, Any]
+    tmp_path: Path, changed: dict[str, Any], why: str
 ) -> None:
     keys = [TrialKey(cell=cell.key, round=0, block=0, attempt=0) for cell in PLAN.cells]
     with Store.create_or_open(tmp_path / "r", PLAN) as store:
@@ -129,6 +133,7 @@ def test_a_trial_with_impossible_values_is_stored_as_invalid_and_can_be_read(
         failed = store.append(replace(trial(keys[1], Failed(reason="it failed")), **changed))
     assert isinstance(stored.outcome, model.Invalid)
     assert "is impossible" in stored.outcome.reason
+    assert why in stored.outcome.reason
     assert failed.outcome == Failed(reason="it failed")
     assert list(read_only(tmp_path / "r").trials[:2]) == [stored, failed]
 
@@ -162,9 +167,6 @@ def test_results_whose_study_has_since_got_keys_with_defaults_go_on(tmp_path: Pa
     Store.create_or_open(tmp_path / "r", replace(PLAN, digest="made before the key")).close()
     with Store.create_or_open(tmp_path / "r", PLAN) as store:
         assert store.trials == []
-    other = replace(PLAN, digest="other", study=replace(STUDY, seed=STUDY.seed + 1))
-    with pytest.raises(ResultsError, match="differ in seed"):
-        Store.create_or_open(tmp_path / "r", other)
 
 
 def test_a_folder_of_something_else_or_without_a_plan_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -368,23 +370,17 @@ def test_blocks_without_a_complete_attempt_remain_and_the_last_complete_one_coun
     others = [trial_of(cell, 0, 0, 0) for cell in rest]
     assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Failed(reason="crashed")), *others])) == []
     assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Interrupted()), *others])) == [(0, 0, 1)]
-    first = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0, 0)]
     again = [trial_of(c, 0, 0, 1) for c in block_order(PLAN, 0, 0, 1)]
     broken = [trial_of(c, 0, 0, 2) for c in block_order(PLAN, 0, 0, 2)[:2]]
-    assert {t.key.attempt for t in counted(PLAN, first + again + broken)} == {1}
-    assert len(counted(PLAN, first + again + broken)) == len(PLAN.cells)
+    assert {t.key.attempt for t in counted(PLAN, done + again + broken)} == {1}
+    assert len(counted(PLAN, done + again + broken)) == len(PLAN.cells)
     nothing = expand(STUDY, lambda _e, _p: "nothing works")
     assert list(remaining_blocks(nothing, [])) == []
 
 
-def disturbed(block: Iterable[Trial], background_s: float = 1.0) -> list[Trial]:
-    """Return the trials as if others had used this much CPU time during each, on one core that took a second."""
-    noise = {"cores": 1.0, "background_s": background_s, "job_s": 0.9, "steal_s": 0.0}
-    return [replace(trial, elapsed_s=1.0, noise=noise) for trial in block]
-
-
 def test_no_state_of_the_machine_makes_a_block_run_again() -> None:
-    first = disturbed(trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0))
+    noise = {"cores": 1.0, "background_s": 1.0, "job_s": 0.9, "steal_s": 0.0}  # others took a second of the core
+    first = [replace(trial_of(c, 0, 0, 0), elapsed_s=1.0, noise=noise) for c in block_order(PLAN, 0, 0)]
     repeats = [replace(each, key=replace(each.key, repeat=1)) for each in first]
     assert next(remaining_blocks(PLAN, first)) == (0, 1, 0)
     assert next(remaining_blocks(PLAN, [*first, *repeats])) == (0, 1, 0)

@@ -36,26 +36,14 @@ def stored_lines(folder: Path) -> list[bytes]:
     return (folder / "trials.jsonl").read_bytes().splitlines()
 
 
-def reference_of(line: dict[str, object], name: str) -> dict[str, object]:
-    holder = line["outcome"] if name == "metrics" else line
-    return holder[name]  # type: ignore[index, return-value, no-any-return]
-
-
 # --- what is stored comes back ------------------------------------------------------------------------------------
-
-
-def test_trials_come_back_as_they_were(folder: Path) -> None:
-    assert read_only(folder).trials == TRIALS
-    with Store.create_or_open(folder, PLAN) as store:
-        assert store.count == len(TRIALS)
-        assert store.trials == TRIALS
 
 
 def test_what_recurs_is_a_reference_and_the_whole_line_can_be_had_from_json_alone(folder: Path) -> None:
     shared, _, bad = read_lines((folder / "shared.jsonl").read_bytes())
     assert bad == []
     line = next(json.loads(line) for line in stored_lines(folder) if b"Completed" in line)
-    assert all("$ref" in reference_of(line, name) for name in REFERENCES)
+    assert all("$ref" in {**line, **line["outcome"]}[name] for name in REFERENCES)
     whole = shared.filled(line)
     original = next(trial for trial in TRIALS if encode(trial.key) == whole["key"])
     assert {name: value for name, value in whole.items() if name != "outcome"} == {
@@ -135,6 +123,7 @@ def test_a_resumed_run_neither_decodes_nor_parses_lines_as_tare_writes_them(
 
     monkeypatch.setattr("tare.store.line_keys.parse", note)
     with Store.create_or_open(folder, PLAN) as store:
+        assert store.count == len(TRIALS)
         assert store.ledger.keys == {trial.key for trial in TRIALS}
     assert all(b"\\" in line for line in parsed)
     with monkeypatch.context() as patch:
@@ -245,6 +234,11 @@ def with_part(folder: Path, name: str, part: object, values: object = None) -> P
     line = json.loads(stored_lines(folder)[0])
     reference = {"$ref": digest_of(text)} | ({} if values is None else {"values": values})
     (line["outcome"] if name == "metrics" else line)[name] = reference
+    return with_first(folder, line)
+
+
+def with_first(folder: Path, line: object) -> Path:
+    """Put this line in place of the first trial."""
     (folder / "trials.jsonl").write_bytes(b"\n".join([dump(line), *stored_lines(folder)[1:], b""]))
     return folder
 
@@ -309,9 +303,8 @@ def test_a_negative_count_behind_a_valid_one_is_found_too(folder: Path) -> None:
 def test_a_reference_to_nothing_is_named(folder: Path, digest: object) -> None:
     line = json.loads(stored_lines(folder)[0])
     line["ranks"]["$ref"] = digest
-    (folder / "trials.jsonl").write_bytes(b"\n".join([dump(line), *stored_lines(folder)[1:], b""]))
     with pytest.raises(ResultsError, match=r"trials\.jsonl:1: this line is not a trial \((shared\.jsonl lacks|found)"):
-        read_only(folder)
+        read_only(with_first(folder, line))
 
 
 def test_missing_and_damaged_parts_are_named(folder: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,10 @@ def with_plan(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 def with_trial(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     trial = json.loads(LINES[2])
     change(trial)
-    lines = [*LINES[:2], json.dumps(trial), *LINES[3:]]
+    return write(folder, [*LINES[:2], json.dumps(trial), *LINES[3:]])
+
+
+def write(folder: Path, lines: Iterable[str]) -> Path:
     (folder / "trials.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return folder
 
@@ -166,7 +169,7 @@ def test_a_launch_of_no_time_or_an_impossible_state_is_reported(
     for number, trial in enumerate(trials):
         if number % 3:
             trial.update(noise=noise, elapsed_s=elapsed_s)
-    (folder / "trials.jsonl").write_text("".join(f"{json.dumps(trial)}\n" for trial in trials))
+    write(folder, map(json.dumps, trials))
     commands.show_report(folder, folder / "report.html")
     assert capsys.readouterr().out.endswith("report.html\n")
 
@@ -302,14 +305,6 @@ def test_a_program_s_last_lines_keep_their_lines(folder: Path) -> None:
     assert session.summary_of(results)
 
 
-COUNT = len(LINES)
-
-
-def write(folder: Path, lines: list[str]) -> Path:
-    (folder / "trials.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    return folder
-
-
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -347,7 +342,7 @@ def test_the_report_warns_of_damaged_lines_and_is_made_of_the_rest(
     assert "trials.jsonl:7: this line is not a trial" in printed
     assert "trials.jsonl:7" in page.read_text()
     summary = session.summary_of(read_only(folder, skip_damaged=True))
-    assert summary.counts["trials"] == COUNT - 2
+    assert summary.counts["trials"] == len(LINES) - 2
     assert summary.warnings[0].startswith("2 damaged lines")
 
 
@@ -365,7 +360,7 @@ def test_too_many_damaged_lines_or_none_that_can_be_used_are_refused(
 ) -> None:
     monkeypatch.setattr("tare.store.results.MOST_DAMAGED", 5)
     write(folder, [*LINES, *["{"] * 6, LINES[0]])
-    with pytest.raises(ResultsError, match="has more than 1,000 damaged lines"):
+    with pytest.raises(ResultsError, match=r"has more than 1,000 damaged lines, as trials\.jsonl:31: this line is not"):
         read_only(folder, skip_damaged=True)
     write(folder, ["{"] * 3 + ["{}"])
     with pytest.raises(ResultsError, match=r"no line of .*trials\.jsonl can be used: trials\.jsonl:1: "):

@@ -15,6 +15,7 @@ from tare.model import (
     Interrupted,
     Invalid,
     MetricKind,
+    Outcome,
     Placement,
     Plan,
     Repetition,
@@ -24,7 +25,7 @@ from tare.model import (
 )
 from tare.summary import summarise
 from tare.summary.select import select
-from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of, summary_of
+from unit.summaries import BARE, SELF, change, make_plan, make_trial, make_trials, of, summary_of, took
 
 # --- what does not count ----------------------------------------------------------------------------------------
 
@@ -33,7 +34,7 @@ from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, m
 def test_few_rounds_give_no_verdict_and_state_how_many_are_needed(n: int) -> None:
     plan = make_plan("overlay", repetition=Repetition(rounds=5, max_rounds=5))
     summary = summarise(plan, make_trials(plan, n), {}, looks=[n])
-    overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
+    overlay = of(summary, "overlay")
     assert overlay.verdict is Verdict.INCONCLUSIVE
     assert overlay.reason == f"a verdict needs at least 6 rounds, {n} so far"
     assert overlay.more_rounds >= 6 - n
@@ -54,12 +55,11 @@ def test_some_bad_trials_cost_their_rounds_and_half_of_them_make_a_cell_invalid(
     host = of(summary, "host")
     assert host.overhead.n == 10, "a failed cell does not break the pairs of others"
     assert summary.exit_code == 0
-    trials = change(
-        make_trials(plan),
-        "overlay",
-        lambda r: (Invalid(reason="traffic took eth0") if r % 2 else Failed(reason="timed out")) if r < 5 else None,
-    )
-    summary = summarise(plan, trials, {})
+
+    def bad(r: int) -> Outcome | None:
+        return None if r >= 5 else Invalid(reason="traffic took eth0") if r % 2 else Failed(reason="timed out")
+
+    summary = summarise(plan, change(make_trials(plan), "overlay", bad), {})
     overlay = of(summary, "overlay")
     assert overlay.verdict is Verdict.INVALID
     assert overlay.reason == "5 of 10 launches failed or invalid: timed out"
@@ -70,7 +70,7 @@ def test_some_bad_trials_cost_their_rounds_and_half_of_them_make_a_cell_invalid(
 @pytest.mark.parametrize("bad", [0.0, -1e-6, math.nan, math.inf])
 def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad: float) -> None:
     plan = make_plan("host")
-    trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(bad),)) if r == 0 else None)
+    trials = change(make_trials(plan), "host", lambda r: took(bad) if r == 0 else None)
     host = of(summarise(plan, trials, {}), "host")
     assert host.overhead.n == 9
     assert host.reason.startswith("1 of 10 launches invalid: a cost of ")
@@ -98,7 +98,7 @@ def test_a_cell_or_a_baseline_that_is_unavailable_is_that_and_not_invalid() -> N
 
 
 def again(plan: Plan, r: int, attempt: int, value: float, cells: int = 99) -> list[Trial]:
-    return [make_trial(cell, r, Completed(metrics=(latency(value),)), attempt=attempt) for cell in plan.cells[:cells]]
+    return [make_trial(cell, r, took(value), attempt=attempt) for cell in plan.cells[:cells]]
 
 
 def values_of(plan: Plan, trials: list[Trial]) -> list[float]:
@@ -161,7 +161,7 @@ def test_the_headline_of_few_rounds_states_the_largest_difference_or_asks_for_mo
         summary.headline,
     ), summary.headline
     plan = make_plan("host")
-    trials = change(make_trials(plan, 3), "host", lambda r: Completed(metrics=(latency(9.6e-6 * 4.0 ** (r - 1)),)))
+    trials = change(make_trials(plan, 3), "host", lambda r: took(9.6e-6 * 4.0 ** (r - 1)))
     assert summarise(plan, trials, {}, looks=[3]).headline == (
         "In this emulated lab nothing is decided after 3 rounds; a verdict needs at least 6."
     )
@@ -175,25 +175,9 @@ def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
 
 def test_the_headline_gives_rates_as_rates() -> None:
     plan = make_plan("overlay")
-    rate = [
-        replace(
-            trial,
-            outcome=Completed(
-                metrics=(
-                    latency(
-                        trial.outcome.metrics[0].value,
-                        key="bw",
-                        label="64 KiB bandwidth",
-                        kind=MetricKind.RATE,
-                        done_per_sample=65536,
-                    ),
-                )
-            ),
-        )
-        for trial in make_trials(plan)
-        if isinstance(trial.outcome, Completed)
-    ]
-    headline = summarise(plan, rate, {}).headline
+    rate = {"key": "bw", "label": "64 KiB bandwidth", "kind": MetricKind.RATE, "done_per_sample": 65536}
+    trials = [replace(trial, outcome=took(trial.outcome.metrics[0].value, **rate)) for trial in make_trials(plan)]
+    headline = summarise(plan, trials, {}).headline
     assert re.search(
         r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s "
         r"\(\+\S+ % \[\S+, \S+\] time per byte, n = 10\)",

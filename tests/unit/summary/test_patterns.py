@@ -94,8 +94,6 @@ def changed(
             median, p99 = change(trial.key.round)
             metrics = list(trial.outcome.metrics)
             old = metrics[metric]
-            assert old.median_s
-            assert old.p99_s
             metrics[metric] = replace(
                 old, value=old.value * median, median_s=old.median_s * median, p99_s=old.p99_s * median * p99
             )

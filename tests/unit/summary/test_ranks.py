@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tare.model import Completed, Finding, RankPlace, Trial, TrialKey
+from tare.model import Completed, RankPlace, Trial, TrialKey
 from tare.summary.isolation import capabilities, isolation_of, users
 from tare.summary.loaded import files_of, stem
 from tare.summary.mechanisms import (
@@ -21,15 +23,11 @@ from tare.summary.mechanisms import (
 from tare.summary.surroundings import devices, limits, mounts
 
 
-def rank(number: int, host: str = "b0/n0", cpus: tuple[int, ...] = (), near: tuple[int, ...] = (0, 1)) -> RankPlace:
-    return RankPlace(
-        rank=number,
-        host=host,
-        hostname=host.partition("/")[2],
-        pid=number,
-        cpus=cpus or (number,),
-        shared_memory_ranks=near,
-    )
+def rank(
+    number: int, host: str = "b0/n0", cpus: tuple[int, ...] = (), near: tuple[int, ...] = (0, 1), **more: Any
+) -> RankPlace:
+    place = {"host": host, "hostname": host.partition("/")[2], "cpus": cpus or (number,), "shared_memory_ranks": near}
+    return RankPlace(rank=number, pid=number, **place, **more)
 
 
 TOGETHER = (rank(0), rank(1))
@@ -37,15 +35,15 @@ APART = (rank(0, "b0/n0c0", near=(0,)), rank(1, "b0/n0c1", near=(1,)))
 COLLAPSED = tuple(replace(place, cpus=(0,)) for place in APART)
 
 
-def trial(number: int, ranks: tuple[RankPlace, ...]) -> Trial:
-    key = TrialKey(cell="c", round=number, block=0, attempt=0)
+def trial(*ranks: RankPlace) -> Trial:
+    key = TrialKey(cell="c", round=0, block=0, attempt=0)
     return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=Completed(metrics=()), ranks=ranks)
 
 
 def test_ranks_of_one_node_that_share_no_memory_lose_their_transport_and_others_do_not() -> None:
     assert transport_loss(TOGETHER) is None
     assert binding_collapse(TOGETHER) is None
-    assert findings("e", "g", [trial(0, TOGETHER)]) == ()
+    assert findings("e", "g", [trial(*TOGETHER)]) == ()
     text = transport_loss(APART)
     assert "ranks 0 and 1 are on one node" in text
     assert "share: pod" in text
@@ -65,66 +63,29 @@ def test_fewer_cores_than_ranks_are_a_collapse_and_hardware_threads_of_one_core_
     assert "2 of 3 ranks have a hardware thread and not a whole core: ranks 0 and 1 share a core" in text
     assert binding_collapse(siblings) is None
     assert shared_core(TOGETHER) is None
-    assert [finding.kind for finding in findings("e", "g", [trial(0, siblings)])][-1] == SHARED_CORE
+    assert [finding.kind for finding in findings("e", "g", [trial(*siblings)])][-1] == SHARED_CORE
 
 
 def test_the_launches_that_show_a_mechanism_are_counted() -> None:
-    result = findings("e", "g", [trial(0, COLLAPSED), trial(1, APART), trial(2, ())])
-    assert [(finding.kind, finding.launches, finding.of) for finding in result] == [
+    result = findings("e", "g", [trial(*COLLAPSED), trial(*APART), trial()])
+    assert [(each.kind, each.launches, each.of) for each in result] == [
         (TRANSPORT_LOSS, 2, 2),
         (BINDING_COLLAPSE, 1, 2),
     ]
-    assert all(
-        isinstance(finding, Finding) and (finding.environment, finding.group) == ("e", "g") for finding in result
-    )
-
-
-@pytest.mark.parametrize(
-    ("mask", "words"),
-    [
-        ("0000000000000000", "none"),
-        ("0000000000000001", "1: chown"),
-        ("00000000000000c3", "4: chown, dac_override, setgid, setuid"),
-        ("000001ffffffffff", "all"),
-        ("000001fffeffffff", "40, all but sys_resource"),
-        ("", "not known"),
-    ],
-)
-def test_capabilities_are_named(mask: str, words: str) -> None:
-    assert capabilities(mask) == words
-
-
-def test_the_users_of_a_namespace_are_told_by_whom_root_is_outside() -> None:
-    assert users({"uid_map": "0 0 4294967295"}) == "the machine's"
-    assert users({"uid_map": "0 65534 1"}) == "own: 0 inside is 65534 outside (1 of them)"
-    assert users({}) == "not known"
-
-
-def isolation_trial(*ranks: RankPlace) -> Trial:
-    key = TrialKey(cell="c", round=0, block=0, attempt=0)
-    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=Completed(metrics=()), ranks=ranks)
+    assert {(each.environment, each.group) for each in result} == {("e", "g")}
 
 
 def test_the_first_rank_that_tells_speaks_for_its_environment_and_all_it_reaches_is_passed_on() -> None:
-    silent = RankPlace(rank=0, host="b/n0", hostname="n0", pid=1, cpus=(0,))
-    telling = RankPlace(
-        rank=1,
-        host="b/n0",
-        hostname="n0",
-        pid=2,
-        cpus=(1,),
-        rights={"capabilities": "0", "seccomp": "2", "no_new_privs": "1", "uid_map": "0 0 4294967295"},
-        node_namespaces=("pid", "net"),
-    )
-    assert isolation_of("e", "bare", [isolation_trial(silent)]) is None
-    facts = isolation_of("e", "docker", [isolation_trial(silent), isolation_trial(silent, telling)])
+    rights = {"capabilities": "0", "seccomp": "2", "no_new_privs": "1", "uid_map": "0 0 4294967295"}
+    silent, telling = rank(0), rank(1, rights=rights, node_namespaces=("pid", "net"))
+    assert isolation_of("e", "bare", [trial(silent)]) is None
+    facts = isolation_of("e", "docker", [trial(silent), trial(silent, telling)])
     assert (facts.daemon, facts.capabilities, facts.seccomp) == ("dockerd, as root", "none", "filter")
     assert (facts.no_new_privileges, facts.shared) == ("yes", ("net", "pid"))
     assert facts.speculation == facts.limits == "not known"
     assert (facts.devices, facts.mounts, facts.setuid) == ("not known", "not known", "not known")
     rights = {"devices": "the usual", "mounts": "root read-only; own: /tmp", "setuid": "newuidmap"}
-    place = RankPlace(rank=0, host="b/n0", hostname="n0", pid=1, cpus=(0,), rights=rights)
-    facts = isolation_of("e", "podman", [isolation_trial(place)])
+    facts = isolation_of("e", "podman", [trial(rank(0, rights=rights))])
     assert (facts.devices, facts.mounts, facts.setuid) == tuple(rights.values())
 
 
@@ -137,11 +98,8 @@ def test_the_first_rank_that_tells_speaks_for_its_environment_and_all_it_reaches
     ],
 )
 def test_limits_of_all_launches_are_told_each_once(stated: list[str], words: str) -> None:
-    ranks = [
-        RankPlace(rank=i, host="b/n0", hostname="n0", pid=1, cpus=(0,), rights={"limits": each})
-        for i, each in enumerate(stated)
-    ]
-    facts = isolation_of("e", "docker", [isolation_trial(*ranks[:1]), isolation_trial(*ranks[1:])])
+    ranks = [rank(number, rights={"limits": each}) for number, each in enumerate(stated)]
+    facts = isolation_of("e", "docker", [trial(*ranks[:1]), trial(*ranks[1:])])
     assert facts.limits == words
 
 
@@ -150,71 +108,58 @@ def of_devices(names: str, count: int, of_node: int, every: str = "no") -> dict[
     return {"devices": names, **counts, "has_all_devices": every}
 
 
-@pytest.mark.parametrize(
-    ("rights", "words"),
-    [
-        (of_devices("", 0, 67), "the usual"),
-        (of_devices("fuse net/tun", 2, 67), "fuse, net/tun"),
-        (of_devices("", 68, 67, "yes"), "all of the node's (68)"),
-        (of_devices("", 40, 67), "40 of the node's 67"),
-        (of_devices("", 67, 0), "67"),
-        ({"devices": "all of the node's (12)"}, "all of the node's (12)"),  # of tare 0.1
-        ({"devices": "x", "device_count": "9" * 5000}, "the usual"),  # damaged
-        ({}, "not known"),
-    ],
-)
-def test_devices_are_put_into_words(rights: dict[str, str], words: str) -> None:
-    assert devices(rights) == words
-
-
 def of_mounts(root: str, own: str = "", node: str = "", more: int = 0) -> dict[str, str]:
     counts = {"own_mount_count": str(len(own.split()) + more), "node_mount_count": str(len(node.split()))}
     return {"root": root, "own_mounts": own, "node_mounts": node, **counts}
 
 
 @pytest.mark.parametrize(
-    ("rights", "words"),
+    ("told", "stated", "words"),
     [
-        (of_mounts("rw", node="/"), "the node's: /"),
-        (of_mounts("ro", own="/tmp", node="/dev/shm"), "root read-only; own: /tmp; the node's: /dev/shm"),
-        (of_mounts("ro", own="/with\\040blank"), "root read-only; own: /with blank"),
-        (of_mounts("rw", own="/a /b", more=3), "own: /a, /b and 3 more"),
-        (of_mounts("rw"), "nothing"),
-        ({"root": "ro"}, "root read-only"),  # damaged
-        ({"mounts": "root read-only; own: /tmp"}, "root read-only; own: /tmp"),  # of tare 0.1
-        ({}, "not known"),
+        (capabilities, "0000000000000000", "none"),
+        (capabilities, "0000000000000001", "1: chown"),
+        (capabilities, "00000000000000c3", "4: chown, dac_override, setgid, setuid"),
+        (capabilities, "000001ffffffffff", "all"),
+        (capabilities, "000001fffeffffff", "40, all but sys_resource"),
+        (capabilities, "", "not known"),
+        (users, {"uid_map": "0 0 4294967295"}, "the machine's"),
+        (users, {"uid_map": "0 65534 1"}, "own: 0 inside is 65534 outside (1 of them)"),
+        (users, {}, "not known"),
+        (devices, of_devices("", 0, 67), "the usual"),
+        (devices, of_devices("fuse net/tun", 2, 67), "fuse, net/tun"),
+        (devices, of_devices("", 68, 67, "yes"), "all of the node's (68)"),
+        (devices, of_devices("", 40, 67), "40 of the node's 67"),
+        (devices, of_devices("", 67, 0), "67"),
+        (devices, {"devices": "all of the node's (12)"}, "all of the node's (12)"),  # of tare 0.1
+        (devices, {"devices": "x", "device_count": "9" * 5000}, "the usual"),  # damaged
+        (devices, {}, "not known"),
+        (mounts, of_mounts("rw", node="/"), "the node's: /"),
+        (mounts, of_mounts("ro", own="/tmp", node="/dev/shm"), "root read-only; own: /tmp; the node's: /dev/shm"),
+        (mounts, of_mounts("ro", own="/with\\040blank"), "root read-only; own: /with blank"),
+        (mounts, of_mounts("rw", own="/a /b", more=3), "own: /a, /b and 3 more"),
+        (mounts, of_mounts("rw"), "nothing"),
+        (mounts, {"root": "ro"}, "root read-only"),  # damaged
+        (mounts, {"mounts": "root read-only; own: /tmp"}, "root read-only; own: /tmp"),  # of tare 0.1
+        (mounts, {}, "not known"),
+        (limits, "memory_bytes=67108864 cpus=0.5 cores=2", "64 MiB of memory, 0.5 CPUs, 2 cores"),
+        (limits, "cpus=1 cores=1 pids=2048", "1 CPU, 1 core, 2048 processes"),
+        (limits, "cgroup=none", "none: no cgroup"),
+        (limits, "", "none"),
+        (limits, "memory_bytes=much pids", "0 B of memory"),  # damaged
+        (limits, "64 MiB of memory, 1 core", "64 MiB of memory, 1 core"),  # of tare 0.1
+        (limits, "none: no cgroup", "none: no cgroup"),
     ],
 )
-def test_folders_that_can_be_written_are_put_into_words(rights: dict[str, str], words: str) -> None:
-    assert mounts(rights) == words
-
-
-@pytest.mark.parametrize(
-    ("stated", "words"),
-    [
-        ("memory_bytes=67108864 cpus=0.5 cores=2", "64 MiB of memory, 0.5 CPUs, 2 cores"),
-        ("cpus=1 cores=1 pids=2048", "1 CPU, 1 core, 2048 processes"),
-        ("cgroup=none", "none: no cgroup"),
-        ("", "none"),
-        ("memory_bytes=much pids", "0 B of memory"),  # damaged
-        ("64 MiB of memory, 1 core", "64 MiB of memory, 1 core"),  # of tare 0.1
-        ("none: no cgroup", "none: no cgroup"),
-    ],
-)
-def test_limits_are_put_into_words(stated: str, words: str) -> None:
-    assert limits(stated) == words
-
-
-def loaded_rank(number: int, *libraries: str) -> RankPlace:
-    return RankPlace(rank=number, host="b/n0", hostname="n0", pid=1, cpus=(0,), libraries=libraries)
+def test_what_ranks_may_do_is_put_into_words(told: Callable[[Any], str], stated: object, words: str) -> None:
+    assert told(stated) == words
 
 
 def test_a_library_is_known_without_its_version_and_ranks_that_agree_are_one_entry() -> None:
     assert stem("/usr/lib/libmpi.so.40.30.4") == "libmpi"
     assert stem("/usr/lib/libc-2.31.so") == "libc-2.31"
-    same = [loaded_rank(0, "/a/libmpi.so.40", "/a/libucp.so.0"), loaded_rank(1, "/a/libmpi.so.40", "/a/libucp.so.0")]
+    same = [rank(number, libraries=("/a/libmpi.so.40", "/a/libucp.so.0")) for number in (0, 1)]
     assert files_of(same) == {"libmpi": "/a/libmpi.so.40", "libucp": "/a/libucp.so.0"}
-    unlike = [*same, loaded_rank(2, "/b/libmpi.so.40")]
+    unlike = [*same, rank(2, libraries=("/b/libmpi.so.40",))]
     assert files_of(unlike) == {
         "libmpi": "rank 0 and 1 more: /a/libmpi.so.40; rank 2: /b/libmpi.so.40",
         "libucp": "rank 0 and 1 more: /a/libucp.so.0; rank 2: not loaded",

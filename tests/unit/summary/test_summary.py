@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from counted_calls import count_calls
-from tare.model import Completed, Failed, Invalid, Placement, Repetition, Role, Verdict, Workload
+from tare.model import Environment, Failed, Invalid, Placement, Repetition, Role, Verdict, Workload
 from tare.summary import precise_enough, summarise
-from unit.summaries import BARE, SELF, change, latency, make_plan, make_trial, make_trials, of, summary_of
+from unit.summaries import BARE, SELF, change, make_plan, make_trial, make_trials, of, scaled, summary_of, took
 
 # --- the table --------------------------------------------------------------------------------------------------
 
@@ -34,13 +34,9 @@ def test_every_planned_cell_is_listed_the_baseline_first_then_a_a() -> None:
 
 def test_a_cell_with_another_mpi_than_the_baseline_is_reported_as_two_changes() -> None:
     plan = make_plan("host", "other", "gone", unavailable={"gone": "no such runtime"})
-    cells = tuple(
-        replace(cell, environment=replace(cell.environment, mpi="mpich"))
-        if cell.environment.name in {"other", "gone"}
-        else cell
-        for cell in plan.cells
-    )
-    plan = replace(plan, cells=cells)
+    mpich = {name: Environment(name=name, runtime="fake", network="host", mpi="mpich") for name in ("other", "gone")}
+    cells = [replace(cell, environment=mpich.get(cell.environment.name, cell.environment)) for cell in plan.cells]
+    plan = replace(plan, cells=tuple(cells))
     (finding,) = summarise(plan, make_trials(plan), {}).findings
     assert (finding.environment, finding.kind, finding.launches, finding.of) == ("other", "another MPI", 10, 10)
     assert "it uses mpich and bare uses openmpi, so its figures include both changes" in finding.text
@@ -102,7 +98,7 @@ def test_a_group_of_each_placement_has_its_own_baseline_and_columns() -> None:
 
 def test_columns_are_listed_for_all_cells_and_a_group_without_launches_keeps_one() -> None:
     plan = make_plan("overlay")
-    trials = change(make_trials(plan, more=(1.0,)), "overlay", lambda r: Completed(metrics=(latency(9e-6),)))
+    trials = change(make_trials(plan, more=(1.0,)), "overlay", lambda r: took(9e-6))
     comparison = of(summarise(plan, trials, {}), "overlay", "other0")
     assert comparison.verdict is Verdict.INVALID
     assert comparison.reason == "10 of 10 launches invalid: the launch did not report this metric"
@@ -121,8 +117,7 @@ def test_the_a_a_row_is_a_noise_floor_that_covers_zero_or_says_that_it_differs()
     assert row.verdict is Verdict.NOISE_FLOOR
     assert row.simultaneous.low <= 0 <= row.simultaneous.high
     assert row.reason == ""
-    trials = change(make_trials(plan), SELF, lambda r: Completed(metrics=(latency(8e-6 * 1.3 * (1 + 0.2 * (r % 3))),)))
-    summary = summarise(plan, trials, {})
+    summary = summarise(plan, scaled(make_trials(plan), SELF, lambda _: 1.3), {})
     assert of(summary, SELF).reason == "the baseline differs from itself"
     cells = tuple(
         replace(cell, environment=replace(cell.environment, name=BARE)) if cell.role is Role.SELF else cell
@@ -135,10 +130,7 @@ def test_the_a_a_row_is_a_noise_floor_that_covers_zero_or_says_that_it_differs()
 
 def test_a_cost_whose_interval_touches_that_of_a_a_is_not_called_one() -> None:
     plan = make_plan("slow")
-    wide = (1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8)
-    trials = change(
-        make_trials(plan), SELF, lambda r: Completed(metrics=(latency(8e-6 * (1 + 0.2 * (r % 3)) * wide[r]),))
-    )
+    trials = scaled(make_trials(plan), SELF, lambda r: 0.8 if r % 2 else 1.25)
     slow = of(summarise(plan, trials, {}), "slow")
     assert slow.verdict is Verdict.INCONCLUSIVE
     assert "overlaps the noise floor" in slow.reason
@@ -147,7 +139,7 @@ def test_a_cost_whose_interval_touches_that_of_a_a_is_not_called_one() -> None:
 
 def test_holm_runs_over_the_table_and_odd_ratios_get_a_rank_test_too() -> None:
     plan = make_plan("host")
-    trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(1e-3),)) if r == 4 else None)
+    trials = change(make_trials(plan), "host", lambda r: took(1e-3) if r == 4 else None)
     assert "Wilcoxon's signed-rank test: p = " in of(summarise(plan, trials, {}), "host").reason
     plan = make_plan("host", "overlay")
     alone = of(summarise(plan, make_trials(plan), {}), "host")
@@ -187,7 +179,7 @@ def test_an_overhead_whose_interval_reaches_the_limit_is_not_beyond_it() -> None
 def test_noise_is_inconclusive_and_the_baseline_alone_is_done() -> None:
     plan = make_plan("host")
     swing = (1.3, 0.8)
-    trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(9e-6 * swing[r % 2]),)))
+    trials = change(make_trials(plan), "host", lambda r: took(9e-6 * swing[r % 2]))
     summary = summarise(plan, trials, {})
     host = of(summary, "host")
     assert host.verdict is Verdict.INCONCLUSIVE
@@ -228,7 +220,7 @@ def test_a_study_stops_at_a_look_when_every_comparison_is_precise() -> None:
     assert precise_enough(plan, make_trials(plan, 10))
     assert not precise_enough(plan, make_trials(plan, 9))
     assert not precise_enough(plan, make_trials(plan, 11))
-    noisy = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(8e-6 * (1 + r % 2)),)))
+    noisy = change(make_trials(plan), "host", lambda r: took(8e-6 * (1 + r % 2)))
     assert not precise_enough(plan, noisy)
     invalid = change(make_trials(plan), "host", lambda r: Invalid(reason="x"))
     assert precise_enough(plan, invalid), "a cell without figures does not keep the study going"

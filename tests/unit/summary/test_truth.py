@@ -11,19 +11,7 @@ import pytest
 
 from tare.model import Completed, Failed, Plan, Repetition, Trial, TrialKey, Unavailable, Verdict, Workload
 from tare.summary import summarise
-from unit.summaries import BARE, MICRO, SELF, change, latency, make_plan, make_trial, make_trials, of
-
-
-def scaled(trials: list[Trial], name: str, factor: Callable[[int], float]) -> list[Trial]:
-    """Return trials with the costs of one environment multiplied, by round."""
-
-    def outcome(trial: Trial) -> Completed:
-        value = trial.outcome.metrics[0].value * factor(trial.key.round)
-        return Completed(metrics=(latency(value), *trial.outcome.metrics[1:]))
-
-    return [
-        replace(trial, outcome=outcome(trial)) if trial.key.cell.endswith(f"/{name}") else trial for trial in trials
-    ]
+from unit.summaries import BARE, MICRO, SELF, change, make_plan, make_trial, make_trials, of, scaled, took
 
 
 def test_a_baseline_that_differs_from_itself_gives_no_verdicts_in_its_column() -> None:
@@ -50,7 +38,7 @@ def test_a_baseline_whose_mean_differs_from_itself_is_said_first_and_decides_not
     def with_mean(trial: Trial) -> Trial:
         value = trial.outcome.metrics[0].value
         tail = {BARE: 1.5, "overlay": 1.4}.get(trial.key.cell.rpartition("/")[2], 0.95)
-        return replace(trial, outcome=Completed(metrics=(latency(value * tail, median_s=value, samples=1000),)))
+        return replace(trial, outcome=took(value * tail, median_s=value, samples=1000))
 
     summary = summarise(plan, [with_mean(trial) for trial in make_trials(plan)], {})
     assert summary.warnings[0].startswith("The baseline's mean differs from itself on 8-byte latency (-36")
@@ -74,10 +62,8 @@ def with_limit(limit_s: float) -> Workload:
 def test_launches_that_time_out_leave_no_verdict_of_no_cost_and_hide_no_cost() -> None:
     plan = make_plan("host", workload=with_limit(30.0))
     assert of(summarise(plan, make_trials(plan), {}), "host").verdict is Verdict.NO_COST
-    host = of(
-        summarise(plan, change(make_trials(plan), "host", lambda r: Failed(reason="timed out") if r < 2 else None), {}),
-        "host",
-    )
+    trials = change(make_trials(plan), "host", lambda r: Failed(reason="timed out") if r < 2 else None)
+    host = of(summarise(plan, trials, {}), "host")
     assert host.verdict is Verdict.INCONCLUSIVE
     assert "not if failed launches count at their time limit" in host.reason
     assert (host.failures.failed, host.failures.launches) == (2, 10)
@@ -112,7 +98,7 @@ def repeated(plan: Plan, name: str, rounds: set[int], value_of: Callable[[int], 
     (cell,) = [cell for cell in plan.cells if cell.environment.name == name]
     return [
         replace(
-            make_trial(cell, r, Completed(metrics=(latency(value_of(r)),))),
+            make_trial(cell, r, took(value_of(r))),
             key=TrialKey(cell=cell.key, round=r, block=0, attempt=0, repeat=1),
         )
         for r in rounds
@@ -153,21 +139,14 @@ def far(trial: Trial, index: int) -> bool:
     return random.Random(f"{trial.key.round}/{index}").random() < 0.5
 
 
-def moved(trials: list[Trial], plan: Plan, effect: float) -> list[Trial]:
-    """Return trials half of which met vCPUs five times as far apart, which cost `effect` more."""
-    order = {cell.key: index for index, cell in enumerate(plan.cells)}
-    trials_in_states = []
-    for trial in trials:
-        away = far(trial, order[trial.key.cell])
-        value = trial.outcome.metrics[0].value * (1.0 + effect * away)
-        noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
-        trials_in_states.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
-    return trials_in_states
-
-
 def test_the_effect_of_the_distance_of_vcpus_is_removed_and_reported() -> None:
     plan = make_plan("host", "overlay", "slow", "fast", "other")
-    trials = moved(make_trials(plan), plan, 0.3)
+    order = {cell.key: index for index, cell in enumerate(plan.cells)}
+    trials = []
+    for trial in make_trials(plan):
+        away = far(trial, order[trial.key.cell])
+        noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
+        trials.append(replace(slower(trial, 1.3 if away else 1.0), noise=noise))
     summary = summarise(plan, trials, {})
     assert of(summary, "host").verdict is Verdict.NO_COST
     (effect,) = summary.state_effects
@@ -212,10 +191,10 @@ def test_the_effect_of_slower_vcpus_is_removed_by_the_state_during_the_metric_no
     trials = []
     for trial in make_trials(plan):
         slow = far(trial, order[trial.key.cell])
-        metric = latency(trial.outcome.metrics[0].value * (1.4 if slow else 1.0))
-        metric = replace(metric, noise={"core_counting_s": 1.4e-6 if slow else 1e-6})
+        value = trial.outcome.metrics[0].value * (1.4 if slow else 1.0)
+        outcome = took(value, noise={"core_counting_s": 1.4e-6 if slow else 1e-6})
         noise = {"core_counting_s": 1.2e-6}  # of the whole launch: always the same
-        trials.append(replace(trial, outcome=Completed(metrics=(metric,)), noise=noise))
+        trials.append(replace(trial, outcome=outcome, noise=noise))
     summary = summarise(plan, trials, {})
     assert of(summary, "host").verdict is Verdict.NO_COST
     (effect,) = summary.state_effects
@@ -268,9 +247,7 @@ def test_a_table_states_what_its_launches_may_all_have_missed() -> None:
 def test_no_cost_is_stated_within_the_smallest_margin_that_holds(spread: float, within: float | None) -> None:
     plan = make_plan("host")
     signs = (1, -1, 1, -1, 1, -1, 1, -1, 1, -1)
-    trials = [
-        replace(trial, outcome=Completed(metrics=(latency(base_s(trial.key.round)),))) for trial in make_trials(plan)
-    ]
+    trials = [replace(trial, outcome=took(base_s(trial.key.round))) for trial in make_trials(plan)]
     host = of(summarise(plan, scaled(trials, "host", lambda r: math.exp(spread * signs[r])), {}), "host")
     assert host.within == within
     assert host.verdict is (Verdict.INCONCLUSIVE if within is None else Verdict.NO_COST)
@@ -281,7 +258,7 @@ def tailed(trial: Trial) -> Trial:
     """Return a launch whose mean is half as much again as its median if it is one of `host`."""
     value = trial.outcome.metrics[0].value
     tail = 1.5 if trial.key.cell.endswith("/host") else 1.0
-    return replace(trial, outcome=Completed(metrics=(latency(value * tail, median_s=value, samples=1000),)))
+    return replace(trial, outcome=took(value * tail, median_s=value, samples=1000))
 
 
 def test_the_typical_launch_gives_the_verdict_and_the_mean_can_only_take_it_away() -> None:
@@ -307,8 +284,7 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
     trials = []
     for index, trial in enumerate(make_trials(plan)):
         slow = random.Random(index).random() < 0.4
-        value = trial.outcome.metrics[0].value * (1.5 if slow else 1.0)
-        trials.append(replace(trial, outcome=Completed(metrics=(latency(value),))))
+        trials.append(slower(trial, 1.5 if slow else 1.0))
     (modes,) = summarise(plan, trials, {}).modes
     assert modes.n == 100
     assert modes.centres[1] / modes.centres[0] == pytest.approx(1.5, rel=0.05)
@@ -318,19 +294,12 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
 
 def test_a_study_that_judges_nothing_does_not_fail_for_what_is_unavailable() -> None:
     plan = make_plan("host", "overlay")
-    trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
-    summary = summarise(plan, [unjudged(trial) for trial in trials], {})
+    unjudged = [replace(trial, outcome=took(1e-5, judged=False)) for trial in make_trials(plan)]
+    trials = change(unjudged, "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
+    summary = summarise(plan, trials, {})
     assert of(summary, "host").verdict is Verdict.NOT_JUDGED
     assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
     assert summary.exit_code == 0
-
-
-def unjudged(trial: Trial) -> Trial:
-    """Return a trial whose metrics are not judged."""
-    if not isinstance(trial.outcome, Completed):
-        return trial
-    metrics = tuple(replace(metric, judged=False) for metric in trial.outcome.metrics)
-    return replace(trial, outcome=Completed(metrics=metrics))
 
 
 def test_a_metric_that_is_not_judged_has_values_and_no_influence() -> None:

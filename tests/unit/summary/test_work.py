@@ -61,13 +61,10 @@ def launch(trial: Trial, changes: Mapping[str, Any]) -> Trial:
     return replace(trial, ranks=(rank,), traffic=(traffic,), work=Work(**fields))
 
 
-def plan_of(rounds: int = 10) -> Plan:
-    return make_plan("fast", workload=PROGRAM, repetition=Repetition(rounds=rounds, max_rounds=rounds))
-
-
 def made(base: Changes, here: Changes, rounds: int = 10, seed: int = 1) -> tuple[Plan, list[Trial]]:
     """Return a plan and trials: what the launches of bare and its A/A do, and those of `fast`, which gains 30 %."""
-    plan, chance = plan_of(rounds), Random(seed)
+    plan = make_plan("fast", workload=PROGRAM, repetition=Repetition(rounds=rounds, max_rounds=rounds))
+    chance = Random(seed)
     trials = [
         launch(trial, here(chance) if trial.key.cell.endswith("/fast") else base(chance))
         for trial in make_trials(plan, rounds)

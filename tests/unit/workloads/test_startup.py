@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -23,6 +22,7 @@ from tare.store.writer import read_only
 from tare.workloads import WORKLOADS, Began
 from tare.workloads.output import OutputError, Parsed
 from tare.workloads.startup import LABELS, MODULES
+from unit.launch_records import END, text
 from unit.runs import CELLS, known_study
 
 WARM = Workload(name="warm", startup=Caches.WARM)
@@ -47,12 +47,11 @@ def said(ranks: int = 2, **changes: Any) -> str:
         for rank in range(ranks)
     ]
     start = {"type": "start", "protocol": 1, "ranks": ranks, "mpi_library": "Open MPI 4.1.4", "init_s": 0.26}
-    found = [start, *places, told, {"type": "end", "exit": 0}]
-    return "".join(f"@tare {json.dumps(record)}\n" for record in found)
+    return text(start, *places, told, END)
 
 
-def parse(text: str, began: Began = BEGAN) -> Parsed:
-    return WORKLOADS["startup"].parse(WARM, text, began)
+def parse(output: str, began: Began = BEGAN) -> Parsed:
+    return WORKLOADS["startup"].parse(WARM, output, began)
 
 
 def test_a_start_up_is_timed_from_the_launcher_s_start_to_the_last_rank_as_announced() -> None:

@@ -19,6 +19,7 @@ from tare.model import KernelSpec, Metric, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
 from tare.workloads import WORKLOADS
 from tare.workloads.output import OutputError, Parsed, cpu_list, decode, ranks_of, records
+from unit.launch_records import END, RANK, START, WALL, text
 
 KERNELS = (
     KernelSpec(kernel="latency", message_bytes=8),
@@ -60,13 +61,7 @@ def changed(kind: str, index: int = 0, **values: Any) -> str:
 
 
 def wall(**values: Any) -> str:
-    start = {"type": "start", "protocol": 1, "ranks": 1, "mpi_library": "Open MPI 4.1.4", "init_s": 0.1}
-    place = {
-        "type": "rank", "rank": 0, "hostname": "n0", "boot_id": "b0", "pid": 7, "cpus": "0-1", "namespaces": {"net": 1},
-    }  # fmt: skip
-    end = {"type": "end", "exit": 0}
-    found = [start, place, {"type": "wall", "wall_s": 2.5, **values}, end]
-    return "".join(f"@tare {json.dumps(record)}\n" for record in found)
+    return text(START, RANK, WALL | values, END)
 
 
 def test_a_whole_launch_gives_the_announced_metrics_in_seconds_with_every_sample() -> None:
@@ -76,13 +71,12 @@ def test_a_whole_launch_gives_the_announced_metrics_in_seconds_with_every_sample
     assert [metric.label for metric in parsed.metrics] == [info.label for info in announced]
     assert [metric.kind for metric in parsed.metrics] == [info.kind for info in announced]
     assert parsed.wrong == ()
-    by_key = {metric.key: metric for metric in parse(said()).metrics}
+    by_key = {metric.key: metric for metric in parsed.metrics}
     latency, bw = by_key["latency:8"], by_key["bw:1048576"]
     assert latency.value == pytest.approx(2e-6, rel=0.05)
     assert bw.value == pytest.approx(2e-6 + 2**20 * 1e-9, rel=0.05)
     assert (latency.kind, bw.kind) == (MetricKind.COST, MetricKind.RATE)
     assert (latency.done_per_sample, bw.done_per_sample) == (0, 64 << 20)
-    parsed = parse(said())
     samples = parsed.samples["latency:8/max_s"]
     assert len(samples) == 50
     assert parsed.metrics[0].value == pytest.approx(float(np.mean(samples)))
@@ -97,7 +91,7 @@ def test_spacing_is_the_distance_of_p99_from_the_median_on_either_side_without_a
     assert sides["send"].statistic == "p99 minus median gap"
     infos = WORKLOADS["kernels"].metrics(MICRO, Placement())
     assert [info.key for info in infos if not info.judged] == ["spacing:64@10000.send", "spacing:64@10000.receive"]
-    assert [metric.judged for metric in parse(said()).metrics] == [info.judged for info in infos]
+    assert [metric.judged for metric in parsed.metrics] == [info.judged for info in infos]
 
 
 def test_ranks_come_in_order_with_where_they_were() -> None:
@@ -255,13 +249,12 @@ def test_a_program_of_the_users_is_started_as_given_and_has_a_wall_time_if_it_en
     plugin = WORKLOADS["command"]
     assert plugin.argv(APP, Path("/p")) == ("/home/u/app",)
     assert plugin.environment(APP, Path("/p")) == {"LD_PRELOAD": "/p/lib/libtare_wall.so"}
-    parsed = WORKLOADS["command"].parse(APP, wall())
+    parsed = plugin.parse(APP, wall())
     assert [(metric.key, metric.value, metric.kind) for metric in parsed.metrics] == [("wall", 2.5, MetricKind.COST)]
     assert (parsed.init_s, parsed.measured_s, parsed.payload.known) == (0.1, 2.5, False)
     assert parsed.ranks[0].cpus == (0, 1)
-    text = wall().replace('"type": "wall"', '"type": "other"')
     with pytest.raises(OutputError, match="without MPI_Finalize"):
-        WORKLOADS["command"].parse(APP, text)
+        plugin.parse(APP, text(START, RANK, END))
 
 
 def barrier_of(parsed: Parsed) -> Metric:

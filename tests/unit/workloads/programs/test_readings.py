@@ -27,7 +27,7 @@ def test_an_output_is_read_as_it_says_in_times_that_are_costs_and_rates(output: 
     assert len(values) == len(reading.metrics) == output.metrics
     assert {key: values[key] for key in output.values} == pytest.approx(output.values)
     assert reading.wrong == ()
-    for metric in output.read().metrics:
+    for metric in reading.metrics:
         assert metric.value > 0
         assert (metric.kind is MetricKind.RATE) == (metric.done_per_sample > 0)
 
@@ -113,12 +113,7 @@ def test_it_is_said_which_line_is_missing(file: str, keep: str, missing: str) ->
     [
         ("npb33_bt_A_4.txt", "=               SUCCESSFUL", "=             UNSUCCESSFUL", "Verification = UNSUCCESSFUL"),
         ("osu6_bw_validated.txt", "Pass\n16 ", "Fail\n16 ", "osu_bw at 8 bytes: validation says Fail"),
-        (
-            "hpcg.txt",
-            "Spectral Convergence Tests::Result=PASSED",
-            "Spectral Convergence Tests::Result=FAILED",
-            "spectral",
-        ),
+        ("hpcg.txt", "Convergence Tests::Result=PASSED", "Convergence Tests::Result=FAILED", "spectral"),
         ("hpcg.txt", "HPCG result is VALID with a GFLOP/s rating of=8.5", "HPCG result is=INVALID.", "INVALID"),
         ("hpl.txt", "3.75000000e-03 ...... PASSED", "2.10000000e+03 ...... FAILED", "residual is 2100"),
         ("hpl.txt", "3.75000000e-03 ...... PASSED", "nan ...... FAILED", "residual is nan"),
