@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tare.containers.held import enter
 from tare.errors import InfrastructureError, LabEnded, MissingTool
 from tare.host import namespaces, user_namespace
 from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, netlink, plain_python
@@ -178,19 +177,6 @@ def test_root_of_a_user_namespace_is_not_root_of_the_machine(
     (tmp_path / "uid_map").write_text(uid_map)
     monkeypatch.setattr(user_namespace.os, "geteuid", lambda: euid)
     assert user_namespace.is_real_root(tmp_path / "uid_map") is real
-
-
-@pytest.mark.parametrize(
-    ("euid", "real", "words"),
-    [(0, True, ["--all"]), (0, False, ["--mount", "--net"]), (1000, False, ["--user", "--preserve-credentials"])],
-)
-def test_a_node_is_entered_as_one_may(euid: int, real: bool, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.containers.held.is_real_root", lambda: real)
-    monkeypatch.setattr("tare.containers.held.os.geteuid", lambda: euid)
-    argv = enter(os.getpid())
-    assert argv[:3] == ("nsenter", "-t", f"{os.getpid()}")
-    assert set(words) <= set(argv)
-    assert (("--user" in argv), ("--all" in argv)) == ((euid != 0), real)
 
 
 @pytest.mark.parametrize(("flags", "of_root"), [(0, "/run/tare"), (os.ST_NOEXEC, "/var/lib/tare")])

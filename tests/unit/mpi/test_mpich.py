@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from tare.launch.ways import variables_of
 from tare.model import Binding, Placement, RankOrder
 from tare.mpi import MPIS
 from tare.mpi.mpich import WAYS, Mpich
-from tare.study import KNOWN, parse
+from tare.study import parse
+from unit.programs import put_speaker
 
 UCX = """HYDRA build details:
     Version:                                 4.0.2
@@ -92,12 +92,6 @@ def test_an_environment_that_names_no_image_has_the_one_whose_recipe_has_its_mpi
     assert {name: make().mpi for name, make in RECIPES.items()} == dict(MPI_OF)
 
 
-def fake_mpiexec(folder: Path, name: str, says: str) -> None:
-    program = folder / name
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{says}\nEND\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-
-
 @pytest.fixture
 def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that is all there is to find programs in."""
@@ -106,12 +100,12 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_an_mpich_over_ucx_is_taken_and_else_the_probe_says_what_is_missing(only: Path) -> None:
-    fake_mpiexec(only, "mpiexec.mpich", UCX)
+    put_speaker(only / "mpiexec.mpich", UCX)
     assert Mpich().version() == "MPICH 4.0.2"
     assert Mpich().probe() is None
-    fake_mpiexec(only, "mpiexec.mpich", UCX.replace("ucx", "ofi"))
+    put_speaker(only / "mpiexec.mpich", UCX.replace("ucx", "ofi"))
     assert "without UCX" in str(Mpich().probe())
-    fake_mpiexec(only, "mpiexec.mpich", "mpirun (Open MPI) 4.1.4")
+    put_speaker(only / "mpiexec.mpich", "mpirun (Open MPI) 4.1.4")
     assert "is not MPICH but 'mpirun (Open MPI) 4.1.4'" in str(Mpich().probe())
 
 
@@ -174,12 +168,6 @@ def test_an_mpi_of_a_wheel_has_the_version_of_its_line_one_path_and_is_shown_as_
 
 
 # --- images -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mpi", [mpi for mpi in wheels.PACKAGES if mpi != "intelmpi"])
-def test_a_study_takes_the_image_with_its_mpi_inside(mpi: str) -> None:
-    assert KNOWN.image_for(mpi) == f"debian-{mpi}"
-    assert MPI_OF[f"debian-{mpi}"] == mpi
 
 
 def test_an_image_covers_the_line_of_its_lock_and_shows_the_mpi_at_its_path(unpacked: Path) -> None:

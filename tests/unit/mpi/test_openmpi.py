@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
-from tare.mpi.openmpi import TITLE, WAYS, OpenMpi, point_to_point
+from tare.mpi.openmpi import OpenMpi
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
@@ -36,6 +35,7 @@ from tare.plan import composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import run_options
+from unit.programs import put_speaker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "argv"
 CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
@@ -256,21 +256,9 @@ def test_every_golden_file_of_argv_is_one_of_an_mpi() -> None:
 # --- what must hold of every mpirun line --------------------------------------------------------------------------
 
 OPENMPI = [case for case in CASES if case.environment.mpi == "openmpi"]
-every_openmpi = pytest.mark.parametrize("case", OPENMPI, ids=lambda case: case.name)
 
 
-@every_openmpi
-def test_transport_and_networks_are_named_so_that_nothing_is_chosen_silently(case: Case) -> None:
-    named = dict(settings(launched(case).argv("/agent"), "--mca"))
-    assert named["pml"] == "ob1"
-    assert named["btl"] == ("self,vader" if case.environment.transport == "shm" else "self,vader,tcp")
-    assert named["oob_tcp_if_include"] == "10.213.0.0/16"
-    assert named["btl_tcp_if_include"] in {"10.214.0.0/24", "10.214.1.0/24", "10.215.0.0/24", "10.216.1.0/24"}
-    assert named["btl_tcp_if_include"] != named["oob_tcp_if_include"]
-    assert named["plm_rsh_no_tree_spawn"] == "1"
-
-
-@every_openmpi
+@pytest.mark.parametrize("case", OPENMPI, ids=lambda case: case.name)
 def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_differs(case: Case) -> None:
     reference, mine = (dict(settings(launched(each).argv("/agent"), "--mca")) for each in (OPENMPI[0], case))
     tick = "mpi_event_tick_rate"
@@ -300,44 +288,31 @@ def test_ranks_that_may_share_cores_yield_and_fill_hosts_or_go_to_them_in_turn(m
     assert values(launch_argv(mpi, in_turn), "--host") == ["n0:2,n1:2"]
 
 
-def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
-    for transport in ("tcp", "shm"):
-        options = point_to_point(make_job(transport), WAYS, TITLE)
-        assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
+ENTERED = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 
 
 @pytest.mark.parametrize(
-    ("uid", "real_root", "options"),
+    ("uid", "real_root", "other", "options"),
     [
-        (0, True, ("--all",)),
-        (0, False, ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
-        (1000, False, ("--preserve-credentials", "--user", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
+        (0, True, "", ("--all",)),
+        (0, False, "", ENTERED),
+        (1000, False, "mnt uts ipc net pid cgroup", ("--preserve-credentials", "--user", *ENTERED)),
+        (1000, False, "mnt", ("--preserve-credentials", "--user", "--mount")),
+        (1000, False, "", ("--preserve-credentials", "--user")),
     ],
 )
-def test_a_node_is_entered_as_far_as_the_user_may(
-    uid: int, real_root: bool, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_node_is_entered_as_far_as_the_user_may_and_an_ordinary_user_only_where_it_differs(
+    uid: int, real_root: bool, other: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held, "is_real_root", lambda: real_root)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    monkeypatch.setattr(held, "_is_shared", lambda pid, kind: False)
-    assert held.enter(77) == ("nsenter", "-t", "77", *options, "--")
+    if other:
+        monkeypatch.setattr(held, "_is_shared", lambda pid, kind: kind not in other.split())
+    assert held.enter(os.getpid()) == ("nsenter", "-t", str(os.getpid()), *options, "--")
     assert held.enter(0) == (), "a machine itself is not entered"
 
 
-def test_an_ordinary_user_enters_only_namespaces_that_differ_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "is_real_root", lambda: False)
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(held, "_is_shared", lambda pid, kind: kind != "mnt")
-    assert held.enter(77) == ("nsenter", "-t", "77", "--preserve-credentials", "--user", "--mount", "--")
-
-
 # --- which mpirun -------------------------------------------------------------------------------------------------
-
-
-def fake_mpirun(folder: Path, name: str, says: str) -> None:
-    program = folder / name
-    program.write_text(f"#!/bin/sh\nprintf '%s\\n' '{says}'\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
 @pytest.fixture
@@ -349,22 +324,22 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("said", ["mpirun (Open MPI) 4.1.4", "mpirun.real (OpenRTE) 4.1.4"])
 def test_the_version_is_read_from_what_mpirun_says(only: Path, said: str) -> None:
-    fake_mpirun(only, "mpirun", said)
+    put_speaker(only / "mpirun", said)
     assert OpenMpi().version() == "Open MPI 4.1.4"
     assert OpenMpi().probe() is None
 
 
 def test_only_open_mpi_4_is_taken_and_by_debians_own_name_first(only: Path) -> None:
-    fake_mpirun(only, "mpirun", "HYDRA build details:")
+    put_speaker(only / "mpirun", "HYDRA build details:")
     reason = OpenMpi().probe()
     assert "is not Open MPI but 'HYDRA build details:'" in reason
     assert "apt-get install openmpi-bin" in reason
-    fake_mpirun(only, "mpirun", "mpirun (Open MPI) 5.0.3")
+    put_speaker(only / "mpirun", "mpirun (Open MPI) 5.0.3")
     reason = OpenMpi().probe()
     assert "is Open MPI 5.0.3, whose options differ: use mpi: openmpi5" in reason
-    fake_mpirun(only, "mpirun", "")
+    put_speaker(only / "mpirun", "")
     assert "is not Open MPI" in str(OpenMpi().probe())
-    fake_mpirun(only, "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
+    put_speaker(only / "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
     assert OpenMpi().probe() is None
 
 

@@ -1,6 +1,6 @@
 """The MPI of the user's environment: which it is, how it is launched with nothing forced, what of the user it keeps.
 
-`TARE_UPDATE_GOLDEN=1 pytest tests/unit/mpi/test_site.py` writes tests/golden/site/ anew.
+`TARE_UPDATE_GOLDEN=1 pytest tests/unit/mpi/test_site.py` writes tests/golden/site.txt anew.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from factory_job import WIRING, job_of
+from golden_texts import check_golden
 from launches import make_job
 from tare.errors import MissingTool, RefusedError
 from tare.images import mpi_programs
@@ -26,8 +27,9 @@ from tare.node_service.probe import probe
 from tare.plan import composition
 from tare.run import job as run_job
 from tare.study import parse
+from unit.programs import put_program
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "site"
+GOLDEN = Path(__file__).parents[2] / "golden" / "site.txt"
 HYDRA = "HYDRA build details:\\n    Version:                                 {}\\n    Release Date:  unreleased\\n"
 SAID = {
     "openmpi4": {"mpirun": "mpirun (Open MPI) 4.1.4\\n\\nReport bugs to http://www.open-mpi.org/community/help/\\n"},
@@ -72,8 +74,7 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
         folder = tmp_path / (name or "other") / "bin"
         folder.mkdir(parents=True)
         for program, said in {**SAID.get(name, {}), **more}.items():
-            (folder / program).write_text(f"#!/bin/sh\nprintf '{said}'\n")
-            (folder / program).chmod(0o755)
+            put_program(folder / program, f"printf '{said}'")
         for variable in [each for each in os.environ if each.startswith(SETTINGS + PLACES)]:
             monkeypatch.delenv(variable)
         monkeypatch.setenv("PATH", str(folder))
@@ -151,7 +152,7 @@ def test_a_compiler_of_another_mpi_is_told_and_a_missing_one_too(loads: Loads) -
 # --- the launch ---------------------------------------------------------------------------------------------------
 
 
-def written(name: str, folder: Path, *, asks: bool = False) -> str:
+def written(folder: Path, *, asks: bool = False) -> str:
     hosts = [
         Host(name="n0", ranks=2, agent=Entry(argv=("nsenter", "--"))),
         Host(name="n1", ranks=2, agent=Entry(argv=("docker", "exec", "c"))),
@@ -165,18 +166,14 @@ def written(name: str, folder: Path, *, asks: bool = False) -> str:
     return "\n".join(lines).replace(str(folder), "BIN") + "\n"
 
 
-@pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("name", SAID)
-def test_the_launch_is_as_it_was(name: str, asks: bool, loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = loads(name)
-    for variable, value in USER.items():
-        monkeypatch.setenv(variable, value)
-    file = GOLDEN / f"{name}{'-asked' if asks else ''}.txt"
-    text = written(name, folder, asks=asks)
-    if os.environ.get("TARE_UPDATE_GOLDEN") == "1":
-        GOLDEN.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    assert file.read_text() == text
+def test_the_launches_are_as_they_were(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: dict[str, str] = {}
+    for name in SAID:
+        folder = loads(name)
+        for variable, value in USER.items():
+            monkeypatch.setenv(variable, value)
+        texts |= {name: written(folder), f"{name}, asked": written(folder, asks=True)}
+    check_golden(GOLDEN, texts)
 
 
 def test_ranks_are_not_bound_and_their_settings_but_no_path_of_the_host_survive() -> None:
