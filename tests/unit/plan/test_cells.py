@@ -176,40 +176,31 @@ def test_the_order_depends_on_seed_round_block_and_attempt_and_gives_every_place
     assert len(orders | {block_order(other, 0, 0, 0)}) == 5
 
 
-@pytest.mark.parametrize(
-    ("changes", "other"),
-    [
-        (False, replace(STUDY, name="t")),
-        (False, replace(STUDY, margin=0.05, limit=0.1)),
-        (
-            False,
-            replace(STUDY, repetition=replace(STUDY.repetition, rounds=9, max_rounds=9, budget_s=1.0, confidence=0.9)),
-        ),
-        (True, replace(STUDY, seed=2)),
-        (True, replace(STUDY, baseline="docker+overlay")),
-        (True, replace(STUDY, environments=(BARE,))),
-        (True, replace(STUDY, lab=LabSpec(segmented=True))),
-        (True, replace(STUDY, self_comparison=False)),
-        (True, replace(STUDY, placements=(Placement(),))),
-        (
-            True,
-            replace(
-                STUDY, placements=(replace(STUDY.placements[0], rank_order=RankOrder.CYCLIC), *STUDY.placements[1:])
-            ),
-        ),
-        (
-            True,
-            replace(
-                STUDY, workloads=(Workload(name="p2p", commands=(NodeCommand(run=("true",)),)), STUDY.workloads[1])
-            ),
-        ),
-        (True, replace(STUDY, repetition=replace(STUDY.repetition, blocks_per_round=1))),
-    ],
-)
-def test_the_digest_changes_with_a_trial_or_its_block_and_not_with_what_only_stops_or_judges(
-    changes: bool, other: Study
-) -> None:
-    assert (digest(other) != digest(STUDY)) is changes
+FIRST, SECOND = STUDY.placements
+AFTERWARDS: list[dict[str, Any]] = [
+    {"name": "t"},
+    {"margin": 0.05, "limit": 0.1},
+    {"repetition": replace(STUDY.repetition, rounds=9, max_rounds=9, budget_s=1.0, confidence=0.9)},
+]
+"""What only stops or judges."""
+OF_TRIALS: list[dict[str, Any]] = [
+    {"seed": 2},
+    {"baseline": "docker+overlay"},
+    {"environments": (BARE,)},
+    {"lab": LabSpec(segmented=True)},
+    {"self_comparison": False},
+    {"placements": (Placement(),)},
+    {"placements": (replace(FIRST, rank_order=RankOrder.CYCLIC), SECOND)},
+    {"workloads": (Workload(name="p2p", commands=(NodeCommand(run=("true",)),)), STUDY.workloads[1])},
+    {"repetition": replace(STUDY.repetition, blocks_per_round=1)},
+]
+
+
+def test_the_digest_changes_with_a_trial_or_its_block_and_not_with_what_only_stops_or_judges() -> None:
+    for changed in AFTERWARDS:
+        assert digest(replace(STUDY, **changed)) == digest(STUDY), changed
+    for changed in OF_TRIALS:
+        assert digest(replace(STUDY, **changed)) != digest(STUDY), changed
 
 
 @pytest.mark.parametrize(

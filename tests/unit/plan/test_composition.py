@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -176,11 +177,18 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return made
 
 
+TWO_NODES = Placement()
 DOCKER = Environment(name="e", runtime="docker", network="bridge", image="debian-openmpi")
 
 
+def going_up(
+    parts: Recorded, wanted: Environment = DOCKER, placement: Placement = TWO_NODES, nic: int = 1
+) -> AbstractContextManager[Deployed]:
+    return deployed(parts, wanted, placement, slot=3, nic=nic, files=FILES)  # type: ignore[arg-type]
+
+
 def put_up(parts: Recorded, wanted: Environment = DOCKER, nodes: int = 2, nic: int = 1) -> Deployed:
-    with deployed(parts, wanted, Placement(nodes=nodes), slot=3, nic=nic, files=FILES) as up:  # type: ignore[arg-type]
+    with going_up(parts, wanted, Placement(nodes=nodes), nic) as up:
         return up
 
 
@@ -223,17 +231,7 @@ def test_when_one_node_fails_all_that_was_made_on_any_is_taken_down(parts: Recor
 
 
 def test_when_the_body_is_interrupted_everything_is_taken_down(parts: Recorded) -> None:
-    with (
-        pytest.raises(KeyboardInterrupt),
-        deployed(
-            parts,
-            DOCKER,
-            Placement(),
-            slot=3,
-            nic=1,
-            files=FILES,  # type: ignore[arg-type]
-        ),
-    ):
+    with pytest.raises(KeyboardInterrupt), going_up(parts):
         raise KeyboardInterrupt
     assert parts.journal.lines.count("-share lab-3 n0") == 1
     assert sum(line.startswith("-") for line in parts.journal.lines) == 13
@@ -264,7 +262,7 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     monkeypatch.setattr(deploy_pods, "_listen", lambda up, keys: up)
 
     def shown(way: Launching) -> list[str]:
-        with deployed(parts, replace(DOCKER, launch=way), Placement(), slot=3, nic=1, files=FILES):  # type: ignore[arg-type]
+        with going_up(parts, replace(DOCKER, launch=way)):
             request = parts.journal.requests["n1"]
             return [path for path in (*map(format_bind, request.folders), request.session) if str(tmp_path) in path]
 
@@ -272,13 +270,6 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     assert shown(Launching.EXEC) == []
     assert shown(Launching.DAEMON) == [f"{tmp_path}/session-3-n1"]
     assert shown(Launching.SSH) == [f"{keys}:{keys}:ro"]
-
-
-def test_programs_are_those_of_the_image_or_of_the_host(parts: Recorded) -> None:
-    up = put_up(parts, Environment(name="e", runtime="bare", network="bridge"))
-    assert parts.journal.requests["n0"].rootfs is None
-    assert [side.prefix for side in up.sides] == [FILES.host_prefix] * 2
-    assert [side.prefix for side in put_up(parts).sides] == [IMAGE_PREFIX] * 2
 
 
 @pytest.mark.parametrize("nic", [0, 1, 2])
@@ -298,16 +289,20 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
 
 
-def test_a_stated_daemon_or_a_runtime_with_one_gets_the_nodes_that_have_one(parts: Recorded) -> None:
-    parts.needs_daemon = True
-    assert [side.pod.node.name for side in put_up(parts).sides] == ["d0", "d1"]
-    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, daemon="docker")).sides] == ["d0", "d1"]
-
-
-@pytest.mark.parametrize(("sides", "names"), [(Sides.SENDER, ["d0", "n1"]), (Sides.RECEIVER, ["n0", "d1"])])
-def test_the_bare_side_is_on_a_node_without_a_daemon(parts: Recorded, sides: Sides, names: list[str]) -> None:
-    parts.needs_daemon = True
-    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, sides=sides)).sides] == names
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({}, ["d0", "d1"]),
+        ({"daemon": "docker"}, ["d0", "d1"]),
+        ({"sides": Sides.SENDER}, ["d0", "n1"]),
+        ({"sides": Sides.RECEIVER}, ["n0", "d1"]),
+    ],
+)
+def test_what_needs_a_daemon_is_on_nodes_that_have_one_and_the_bare_side_is_not(
+    parts: Recorded, changed: dict[str, Any], names: list[str]
+) -> None:
+    parts.needs_daemon = "daemon" not in changed
+    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, **changed)).sides] == names
 
 
 @given(st.integers(2, 50))
@@ -335,10 +330,8 @@ def test_a_daemon_and_ranks_join_the_cgroups_of_their_pod_and_container() -> Non
     ours, theirs = host_of(side, 1).agent, host_of(replace(side, pod=replace(pod, join_groups=False)), 1).agent
     assert (ours.cgroups, ours.cpus) == (("/cg/tare/lab/n0",), (0,))
     assert (theirs.cgroups, theirs.cpus) == ((), ())
-    pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=node(0).group)
-    at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
     inside = tuple(Container(name=f"c{i}", enter=(f"c{i}",), joins=(f"/cg/c{i}",)) for i in range(2))
-    entries = host_of(Side(pod=pod, endpoint=at, prefix=Path("/"), containers=inside), 4).enter
+    entries = host_of(replace(side, containers=inside), 4).enter
     assert [entry.cgroups for entry in entries] == [("/cg/c0",), ("/cg/c0",), ("/cg/c1",), ("/cg/c1",)]
 
 
@@ -394,7 +387,7 @@ FOUR = Placement(nodes=1, ranks_per_node=4, containers_per_node=2)
 
 def put_up_several(parts: Recorded, placement: Placement, cores: int = 4) -> Deployed:
     parts.nodes = (replace(node(0), cores=tuple(range(cores))),)
-    with deployed(parts, DOCKER, placement, slot=3, nic=1, files=FILES) as up:  # type: ignore[arg-type]
+    with going_up(parts, placement=placement) as up:
         return up
 
 
@@ -433,6 +426,7 @@ def test_limits_are_those_of_containers_of_pods_that_are_one_or_of_all_together(
     put_up_several(parts, replace(TIGHT, ranks_per_node=2, containers_per_node=1), cores=4)
     assert (parts.journal.requests["n0"].limits, parts.journal.requests["n0"].cores) == (EACH, (0, 1))
     parts.makes_containers = False
+    assert geometry.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
     put_up_several(parts, TIGHT)
     pod = parts.journal.requests["n0"]
     assert (pod.limits, pod.cores) == (Limits(memory_bytes=128 * 2**20, cpus=1.0), (0, 1, 2, 3))
@@ -466,11 +460,6 @@ def test_ranks_go_to_the_nodes_in_turn_where_a_launcher_can_do_that(
 ) -> None:
     reason = composition.refuse(environment, replace(placement, rank_order=RankOrder.CYCLIC))
     assert reason is None if why is None else why in str(reason)
-
-
-def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:
-    parts.makes_containers = False
-    assert geometry.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
 
 
 def test_a_subnet_that_is_full_has_no_address_for_one_more_pod() -> None:
