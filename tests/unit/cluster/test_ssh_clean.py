@@ -197,15 +197,13 @@ class FakeApi:
 
 
 @pytest.fixture
-def kept_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TARE_RUN_FOLDER", str(tmp_path / "tare"))
-    (tmp_path / "kubeconfig").touch()
-    place = tmp_path / "tare" / "s1x1-kubernetes"
-    place.mkdir(parents=True, mode=0o700)
-    (tmp_path / "tare").chmod(0o700)
-    told = kubernetes_clean.noted(KubernetesSpec(kubeconfig=str(tmp_path / "kubeconfig")), NAME)
+def kept_note(run_folder: Path) -> Path:
+    (run_folder / "kubeconfig").touch()
+    place = run_folder / "tare" / "s1x1-kubernetes"
+    place.mkdir(mode=0o700)
+    told = kubernetes_clean.noted(KubernetesSpec(kubeconfig=str(run_folder / "kubeconfig")), NAME)
     (place / "owner.json").write_text(json.dumps({"lab": "s1x1", "pid": 1, "start": 1, "boot_id": "gone", **told}))
-    return tmp_path
+    return run_folder
 
 
 @pytest.mark.parametrize(

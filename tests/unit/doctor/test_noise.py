@@ -112,17 +112,19 @@ def check(tmp_path: Path, name: str, before: Mapping[str, str], after: Mapping[s
     return noise.guarded(name, lambda: ACTIVITIES[name](span))
 
 
+def process(pid: int, name: str, ticks: int, start: int = 5) -> dict[str, str]:
+    return {f"proc/{pid}/stat": PROCESS.format(pid=pid, name=name, ticks=ticks, start=start)}
+
+
+def busy(ticks: int) -> dict[str, str]:
+    return {"proc/stat": STAT.format(busy=ticks, steal=0)}
+
+
 def test_other_programs_are_named_by_what_they_used_meanwhile(tmp_path: Path) -> None:
-    before = {
-        f"proc/{p}/stat": PROCESS.format(pid=p, name=n, ticks=t, start=5)
-        for p, n, t in ((7, "old (x)", 9000), (8, "cc", 0))
-    }
-    after = {
-        f"proc/{p}/stat": PROCESS.format(pid=p, name=n, ticks=t, start=5)
-        for p, n, t in ((7, "old (x)", 9000), (8, "cc", 400))
-    }
-    again = {"proc/9/stat": PROCESS.format(pid=9, name="kworker/1:2-events", ticks=100, start=6)}
-    found = check(tmp_path, "other programs", before, {**after, **again, "proc/stat": STAT.format(busy=600, steal=0)})
+    old = process(7, "old (x)", 9000)
+    again = process(9, "kworker/1:2-events", 100, start=6)
+    after = {**old, **process(8, "cc", 400), **again, **busy(600)}
+    found = check(tmp_path, "other programs", {**old, **process(8, "cc", 0)}, after)
     assert found.state is State.DISTURBS
     assert found.found.startswith("60.0% of a core: cc 40.0%, kworker 10.0%, the rest")
     assert "old" not in found.found
@@ -130,16 +132,9 @@ def test_other_programs_are_named_by_what_they_used_meanwhile(tmp_path: Path) ->
 
 
 def test_a_process_is_named_by_number_and_start_and_its_name_cannot_control_the_terminal(tmp_path: Path) -> None:
-    before = {"proc/7/stat": PROCESS.format(pid=7, name="old", ticks=9000, start=5)}
-    after = {
-        "proc/7/stat": PROCESS.format(pid=7, name="new", ticks=100, start=9),
-        "proc/stat": STAT.format(busy=100, steal=0),
-    }
+    before, after = process(7, "old", 9000), {**process(7, "new", 100, start=9), **busy(100)}
     assert "new 10.0%" in check(tmp_path, "other programs", before, after).found
-    after = {
-        "proc/7/stat": PROCESS.format(pid=7, name="a\x1b[2J", ticks=100, start=9),
-        "proc/stat": STAT.format(busy=100, steal=0),
-    }
+    after = {**process(7, "a\x1b[2J", 100, start=9), **busy(100)}
     assert "\x1b" not in check(tmp_path, "other programs", {}, after).found
 
 
@@ -198,9 +193,9 @@ INTERRUPTS = "    CPU0  CPU1\n LOC: {loc} 0 Local timer interrupts\n 24: {disk} 
          "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000"}, State.DISTURBS, "0.5 cores"),
         ("CPU quota on tare", {}, {"proc/self/cgroup": "0::/job", "sys/fs/cgroup/job/cpu.stat": "",
          "sys/fs/cgroup/job/cpu.max": "max 100000"}, State.QUIET, "none"),
-        ("container daemons", {}, {"proc/7/stat": PROCESS.format(pid=7, name="kubelet", ticks=100, start=9)},
+        ("container daemons", {}, process(7, "kubelet", 100),
          State.DISTURBS, "kubelet 10.0%"),
-        ("container daemons", {}, {"proc/7/stat": PROCESS.format(pid=7, name="sshd", ticks=100, start=9)},
+        ("container daemons", {}, process(7, "sshd", 100),
          State.QUIET, "none"),
     ],
 )  # fmt: skip
