@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import pytest
 
@@ -24,16 +24,14 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.launch import agent
 from tare.model import Environment, Placement
 from tare.model.topology import HardwareThread
-from tare.node import Container, Endpoint, Pod, Watch
+from tare.node import Endpoint, Pod, Watch
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
 from tare.node_service.order import IMAGE_PREFIX, Files, Order
-from tare.node_service.protocol import CALLS, NodeService
 from tare.node_service.sides import Side
-from tare.remote import answers, serve
+from tare.remote import answers
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Interface, Machine
-from tare.remote.served import Service
 from tare.remote.service import RemoteNode
 from tare.remote.wire import NotUnderstood
 from tare.run.on_node import Shell
@@ -422,33 +420,6 @@ def test_an_answer_of_another_type_is_a_clear_error(call: str, value: Any) -> No
     assert caught.value.message.isprintable()
 
 
-def test_every_call_states_what_it_returns_and_a_right_answer_is_taken() -> None:
-    for call in CALLS:
-        assert "return" in get_type_hints(getattr(NodeService, call)), call
-    for call in serve.OWN:
-        assert "return" in get_type_hints(getattr(Service, call)), call
-    container = Container(name="c", enter=("a",), group=Group(path="g", hierarchies=()), joins=("x",))
-    right: dict[str, Any] = {
-        "ended": None,
-        "memory_kills": {"a": 1},
-        "signal_first": True,
-        "end_named": 2,
-        "missing": ("/x",),
-        "probe": "no",
-        "surroundings": NodeHas(namespaces={"net": 1}, devices=frozenset({"kfd"})),
-        "interfaces": {"lo": (1, 2, 3, 4)},
-        "deploy": (replace(SIDE, containers=(container,)),),
-        "open": NODE,
-        "facts": {"GPUs": (), "n": 3, "o": {"tso": "on"}},
-        "state": ({"mtu": "1500"},),
-        "limits": (("none",),),
-        "write": None,
-        "counters": COUNTERS,
-    }
-    for call, value in right.items():
-        assert answers.check("alpha", call, value) is value
-
-
 def test_packed_files_hold_the_name_and_what_is_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     (cache / "image" / "dev").mkdir(parents=True)
@@ -458,8 +429,4 @@ def test_packed_files_hold_the_name_and_what_is_below(tmp_path: Path, monkeypatc
     packed = tmp_path / "packed.tar"
     remote_files.send(cache / "image", ("/bin/sh", "-c", f"cat > {packed}"), tmp_path / "flag", "alpha")
     with tarfile.open(packed) as archive:
-        assert archive.getnames() == ["./image", "./image/kept"] or archive.getnames() == [
-            "./image",
-            "./image/dev",
-            "./image/kept",
-        ]
+        assert {*archive.getnames()} - {"./image/dev"} == {"./image", "./image/kept"}

@@ -13,17 +13,14 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node
 from tare.errors import InfrastructureError
-from tare.node import Node
-from tare.node.cgroups import Group
+from tare.node.cgroups import NO_GROUP
 from tare.remote import conversation, serve, wire
 from tare.remote.archive import Archive, packed
 from tare.remote.conversation import Conversation, Unreachable
 
-NODE = Node(
-    name="n0", index=0, cores=(0,), control_address="127.0.0.1", nics=(), pid=0, group=Group(path="", hierarchies=()),
-    boot_id="b",
-)  # fmt: skip
+NODE = make_node(pid=0, control_address="127.0.0.1", nics=(), group=NO_GROUP)
 
 
 @pytest.fixture

@@ -34,8 +34,6 @@ def all_settings(mpi: str, transport: str, *, ports: bool = False, **more: Any) 
 
 
 TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("openmpi", "tcp"): {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "10.214.0.0/24"},
-    ("openmpi", "shm"): {"pml": "ob1", "btl": "self,vader"},
     ("openmpi", "ipoib"): {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "10.214.0.0/24"},
     ("openmpi", "ucx"): {"pml": "ucx", "UCX_TLS": "self,sysv,ib,tcp", "UCX_NET_DEVICES": "data0"},
     ("openmpi", "ucx:tcp"): {"pml": "ucx", "UCX_TLS": "self,sysv,tcp", "UCX_NET_DEVICES": "data0"},
@@ -59,7 +57,6 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpich5", "verbs"): {"MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "self,rc", "UCX_NET_DEVICES": "mlx5_0:1"},
     ("mpich5", "ofi"): {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_TCP_IFACE": "data0"},
     ("mpich5", "ofi:verbs"): {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "verbs"},
-    ("intelmpi", "tcp"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "tcp", "FI_TCP_IFACE": "data0"},
     ("intelmpi", "shm"): {"I_MPI_FABRICS": "shm"},
     ("intelmpi", "ucx"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "mlx"},
     ("intelmpi", "verbs"): {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": "verbs"},
