@@ -40,10 +40,7 @@ def tree(folder: Path, *, verbs: dict[str, str], others: tuple[str, ...] = (), s
     return folder / "dev", folder / "class"
 
 
-def test_adapters_with_an_active_port_are_passed_with_the_connection_manager_in_order(tmp_path: Path) -> None:
-    active, others = {"mlx5_0/ports/1": "4: ACTIVE"}, ("rdma_cm", "umad0", "issm0", "ucm0")
-    dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx5_0"}, others=others, states=active)
-    assert devices.find_infiniband(dev, classes) == TWO
+def test_adapters_with_an_active_port_are_passed_in_order(tmp_path: Path) -> None:
     names = {f"uverbs{number}": f"mlx5_{number}" for number in (0, 2, 10, 3)}
     states = {"mlx5_0/ports/1": "1: DOWN", "mlx5_2/ports/1": "1: DOWN", "mlx5_2/ports/2": "4: ACTIVE"}
     states |= {"mlx5_10/ports/1": "4: ACTIVE", "mlx5_3/ports/1": "2: INIT"}

@@ -93,6 +93,18 @@ def node_that_says(**given: Any) -> RemoteNode:
     return node
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a cache with folders in it, and a link that leads to what is not to be sent."""
+    made = tmp_path / "cache"
+    for name in ("a", "b"):
+        (made / name).mkdir(parents=True)
+    (made / "link").symlink_to(tmp_path)
+    (tmp_path / "secret").write_text("secret")
+    monkeypatch.setenv("TARE_CACHE", str(made))
+    return made
+
+
 # --- paths --------------------------------------------------------------------------------------------------------
 
 
@@ -113,13 +125,9 @@ def node_that_says(**given: Any) -> RemoteNode:
         "/proc/self/root/etc/shadow",
     ],
 )
-def test_only_what_a_node_was_asked_for_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    cache = tmp_path / "cache"
-    (cache / "a").mkdir(parents=True)
-    (cache / "b").mkdir()
-    (tmp_path / "secret").write_text("secret")
-    (cache / "link").symlink_to(tmp_path)
-    monkeypatch.setenv("TARE_CACHE", str(cache))
+def test_only_what_a_node_was_asked_for_is_sent(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
     sent: list[Path] = []
     monkeypatch.setattr(remote_files, "send", lambda path, *_: sent.append(path))
     text = named.format(cache=cache, secret=tmp_path / "secret")
@@ -130,14 +138,7 @@ def test_only_what_a_node_was_asked_for_is_sent(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("place", ["{cache}/../secret", "{cache}/link/secret", "/etc/shadow", "{cache}/a/../../secret"])
-def test_no_path_outside_of_the_cache_is_sent_however_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    cache = tmp_path / "cache"
-    (cache / "a").mkdir(parents=True)
-    (tmp_path / "secret").write_text("secret")
-    (cache / "link").symlink_to(tmp_path)
-    monkeypatch.setenv("TARE_CACHE", str(cache))
+def test_no_path_outside_of_the_cache_is_sent_however_it_is_written(cache: Path, tmp_path: Path, place: str) -> None:
     loot = tmp_path / "loot"
     receive = ("/bin/sh", "-c", f"cat > {loot}")
     with pytest.raises(RefusedError, match="put it at the same path"):
@@ -147,12 +148,11 @@ def test_no_path_outside_of_the_cache_is_sent_however_it_is_written(
 
 @pytest.mark.parametrize("name", ["-x", "--files-from=list", "plain", "-C..", "a b", "--checkpoint-action=exec=id"])
 def test_a_name_that_looks_like_an_option_is_sent_and_received_as_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    cache: Path, tmp_path: Path, name: str
 ) -> None:
-    cache, there = tmp_path / "cache", tmp_path / "there"
-    (cache / name).mkdir(parents=True)
+    there = tmp_path / "there"
+    (cache / name).mkdir()
     (cache / name / "file").write_text("content")
-    monkeypatch.setenv("TARE_CACHE", str(cache))
     there.mkdir()
     script = f'cd {there}; sh -c "$(printf %s "$1" | sed \'s#{cache}#{there}/cache#g\')"'
     remote_files.send(cache / name, ("/bin/sh", "-c", script, "sh"), tmp_path / "flag", "alpha")
@@ -420,12 +420,10 @@ def test_an_answer_of_another_type_is_a_clear_error(call: str, value: Any) -> No
     assert caught.value.message.isprintable()
 
 
-def test_packed_files_hold_the_name_and_what_is_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = tmp_path / "cache"
+def test_packed_files_hold_the_name_and_what_is_below(cache: Path, tmp_path: Path) -> None:
     (cache / "image" / "dev").mkdir(parents=True)
     (cache / "image" / "dev" / "left").write_text("")
     (cache / "image" / "kept").write_text("")
-    monkeypatch.setenv("TARE_CACHE", str(cache))
     packed = tmp_path / "packed.tar"
     remote_files.send(cache / "image", ("/bin/sh", "-c", f"cat > {packed}"), tmp_path / "flag", "alpha")
     with tarfile.open(packed) as archive:

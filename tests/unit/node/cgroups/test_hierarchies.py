@@ -73,26 +73,25 @@ def test_a_cgroup_outside_of_what_is_mounted_is_not_ours(tree: Tree) -> None:
         assert found.base == base, text
 
 
-def below_us(tree: Tree, controllers: str, processes: str) -> str:
-    """Make a delegated scope with our own cgroup in it, which holds us; return where groups are made."""
+@pytest.mark.parametrize(
+    ("controllers", "processes", "base"),
+    [
+        ("cpuset cpu io memory pids", "", "user.slice/scope"),
+        ("cpuset cpu io memory pids", "9\n", ""),
+        ("memory pids", "", ""),
+    ],
+)
+def test_in_v2_groups_are_made_where_controllers_can_be_had(
+    controllers: str, processes: str, base: str, v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    """A delegated scope has our own cgroup in it, which holds us."""
     scope = tree.root / "user.slice" / "scope"
     (scope / "us").mkdir(parents=True)
     for folder, text, pids in ((scope.parent, "", "1"), (scope, controllers, processes), (scope / "us", "", "7")):
         tree.put(folder / "cgroup.controllers", text)
         tree.put(folder / "cgroup.procs", pids)
     (found,) = hierarchies(tree.root.parent / "mountinfo", inside(tree, "0::/user.slice/scope/us\n"))
-    return found.base
-
-
-def test_in_v2_groups_are_made_where_controllers_can_be_had(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert below_us(tree, "cpuset cpu io memory pids", "") == "user.slice/scope"
-
-
-@pytest.mark.parametrize(("controllers", "processes"), [("memory pids", ""), ("cpuset cpu io memory pids", "9\n")])
-def test_in_v2_a_cgroup_that_cannot_is_passed_over(
-    controllers: str, processes: str, v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
-    assert below_us(tree, controllers, processes) == ""
+    assert found.base == base
 
 
 def test_one_that_is_mounted_twice_counts_once_and_one_that_is_covered_not_at_all(
