@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden_texts import check_golden
 from tare import study
 from tare.cluster import CLUSTERS
 from tare.doctor import command, locality, machine, quiet, text
@@ -22,29 +23,11 @@ from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.node_service import clean
 from tare.runtimes import RUNTIMES
+from unit.programs import put_program
 
 CLUSTER_NAMES = [name for name, each in CLUSTERS.items() if not each.is_fake]
-GOLDEN = """\
-cluster lab (in this emulated lab), as root
-machine: 1 socket, 2 cores, 24 GiB, Linux 6.1, cgroup v2
-works
-  MPIs: openmpi
-  runtimes: bare
-  networks: host, bridge
-  images built: none
-note: killed runs left 3 items behind: `tare clean` removes them
-missing
-  to install what is missing: apt-get install mpich docker.io podman crun
-  podman, podman-rootless: podman is not installed
-  mpich: MPICH is not installed
-  docker: dockerd is not installed
-  flannel, canal: flanneld is not installed: run tools/networks flannel
-  podman-hpc works for ordinary users on a machine, not in the lab: use
-    podman-rootless
-  enroot is not installed: have an administrator install it
-noise: others use 0.1% of a core: quiet enough
-more: --all has each pair of runtime and network; --cluster local, ssh
-"""
+GOLDEN = Path(__file__).parents[2] / "golden" / "doctor.txt"
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/doctor/test_machine.py` rewrites it."""
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +59,7 @@ def test_a_diagnosis_groups_what_is_missing_by_its_reason_with_one_command_for_a
         network_canal=f"{flannel}etworks flannel", image_debian="not built yet: tare image build debian",
         runtime_enroot="enroot is not installed: have an administrator install it",
     )  # fmt: skip
-    assert "\n".join(text.brief(found)) + "\n" == GOLDEN
+    check_golden(GOLDEN, {"a lab that lacks much": "\n".join(text.brief(found)) + "\n"})
 
 
 @given(
@@ -283,11 +266,8 @@ def test_ranks_that_do_not_come_up_are_explained(words: str, part: str) -> None:
 
 def launcher(tmp_path: Path, *lines: str, status: int = 0) -> tuple[str, ...]:
     """Return a command that says these lines whatever it is asked to start."""
-    script = tmp_path / "launcher"
-    said = " ".join(shlex.quote(line) for line in lines)
-    script.write_text(f"#!/bin/sh\nprintf '%s' {said}\nexit {status}\n")
-    script.chmod(0o755)
-    return (str(script),)
+    script = f"printf '%s' {shlex.join(lines)}\nexit {status}"
+    return (str(put_program(tmp_path / "launcher", script)),)
 
 
 def test_the_output_of_a_launcher_is_taken_apart_or_quoted_and_an_unknown_one_refused(tmp_path: Path) -> None:
@@ -299,3 +279,19 @@ def test_the_output_of_a_launcher_is_taken_apart_or_quoted_and_an_unknown_one_re
     with pytest.raises(UsageError, match="there is no program nowhere"):
         locality.checked(["--", "nowhere", "-n", "2"])
     assert locality.checked([sys.executable]) == (sys.executable,)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "variables (OMPI_*, PMIX_*, PMI_*) do not reach it"),
+        (["PMI_RANK"], "the launcher's variables reach it (PMI_RANK): its MPI, Open MPI v4.1.4, is another"),
+    ],
+)
+def test_ranks_that_are_alone_are_told_as_that_and_why(given: list[str], told: str, tmp_path: Path) -> None:
+    line = f"{locality.MARK}{json.dumps({'alone': 'Open MPI v4.1.4', 'given': given})}\n"
+    with pytest.raises(CommandFailed) as caught:
+        ask(launcher(tmp_path, line, line))
+    assert "each process is alone (rank 0 of 1)" in str(caught.value)
+    assert told in str(caught.value)
+    assert caught.value.remedy
