@@ -1,8 +1,12 @@
-"""A machine as a node sweeps the folders that containers may write to; a lab's node leaves that to the lab."""
+"""A machine as a node sweeps the folders that containers may write to; a lab's node leaves that to the lab.
+
+Root's daemon follows no link, and starts no program, that a rank has put into the session folder.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node
+from tare.host.namespaces import hold
 from tare.model import Environment, Placement
 from tare.node import Node
 from tare.node.cgroups import Group
 from tare.node_service import LocalNode
 from tare.node_service.order import Files, Order
+from tare.node_service.session_folder import session_folder
 
-pytestmark = pytest.mark.requires("root")
+pytestmark = [pytest.mark.root, pytest.mark.requires("root")]
 DOCKER = Environment(name="e", runtime="docker", network="host", image="debian")
 MACHINE = make_node(pid=0)
 """One that was given to tare: it has cgroups of its own."""
@@ -76,3 +82,17 @@ def test_a_lab_s_node_programs_of_the_machine_and_read_only_binds_are_left_alone
     assert service.sweep() == ()
     assert file.stat().st_mode & 0o7777 == 0o4755
     assert os.geteuid() == 0
+
+
+def test_a_session_folder_is_private_and_mounted_without_links_rights_and_devices(tmp_path: Path) -> None:
+    pid = hold(f"tare:utest{os.getpid()}:n0", {"new": ["mnt"]})
+    try:
+        with session_folder(tmp_path, 3, make_node(pid=pid), "n0") as folder:
+            assert os.stat(folder).st_mode & 0o777 == 0o700
+            assert os.listdir(folder) == []
+            lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+            (options,) = (words[5].split(",") for line in lines if (words := line.split())[4] == folder)
+            assert {"nosuid", "nodev", "nosymfollow"} <= set(options)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -345,20 +346,10 @@ def test_the_data_subnet_holds_the_address_and_has_no_host_part(octets: tuple[in
     assert subnet.endswith(f"/{prefix}")
 
 
-@dataclass
-class Probed:
-    reason: str | None
-
-    def probe(self) -> str | None:
-        return self.reason
-
-    def probe_launcher(self) -> str | None:
-        return None
-
-    def lacks(self, transport: str) -> str | None:
-        return None
-
-    is_fake = False
+def probed(reason: str | None) -> SimpleNamespace:
+    return SimpleNamespace(
+        probe=lambda: reason, probe_launcher=lambda: None, lacks=lambda transport: None, is_fake=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -373,9 +364,9 @@ class Probed:
 def test_the_first_part_that_is_missing_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, runtime: str | None, network: str | None, mpi: str | None, expected: str | None
 ) -> None:
-    monkeypatch.setattr("tare.node_service.probe.RUNTIMES", {"docker": Probed(runtime)})
-    monkeypatch.setattr(networks, "NETWORKS", {"bridge": Probed(network)})
-    monkeypatch.setattr("tare.node_service.probe.MPIS", {"openmpi": Probed(mpi)})
+    monkeypatch.setattr("tare.node_service.probe.RUNTIMES", {"docker": probed(runtime)})
+    monkeypatch.setattr(networks, "NETWORKS", {"bridge": probed(network)})
+    monkeypatch.setattr("tare.node_service.probe.MPIS", {"openmpi": probed(mpi)})
     assert probe(DOCKER) == expected
 
 
