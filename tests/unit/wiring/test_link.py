@@ -200,7 +200,9 @@ def test_two_nodes_and_two_pods_of_a_node_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "package"), [("pasta", "passt"), ("slirp4netns", "slirp4netns")])
-def test_what_is_missing_is_named(name: str, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_missing_is_named_and_two_nodes_are_refused(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(user_mode, "is_real_root", lambda: True)
     monkeypatch.setattr(user_mode, "find", lambda program: None)
     assert NETWORKS[name].probe() == f"{name} is not installed: apt-get install {package}"
@@ -211,6 +213,8 @@ def test_what_is_missing_is_named(name: str, package: str, monkeypatch: pytest.M
     assert NETWORKS[name].probe() is None
     monkeypatch.setattr(user_mode, "is_real_root", lambda: False)
     assert "needs root" in str(NETWORKS[name].probe())
+    assert NETWORKS[name].refuse(1) is None
+    assert "use" in str(NETWORKS[name].refuse(2))
 
 
 FOLDER = Path("/run/x")
