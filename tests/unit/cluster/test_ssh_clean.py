@@ -134,7 +134,6 @@ CHANGED = (
         ("Timeout, server 10.0.0.1 not responding.", "it does not answer"),
         ("ssh: connect to host 10.0.0.1 port 22: No route to host", "there is no route to it"),
         ("sh: 1: exec: python3: not found", "it has no python3 in PATH"),
-        ("bash: exec: python3: not found", "it has no python3 in PATH"),
         ("fish: Unknown command: python3", "it has no python3 in PATH"),
         ("zsh:1: command not found: python3", "it has no python3 in PATH"),
         ("OSError: [Errno 28] No space left on device: '/home/me/.cache'", "its home folder is full"),
