@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import pytest
 
@@ -28,10 +28,12 @@ from tare.node import Endpoint, Pod, Watch
 from tare.node.cgroups import Group
 from tare.node.surroundings import NodeHas
 from tare.node_service.order import IMAGE_PREFIX, Files, Order
+from tare.node_service.protocol import CALLS, NodeService
 from tare.node_service.sides import Side
-from tare.remote import answers
+from tare.remote import answers, serve
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Interface, Machine
+from tare.remote.served import Service
 from tare.remote.service import RemoteNode
 from tare.remote.wire import NotUnderstood
 from tare.run.on_node import Shell
@@ -412,6 +414,12 @@ def test_an_answer_of_another_type_is_a_clear_error(call: str, value: Any) -> No
         answers.check("alpha", call, value)
     assert isinstance(caught.value, InfrastructureError)
     assert caught.value.message.isprintable()
+
+
+def test_every_call_states_what_it_returns() -> None:
+    for owner, calls in ((NodeService, CALLS), (Service, serve.OWN)):
+        for call in calls:
+            assert "return" in get_type_hints(getattr(owner, call)), call
 
 
 def test_packed_files_hold_the_name_and_what_is_below(cache: Path, tmp_path: Path) -> None:
