@@ -29,3 +29,12 @@ def kept(run: Path, value: lab.Lab) -> Path:
     folder.mkdir()
     (folder / lab_state.STATE).write_text(json.dumps(lab_state.as_json(value)))
     return folder
+
+
+def state(run: Path, lab: str, **note: object) -> Path:
+    """Make the state folder of a run or a lab, with what its owner has noted of itself."""
+    folder = run / f"{lab}-abc"
+    folder.mkdir()
+    (folder / "owner.json").write_text(json.dumps({"lab": lab, **note}))
+    (folder / "launch-0.json").write_text("{}")
+    return folder

@@ -15,35 +15,16 @@ import pytest
 from tare.cli.commands import show_clean
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.namespaces import HOLDER
-from tare.host.paths import RUN_FOLDER, state_identity
+from tare.host.paths import state_identity
 from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
 from tare.node_service import clean, real, site_folder
+from unit.labs import state
 from waiting import wait_until
 
 HOLDER_OF = clean._holder_of
 NO_NAMES = ("..", ".", "a/b", "*", "", "x" * 33, "é")
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of states, empty; no cgroup and no process of this machine is to be seen."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setenv(RUN_FOLDER, str(folder))
-    monkeypatch.setattr(clean, "hierarchies", lambda: ())
-    monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
-    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
-    return folder
-
-
-def state(run: Path, name: str, **values: object) -> Path:
-    folder = run / f"{name}-abc"
-    folder.mkdir()
-    (folder / "owner.json").write_text(json.dumps({"lab": name, **values}))
-    (folder / "launch-0.json").write_text("{}")
-    return folder
 
 
 def words() -> list[str]:

@@ -23,19 +23,9 @@ from tare.node.cgroup_marks import is_ours, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
 from tare.node_service import clean, site_folder
-from unit.labs import kept, made
+from unit.labs import kept, made, state
 
 FOREIGN = 4242
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setenv(paths.RUN_FOLDER, str(folder))
-    monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
-    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
-    return folder
 
 
 @pytest.fixture
@@ -59,13 +49,6 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def put(folder: Path, pid: int) -> Path:
     folder.mkdir(parents=True)
     (folder / "cgroup.procs").write_text(f"{pid}\n")
-    return folder
-
-
-def state(run: Path, lab: str, **note: object) -> Path:
-    folder = run / f"{lab}-abc"
-    folder.mkdir()
-    (folder / "owner.json").write_text(json.dumps({"lab": lab, **note}))
     return folder
 
 

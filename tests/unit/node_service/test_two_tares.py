@@ -42,20 +42,6 @@ input()
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the folder of states; no process of this machine is to be seen."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setenv(paths.RUN_FOLDER, str(folder))
-    monkeypatch.setenv("TARE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
-    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
-    paths._identity.cache_clear()
-    yield folder
-    paths._identity.cache_clear()
-
-
 @contextmanager
 def in_a_container(run: Path) -> Iterator[None]:
     """Put another folder at the path of the states while the block runs, as a container has one."""
