@@ -19,6 +19,7 @@ from tare.doctor.noise_activity import ACTIVITIES, Span
 from tare.doctor.noise_check import Check, Machine, State
 from tare.doctor.noise_effect import GRAIN_S, core_noise, detours_ns, synchronised_cost
 from tare.doctor.noise_settings import SETTINGS
+from tare.errors import CommandFailed
 from tare.model import Estimate
 
 ROOT = Path(__file__).parents[3]
@@ -292,8 +293,6 @@ def test_the_probe_loses_little_of_an_idle_core() -> None:
 
 
 def test_a_core_that_cannot_be_used_is_an_error_that_says_which() -> None:
-    from tare.errors import CommandFailed
-
     with pytest.raises(CommandFailed, match="core 99999"):
         noise_effect.measure([99999], work_s=0.05, wake_s=0.01)
 

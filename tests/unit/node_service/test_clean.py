@@ -27,6 +27,14 @@ HOLDER_OF = clean._holder_of
 NO_NAMES = ("..", ".", "a/b", "*", "", "x" * 33, "é")
 
 
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that waits until the test is over."""
+    with subprocess.Popen((sys.executable, "-c", "input()"), stdin=subprocess.PIPE) as started:
+        yield started
+        started.kill()
+
+
 def words() -> list[str]:
     return [item.what for item in clean.find()]
 
@@ -40,17 +48,15 @@ def test_where_nothing_is_ours_nothing_is_found_and_finding_changes_nothing(run:
     assert (words(), words()) == ([f"folder {folder}"], [f"folder {folder}"])
 
 
-def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(run: Path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        state(run, "s1", **owner())
-        state(run, "s2", pid=other.pid, start=start_time(other.pid))
-        state(run, "s3", pid=2**22 + 1, start=5)
-        state(run, "lab", stays=True)
-        state(run, "damaged", pid="x", start=5)
-        assert clean.running_beside() == (other.pid,)
-    finally:
-        other.communicate(b"\n")
+def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(
+    run: Path, other: subprocess.Popen[bytes]
+) -> None:
+    state(run, "s1", **owner())
+    state(run, "s2", pid=other.pid, start=start_time(other.pid))
+    state(run, "s3", pid=2**22 + 1, start=5)
+    state(run, "lab", stays=True)
+    state(run, "damaged", pid="x", start=5)
+    assert clean.running_beside() == (other.pid,)
 
 
 def test_only_what_is_dead_is_left_over_unless_all_is_to_go(run: Path) -> None:
@@ -179,27 +185,23 @@ def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:
     assert [clean.head_is_here(name) for name in ("s1x0", "s2x0", "s3x0", "s4x0")] == [True, False, False, False]
 
 
-def test_a_service_that_is_begun_again_spares_its_head(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_begun_again_spares_its_head(
+    run: Path, other: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The head's own processes carry the mark of its site, as those of a killed service do."""
-    head = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    monkeypatch.setattr(clean, "processes", lambda: {"s1x0": {head.pid}})
-    note = state(run, "s1x0", pid=head.pid, start=start_time(head.pid), **{site_folder.HEAD: True})
+    monkeypatch.setattr(clean, "processes", lambda: {"s1x0": {other.pid}})
+    note = state(run, "s1x0", pid=other.pid, start=start_time(other.pid), **{site_folder.HEAD: True})
     service = run / "s1x0-service"
     service.mkdir()
-    (service / "owner.json").write_text(json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5}))
-    try:
-        assert real.remove_site("s1x0") == ()
-        assert head.poll() is None
-        assert note.is_dir()
-        assert not service.exists()
-        (note / "owner.json").write_text(
-            json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5, site_folder.HEAD: True})
-        )
-        assert [item.lab for item in real.remove_site("s1x0")]
-        assert head.wait() == -signal.SIGKILL  # a head that is gone leaves nothing to spare
-    finally:
-        head.kill()
-        head.communicate()
+    gone = {"lab": "s1x0", "pid": 2**22 + 1, "start": 5}
+    (service / "owner.json").write_text(json.dumps(gone))
+    assert real.remove_site("s1x0") == ()
+    assert other.poll() is None
+    assert note.is_dir()
+    assert not service.exists()
+    (note / "owner.json").write_text(json.dumps({**gone, site_folder.HEAD: True}))
+    assert [item.lab for item in real.remove_site("s1x0")]
+    assert other.wait() == -signal.SIGKILL  # a head that is gone leaves nothing to spare
 
 
 def test_what_a_process_keeps_up_is_left_alone_and_named_unless_it_is_to_be_ended(

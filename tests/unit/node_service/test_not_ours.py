@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tare.cli import lab_commands, lab_state
+from tare.cli.commands import show_clean
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.node import cgroup_marks, owners
@@ -23,6 +24,7 @@ from tare.node.cgroup_marks import is_ours, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
 from tare.node_service import clean, site_folder
+from tare.runtimes import docker
 from unit.labs import kept, made, state
 
 FOREIGN = 4242
@@ -226,8 +228,6 @@ def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
 def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tare.cli.commands import show_clean
-
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     mark(put(tree.top / "s1", FOREIGN))
     put(tree.top / "theirs", FOREIGN)
@@ -237,7 +237,6 @@ def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     assert "do not end" in shown.err
     assert f"left alone: the cgroup {tree.top / 'theirs'} was not created by tare" in shown.err
     monkeypatch.setattr(clean, "DEADLINE_S", 0.02)
-    monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     kept(run, made(pid=2**22 + 1))
     mark(put(tree.top / "lab", FOREIGN))
@@ -259,8 +258,6 @@ def test_a_lab_in_another_cgroup_is_found_by_its_note(
 
 
 def test_containers_are_found_also_below_another_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tare.runtimes import docker
-
     file = tmp_path / "cgroup"
     file.write_text("8:pids:/tare/lab/n0/tare/s1/d0/docker/abc\n")
     monkeypatch.setattr(docker, "Path", lambda _: file)

@@ -5,6 +5,7 @@ It is one file because all sections use the plug-ins that record their calls.
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -248,12 +249,17 @@ def test_a_failing_end_of_one_node_does_not_keep_the_other_up(parts: Recorded) -
 # --- what a pod is asked for --------------------------------------------------------------------------------------
 
 
-def test_a_pod_carries_our_mark_the_study_and_the_node_in_its_name(parts: Recorded) -> None:
-    put_up(parts)
+def test_a_pod_carries_our_mark_has_the_nic_that_the_environment_owns_and_is_a_host_of_its_own(parts: Recorded) -> None:
+    up = put_up(parts, nic=2)
     request = parts.journal.requests["n1"]
     assert (request.name, request.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
     assert request.network_options == ("--network", "lab-3-n1")
     assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
+    assert sorted(parts.nics) == ["n0 data2", "n1 data2"]
+    hosts = up.hosts(Placement(ranks_per_node=3))
+    assert [(host.name, host.ranks, host.agent.argv if host.agent else None) for host in hosts] == [
+        ("n0", 3, ("enter", "n0")), ("n1", 3, ("enter", "n1")),
+    ]  # fmt: skip
 
 
 def test_what_a_pod_is_shown_of_the_run_s_folder(
@@ -271,12 +277,6 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     assert shown(Launching.EXEC) == []
     assert shown(Launching.DAEMON) == [f"{tmp_path}/session-3-n1"]
     assert shown(Launching.SSH) == [f"{keys}:{keys}:ro"]
-
-
-@pytest.mark.parametrize("nic", [0, 1, 2])
-def test_each_node_gives_the_nic_that_the_environment_owns(parts: Recorded, nic: int) -> None:
-    put_up(parts, nic=nic)
-    assert sorted(parts.nics) == [f"n0 data{nic}", f"n1 data{nic}"]
 
 
 @pytest.mark.parametrize(("sides", "inside"), [(Sides.SENDER, 0), (Sides.RECEIVER, 1)])
@@ -316,13 +316,6 @@ def test_the_sender_is_the_first_node_and_the_receiver_the_last(nodes: int) -> N
 # --- what MPI is told ---------------------------------------------------------------------------------------------
 
 
-def test_hosts_come_in_order_with_their_ranks_and_how_to_enter_them(parts: Recorded) -> None:
-    hosts = put_up(parts).hosts(Placement(ranks_per_node=3))
-    assert [(host.name, host.ranks, host.agent.argv if host.agent else None) for host in hosts] == [
-        ("n0", 3, ("enter", "n0")), ("n1", 3, ("enter", "n1")),
-    ]  # fmt: skip
-
-
 def test_a_daemon_and_ranks_join_the_cgroups_of_their_pod_and_container() -> None:
     group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=1),))
     pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=group)
@@ -338,8 +331,6 @@ def test_a_daemon_and_ranks_join_the_cgroups_of_their_pod_and_container() -> Non
 
 @given(st.tuples(*[st.integers(1, 254)] * 4), st.integers(8, 30))
 def test_the_data_subnet_holds_the_address_and_has_no_host_part(octets: tuple[int, ...], prefix: int) -> None:
-    import ipaddress
-
     address = ".".join(map(str, octets))
     subnet = subnet_of(Endpoint(address=address, prefix=prefix, interface="eth0", mtu=1500))
     assert ipaddress.ip_address(address) in ipaddress.ip_network(subnet)  # strict: it raises on host bits

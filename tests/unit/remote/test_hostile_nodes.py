@@ -175,13 +175,19 @@ def test_one_interrupt_ends_the_wait_for_hosts_that_hang_which_is_announced(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RemoteNode]]:
+    """Return two nodes that hang, for whose end nobody waits long."""
     monkeypatch.setattr(pods, "PATIENCE_S", 0.1)
     monkeypatch.setattr(pods, "LOOK_S", 0.05)
-    nodes = []
-    for _ in range(2):
-        again = cast("Callable[[], Conversation]", None)
-        nodes.append(RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again))
+    again = cast("Callable[[], Conversation]", None)
+    made = [RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again) for _ in range(2)]
+    yield made
+    for node in made:
+        node.conversation.close()
+
+
+def test_one_interrupt_ends_a_deployment_on_machines_that_hang(nodes: list[RemoteNode]) -> None:
     asked = threading.Event()
 
     def share(node: NodeService) -> None:
@@ -191,21 +197,15 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(monkeypatch: pyte
     with interrupted_when(asked.is_set):
         pods.on_each(cast("list[NodeService]", nodes), share)
     assert not any(node.conversation.is_open for node in nodes)
-    for node in nodes:
-        node.conversation.close()
 
 
-def test_undoing_after_an_interrupt_waits_no_longer_for_a_node_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(pods, "LOOK_S", 0.05)
-    again = cast("Callable[[], Conversation]", None)
-    node = RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again)
+def test_undoing_after_an_interrupt_waits_no_longer_for_a_node_that_hangs(nodes: list[RemoteNode]) -> None:
+    node, _ = nodes
     up = cast("Deployed", SimpleNamespace(nodes=(node,), name="s1-0"))
     stack = ExitStack()
     pods._leave_at_the_end(stack, up, Phase.PREPARED)
     assert not stack.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert not node.conversation.is_open
-    node.conversation.close()
 
 
 @pytest.mark.usefixtures("patience")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import sys
 import zipfile
@@ -123,8 +124,6 @@ def test_what_newer_pythons_have_is_there_in_older_ones() -> None:
         ONE = "one"
 
     assert (str(Word.ONE), f"{Word.ONE}", Word("one"), Word.ONE == "one") == ("one", "one", Word.ONE, True)
-    import hashlib
-
     data = b"x" * 1_000_000
     assert backport._file_digest(io.BytesIO(data), "sha256").hexdigest() == hashlib.sha256(data).hexdigest()
 

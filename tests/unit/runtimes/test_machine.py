@@ -13,6 +13,7 @@ from tare.containers import runtime as base
 from tare.containers import user_podman
 from tare.containers.request import PodRequest
 from tare.host import user_namespace
+from tare.host.process import run
 from tare.images import build, find_recipe
 from tare.model import Environment, Placement
 from tare.networks import NETWORKS, pasta
@@ -119,8 +120,6 @@ def test_each_way_into_a_sif_is_named(name: str, rights: tuple[str, ...]) -> Non
 
 def test_a_daemon_is_the_container_s_first_process_and_setuid_is_root_s_bit(tmp_path: Path) -> None:
     script = ("/bin/sh", "-c", apptainer_sif_levels.STAY, "tare-stay", "/bin/echo", "-c")
-    from tare.host.process import run
-
     assert run((*script, "orted --daemonize -mca x y")).stdout == "-c orted -mca x y\n"
     assert run((*script, "hydra_pmi_proxy --control-port 1")).stdout == "-c hydra_pmi_proxy --control-port 1\n"
     program = tmp_path / "starter-suid"
