@@ -11,16 +11,7 @@ import pytest
 
 from tare.cluster import CLUSTERS, slurm, slurm_allocation
 from tare.cluster.slurm import SlurmCluster
-from tare.cluster.slurm_allocation import (
-    Allocation,
-    cores_per_node,
-    listed_pmis,
-    moment,
-    parse,
-    read,
-    record_of,
-    resolved,
-)
+from tare.cluster.slurm_allocation import Allocation, cores_per_node, listed_pmis, moment, parse, read, record_of
 from tare.cluster.slurm_connections import check_same_type, explained, step_argv
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.feasibility.availability import _no_place
@@ -240,7 +231,8 @@ def test_records_and_addresses_are_read() -> None:
     assert (fields["NodeName"], fields["NodeAddr"], fields["State"]) == ("c1", "10.213.0.2", "ALLOCATED")
     assert parse(JOB.format(restarts=0, end=""))["TRES"] == "cpu=2,node=2"
     assert parse("CPUAlloc=1 Socks/Node=* Licenses=") == {"CPUAlloc": "1", "Socks/Node": "*", "Licenses": ""}
-    assert (resolved("10.213.0.2"), resolved("no.such.node.invalid")) == ("10.213.0.2", "no.such.node.invalid")
+    for address in ("10.213.0.2", "no.such.node.invalid"):
+        assert slurm_allocation.resolved(address) == address
     assert slurm_allocation.towards("127.0.0.1") == "127.0.0.1"
 
 

@@ -129,9 +129,6 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# --- what is there ------------------------------------------------------------------------------------------------
-
-
 def test_the_lock_has_one_line_with_a_hash_for_each_and_no_address() -> None:
     lines = [line for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     assert sorted(line.partition("==")[0] for line in lines) == sorted(wheels.PACKAGES.values())
@@ -165,9 +162,6 @@ def test_an_mpi_of_a_wheel_has_the_version_of_its_line_one_path_and_is_shown_as_
     assert found.shown == (str(unpacked / mpi),)
     assert found.launcher == unpacked / mpi / "bin" / "mpirun"
     assert found.glibc == (2, 17)
-
-
-# --- images -------------------------------------------------------------------------------------------------------
 
 
 def test_an_image_covers_the_line_of_its_lock_and_shows_the_mpi_at_its_path(unpacked: Path) -> None:

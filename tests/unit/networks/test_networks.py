@@ -28,17 +28,7 @@ from tare.node import SILENT_ROLE, Endpoint, Nic, Node, Wired
 from tare.services.daemons import Place
 from tare.wiring import plug
 from tare.wiring.conflist_file import read
-from tare.wiring.plug import (
-    call_cni,
-    carriers,
-    cni_folders,
-    cni_plugin,
-    config,
-    probe_cni,
-    silent,
-    wire_by_cni,
-    without_address,
-)
+from tare.wiring.plug import call_cni, cni_plugin, config, probe_cni, wire_by_cni, without_address
 
 NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
 NODE = make_node(1, nics=(Nic(name="data0", address="10.214.0.2", prefix=24), NIC))
@@ -75,7 +65,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 
 
 def test_plugins_are_looked_for_where_cni_path_says(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (cni_folders(), cni_plugin("bridge")) == ((plugins,), plugins / "bridge")
+    assert (plug.cni_folders(), cni_plugin("bridge")) == ((plugins,), plugins / "bridge")
     assert cni_plugin("nowhere") is None
     assert probe_cni("bridge", "static") is None
     reason = probe_cni("bridge", "macvlan", "ipvlan")
@@ -200,8 +190,8 @@ def test_fake_networks_have_costs_and_watches_say_what_carries() -> None:
         with NETWORKS[name].attach(POD, NIC) as endpoint:
             costs[name] = FACTORS[f"{endpoint.address.rsplit('.', 1)[0]}.0/{endpoint.prefix}"]
     assert costs == {"fake": 1.0, "fake-slow": 1.5}
-    assert [(w.pid, w.interface, w.role) for w in carriers((5, "eth0", "veth"))] == [(5, "eth0", "veth")]
-    assert {(w.interface, w.role) for w in silent(5)} == {("lo", SILENT_ROLE), ("ctl0", SILENT_ROLE)}
+    assert [(w.pid, w.interface, w.role) for w in plug.carriers((5, "eth0", "veth"))] == [(5, "eth0", "veth")]
+    assert {(w.interface, w.role) for w in plug.silent(5)} == {("lo", SILENT_ROLE), ("ctl0", SILENT_ROLE)}
     with NETWORKS["host"].attach(POD, NIC) as endpoint:
         assert (endpoint.address, endpoint.interface, endpoint.mtu) == ("10.214.1.2", "data1", 9000)
         assert [w.interface for w in endpoint.watches if w.role != SILENT_ROLE] == ["data1"]

@@ -13,38 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import study
+from tare import model, study
 from tare.feasibility.availability import make_plan
-from tare.model import (
-    Binding,
-    Caches,
-    Environment,
-    KernelSpec,
-    LabSpec,
-    Launching,
-    MapBy,
-    NodeCommand,
-    Placement,
-    Plan,
-    RankOrder,
-    Repetition,
-    Role,
-    Share,
-    Sides,
-    Study,
-    Workload,
-)
-from tare.plan import calibration
-from tare.plan.cells import (
-    STARTUPS,
-    available,
-    block_order,
-    digest,
-    estimate_s,
-    estimate_trial_s,
-    expand,
-    placement_name,
-)
+from tare.model import Environment, KernelSpec, LabSpec, Placement, Plan, Repetition, Role, Study, Workload
+from tare.plan import calibration, cells
+from tare.plan.cells import available, block_order, digest, estimate_s, estimate_trial_s, expand, placement_name
 from tare.plan.thin import LEFT_OUT, thin
 from tare.runtimes import RUNTIMES
 from tare.workloads import plugin_of
@@ -86,7 +59,7 @@ def test_every_combination_is_a_cell_with_the_baseline_first_and_its_copy_second
 
 def test_a_mpi_of_a_workload_is_in_every_environment_and_concerns_that_workload_alone() -> None:
     ours = replace(OVERLAY, name="ours", image="debian-openmpi")
-    borrowed = replace(ours, name="borrowed", launch=Launching.HOST_MPI)
+    borrowed = replace(ours, name="borrowed", launch=model.Launching.HOST_MPI)
     theirs = replace(OVERLAY, name="theirs", image="/own.tar")
     app = Workload(name="app", command=("./app",), mpi="mpich5")
     study = replace(STUDY, environments=(BARE, ours, borrowed, theirs), workloads=(STUDY.workloads[0], app))
@@ -129,7 +102,7 @@ def test_kernels_that_need_a_partner_and_one_side_only_are_unavailable_without()
     assert plan.unavailable["sync / 1n x 1r / bare"].startswith("barrier needs at least 2 ranks")
     assert "app / 1n x 1r / bare" not in plan.unavailable
     assert "field / 1n x 1r / bare" not in plan.unavailable
-    named = replace(BARE, name="one side", network="bridge", sides=Sides.RECEIVER)
+    named = replace(BARE, name="one side", network="bridge", sides=model.Sides.RECEIVER)
     plan = expand(replace(STUDY, environments=(BARE, named), placements=(Placement(nodes=3),)), everywhere)
     reasons = [reason for key, reason in plan.unavailable.items() if key.endswith("one side")]
     assert len(reasons) == 2
@@ -141,12 +114,12 @@ def test_placements_that_differ_in_anything_have_different_names() -> None:
     variants = [
         base,
         replace(base, containers_per_node=2),
-        replace(base, share=Share.NONE),
-        replace(base, binding=Binding.MPI_DEFAULT),
+        replace(base, share=model.Share.NONE),
+        replace(base, binding=model.Binding.MPI_DEFAULT),
         replace(base, threads_per_rank=2),
         replace(base, oversubscribe=True),
-        replace(base, map_by=MapBy.SOCKET),
-        replace(base, rank_order=RankOrder.CYCLIC),
+        replace(base, map_by=model.MapBy.SOCKET),
+        replace(base, rank_order=model.RankOrder.CYCLIC),
         replace(base, cpus_per_container=0.5),
         replace(base, memory_per_container=2**26),
         replace(base, memory_per_container=2**26 + 4096),
@@ -190,8 +163,8 @@ OF_TRIALS: list[dict[str, Any]] = [
     {"lab": LabSpec(segmented=True)},
     {"self_comparison": False},
     {"placements": (Placement(),)},
-    {"placements": (replace(FIRST, rank_order=RankOrder.CYCLIC), SECOND)},
-    {"workloads": (Workload(name="p2p", commands=(NodeCommand(run=("true",)),)), STUDY.workloads[1])},
+    {"placements": (replace(FIRST, rank_order=model.RankOrder.CYCLIC), SECOND)},
+    {"workloads": (Workload(name="p2p", commands=(model.NodeCommand(run=("true",)),)), STUDY.workloads[1])},
     {"repetition": replace(STUDY.repetition, blocks_per_round=1)},
 ]
 
@@ -213,11 +186,11 @@ def test_a_start_up_is_estimated_to_take_pods_and_launches_twice(environment: En
         baseline=environment.name,
         environments=(environment,),
         placements=(Placement(),),
-        workloads=(Workload(name="start", startup=Caches.WARM),),
+        workloads=(Workload(name="start", startup=model.Caches.WARM),),
         repetition=Repetition(rounds=1, max_rounds=1),
         self_comparison=False,
     )
-    assert estimate_s(expand(study, everywhere)) == pytest.approx(STARTUPS * once_s)
+    assert estimate_s(expand(study, everywhere)) == pytest.approx(cells.STARTUPS * once_s)
 
 
 def test_a_mini_application_is_refused_and_estimated_by_what_it_declares_and_a_budget_bounds_it() -> None:
