@@ -12,7 +12,6 @@ import importlib
 import os
 import re
 import struct
-import subprocess
 import tarfile
 import tracemalloc
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from tare.images.own import ensure_own, kind_of
 from tare.workloads.own_programs import missing_libraries
 from unit.images import writing
 from unit.images.test_linked import an_elf
-from unit.images.writing import docker, layout, member, pax, put, root, tar
+from unit.images.writing import a_sif, docker, docker_of, layout, member, pax, put, root, squashfs, tar
 
 TREE = Path(__file__).parents[3]
 SOURCES = TREE / "src/tare/images"
@@ -100,29 +99,10 @@ def test_nothing_that_an_image_or_a_registry_says_is_read_without_a_bound() -> N
 # --- members, of every format ---------------------------------------------------------------------------------------
 
 
-def squashfs(path: Path, files: Path) -> Path:
-    subprocess.run(("mksquashfs", files, path, "-quiet", "-no-progress", "-noappend"), check=True)
-    return path
-
-
-def a_sif(path: Path, files: Path) -> Path:
-    """Write a SIF with a squashfs as its root file system."""
-    content = squashfs(path.with_suffix(".squashfs"), files).read_bytes()
-    at = sif.HEADER.size
-    data = at + sif.DESCRIPTOR.size
+def packed_sif(path: Path, files: Path) -> Path:
     machine = next(code for code, name in sif.MACHINES.items() if name == architecture())
-    header = sif.HEADER.pack(b"#!/x\n", sif.MAGIC, b"01\0", machine, b"", 0, 0, 0, 1, at, sif.DESCRIPTOR.size, data, 1)
-    extra = sif.PARTITION.pack(sif.SQUASHFS, sif.PRIMARY_SYSTEM, machine)
-    size = len(content)
-    entry = sif.DESCRIPTOR.pack(sif.DATA_PARTITION, True, 1, 1, 0, data, size, size, 0, 0, 0, 0, b"root", extra)
-    path.write_bytes(header + entry + content)
+    path.write_bytes(a_sif(squashfs(path.with_suffix(".squashfs"), files).read_bytes(), machine))
     return path
-
-
-def an_archive(path: Path, files: Path) -> Path:
-    with tarfile.open(path.with_suffix(".l"), "w") as packed:
-        packed.add(files, ".")
-    return docker(path, member("l.tar", path.with_suffix(".l").read_bytes()))
 
 
 def a_folder(path: Path, files: Path) -> Path:
@@ -131,7 +111,7 @@ def a_folder(path: Path, files: Path) -> Path:
     return files.rename(path)
 
 
-FORMATS = [squashfs, a_sif, an_archive, a_folder]
+FORMATS = [squashfs, packed_sif, docker_of, a_folder]
 MAKERS: dict[str, Callable[[Path], object]] = {
     "folders": lambda path: path.mkdir(),
     "links": lambda path: path.symlink_to("x"),

@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -124,19 +124,15 @@ def modes(rootfs: Path) -> dict[str, int]:
 
 
 @root
-@pytest.mark.parametrize("kind", ["squashfs", "docker"])
-def test_an_unpacked_image_gives_nobody_rights_on_this_machine(kind: str, tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("made", [writing.squashfs, writing.docker_of])
+def test_an_unpacked_image_gives_nobody_rights_on_this_machine(
+    made: Callable[[Path, Path], Path], tmp_path: Path, cache: Path
+) -> None:
     files = tmp_path / "files"
     put(files, "su", mode=0o4755)
     put(files, "group", mode=0o2755)
     os.mknod(files / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
-    if kind == "squashfs":
-        subprocess.run(("mksquashfs", files, tmp_path / "x", "-quiet", "-no-progress"), check=True)
-    else:
-        with tarfile.open(tmp_path / "l", "w") as packed:
-            packed.add(files, ".")
-        docker(tmp_path / "x", member("l.tar", (tmp_path / "l").read_bytes()))
-    image = ensure_own(tmp_path / "x", cache)
+    image = ensure_own(made(tmp_path / "x", files), cache)
     assert modes(image.rootfs) == {"su": stat.S_IFREG | 0o755, "group": stat.S_IFREG | 0o755}
     assert stat.S_IMODE(image.rootfs.parent.stat().st_mode) == 0o700
     image.rootfs.parent.chmod(0o755)  # as versions before left it
@@ -270,7 +266,7 @@ def test_compressed_zeros_are_not_unpacked(
         case "squashfs":
             put(tmp_path, "files/a\n-rw-r--r-- 0 -999999999999999 x", b"")
             os.truncate(put(tmp_path, "files/zeros"), 128 << 20)
-            subprocess.run(("mksquashfs", tmp_path / "files", archive, "-quiet", "-no-progress"), check=True)
+            writing.squashfs(archive, tmp_path / "files")
             words = "was not unpacked"
     assert kind in ("layer", "zstd") or archive.stat().st_size < 1 << 20
     with pytest.raises(ImageError, match=words):
