@@ -31,12 +31,6 @@ def strict(schema: Any) -> Any:
     return [strict(value) for value in schema] if isinstance(schema, list) else schema
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    plan = exports.plan()
-    return exports.source(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
-
-
 def test_the_published_schema_is_what_the_code_makes_and_a_valid_one() -> None:
     text = (ROOT / "docs" / "report.schema.json").read_text()
     assert text == TOOL["schema_text"](REPORT), "run tools/frames_page.py --write"

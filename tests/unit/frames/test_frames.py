@@ -38,8 +38,7 @@ PANDAS = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "float64", Ki
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> OpenResults:
-    plan = exports.plan()
-    return tare.open(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
+    return tare.open(exports.example(tmp_path_factory.mktemp("results") / "r"))
 
 
 def frame(results: OpenResults, name: str) -> Frame:
@@ -94,13 +93,10 @@ def test_a_name_is_unique_and_one_of_seconds_or_bytes_says_so(table: object) -> 
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = exports.plan()
-    exports.write(tmp_path / "results" / "quickstart", plan, exports.trials(plan))
+    exports.example(tmp_path / "results" / "quickstart")
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    scope: dict[str, object] = {}
-    exec(first, scope)
-    exec(second, scope)
+    exec(f"{first}\n{second}", {})
     printed = capsys.readouterr().out
     assert "overhead_low" in printed
     assert "overlay" in printed
@@ -216,8 +212,7 @@ def test_a_metric_has_its_own_columns(metric: str, stored: str, column: str, whe
 
 
 def test_damaged_lines_are_listed_and_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    plan = exports.plan()
-    folder = exports.write(tmp_path / "r", plan, exports.trials(plan))
+    folder = exports.example(tmp_path / "r")
     with (folder / "trials.jsonl").open("a") as file:
         file.write('{"type":"Trial"}\n{"type":"Trial"}\n')
     lines = len((folder / "trials.jsonl").read_text().splitlines())
