@@ -23,19 +23,11 @@ from tare.plan.cells import available
 from tare.run import runner
 from tare.run.progress import Progress
 from tare.store.writer import Store
+from unit.clock import Clock
 from unit.live.callers import asked, called, has_bytes, request, told
 from unit.runs import known_study
 
 LONG_S = 3600.0
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Following:

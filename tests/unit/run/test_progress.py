@@ -16,19 +16,11 @@ from tare.run import ending
 from tare.run.ending import MARGIN_S, SLACK, Ending
 from tare.run.progress import INTERVAL_S, Pace, Progress, duration
 from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
+from unit.clock import Clock
 from unit.stored import PLAN
 
 CELLS = [cell.key for cell in available(PLAN)]
 TOTAL = len(CELLS) * 3 * 2
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def key_of(done: int, repeat: int = 0) -> TrialKey:
