@@ -105,6 +105,7 @@ def test_what_is_missing_is_named_and_only_the_own_loader_is_asked(
     assert missing_libraries(app, image) == []
     put(tmp_path, "run.sh", b"#!/bin/sh\n")
     put(tmp_path, "static", an_elf(code=CREATES_RAN))
+    assert missing_libraries(tmp_path / "run.sh", None) == []
     assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
     (image / LOADER.lstrip("/")).unlink()
     (lost, *_) = lacking(Path(shutil.copy("/bin/true", tmp_path / "app")), image, Seen())
