@@ -149,18 +149,13 @@ def test_a_job_that_is_gone_has_ended(queue: Site, last: str) -> None:
     assert queue.said == []
 
 
-def test_a_reason_is_said_once_after_the_stated_time(queue: Site) -> None:
-    queue.wait(*[WAITS] * 20, GONE, told_s=10.0)
-    (said,) = queue.said
-    assert said.startswith("job 7 has been waiting for 1")
-    assert "it waits for nodes that are free (Resources). It stays in the queue" in said
-    assert "Ctrl-C ends this command and not the job" in said
-
-
-def test_another_reason_is_said_as_well_and_the_first_one_not_again(queue: Site) -> None:
+def test_each_reason_is_said_once_after_the_stated_time(queue: Site) -> None:
     queue.wait(*[WAITS] * 9, *["PENDING Priority"] * 3, GONE, told_s=5.0)
-    assert ["Resources" in said for said in queue.said] == [True, False]
-    assert "other jobs are before it (Priority)" in queue.said[1]
+    first, second = queue.said
+    assert first.startswith("job 7 has been waiting for ")
+    assert "it waits for nodes that are free (Resources). It stays in the queue" in first
+    assert "Ctrl-C ends this command and not the job" in first
+    assert "other jobs are before it (Priority)" in second
 
 
 def test_nothing_is_said_of_a_job_that_begins_in_time_or_of_which_a_part_runs(queue: Site) -> None:
