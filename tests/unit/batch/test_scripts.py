@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from factory_batch import JOB
+from golden_texts import check_golden
 from tare.batch import SYSTEMS
 from tare.batch.job import clock
 from tare.batch.waiting import LONGEST_PAUSE_S, UNSEEN, Waiting
@@ -17,7 +18,6 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.model import SlurmSpec
 from unit.scripts import script
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "batch"
 ASKING = replace(
     JOB,
     allocations=1,
@@ -30,14 +30,9 @@ ASKING = replace(
 JOBS = {"plain": JOB, "asking": ASKING}
 
 
-@pytest.mark.parametrize("kind", JOBS)
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_the_script_of_a_batch_system_is_as_it_was(name: str, kind: str) -> None:
-    text = SYSTEMS[name].script(JOBS[kind])
-    golden = GOLDEN / f"{name}-{kind}.sh"
-    if os.environ.get("TARE_UPDATE_GOLDEN") == "1":
-        golden.write_text(text)
-    assert text == golden.read_text()
+def test_the_scripts_of_batch_systems_are_as_they_were() -> None:
+    texts = {f"{name}-{kind}": SYSTEMS[name].script(job) for name in SYSTEMS for kind, job in JOBS.items()}
+    check_golden(Path(__file__).parents[2] / "golden" / "batch.txt", texts)
 
 
 @pytest.mark.requires("shellcheck")

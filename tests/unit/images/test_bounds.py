@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from tare.errors import ImageError, UsageError
+from tare.errors import ImageError
 from tare.images.inside import budget, elf, layered, linked, sif, versions
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import inside
 from tare.images.inside.linked import find_linked
-from tare.images.own import ensure_own, kind_of
+from tare.images.own import ensure_own
 from tare.workloads.own_programs import missing_libraries
 from unit.images import writing
 from unit.images.test_linked import an_elf
@@ -394,9 +394,3 @@ def test_a_chain_of_versions_that_leads_everywhere_ends(monkeypatch: pytest.Monk
     with pytest.raises(elf.DamagedError, match="needs more than"):
         list(versions._needed(None, made))  # type: ignore[arg-type]
     assert len(read) < 3 * versions.MOST_VERSIONS
-
-
-def test_what_is_too_large_to_look_at_is_refused_first(tmp_path: Path) -> None:
-    os.truncate(put(tmp_path, "endless", b"hsqs"), budget.MOST_BYTES + 1)
-    with pytest.raises(UsageError, match=r"would need more than 500\.0 GB"):
-        kind_of(tmp_path / "endless")

@@ -274,13 +274,14 @@ def test_compressed_zeros_are_not_unpacked(
 
 
 @root
-def test_a_layer_with_too_many_files_is_refused(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_layer_that_is_listed_again_count_again(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MOST_MEMBERS", 60)
     packed = [member(str(each)) for each in range(50)]
-    again = {"Layers": ["l0.tar", "l1.tar", "l0.tar"]}
-    for most, more, words in ((40, {}, "more than 40 files"), (60, again, "more than 10 files")):
-        monkeypatch.setattr(budget, "MOST_MEMBERS", most)
-        with pytest.raises(ImageError, match=words):
-            ensure_own(writing.layered(tmp_path / f"{most}.tar", packed, [], **more), cache)
+    archive = writing.layered(tmp_path / "x.tar", packed, [], Layers=["l0.tar", "l1.tar", "l0.tar"])
+    with pytest.raises(ImageError, match="more than 10 files"):
+        ensure_own(archive, cache)
 
 
 def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path) -> None:
@@ -289,5 +290,5 @@ def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path) -> None
         with pytest.raises(UsageError, match="is neither a file nor a folder"):
             kind_of(path)
     os.truncate(put(tmp_path, "endless", b"hsqs"), budget.MOST_BYTES + 1)
-    with pytest.raises(ImageError, match="was not unpacked"):  # before anything of it is read
+    with pytest.raises(ImageError, match=r"was not unpacked: it would need more than 500\.0 GB"):  # before it is read
         kind_of(tmp_path / "endless")
