@@ -6,6 +6,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -186,11 +187,7 @@ def test_the_pauses_become_longer_and_have_a_limit(queue: Site) -> None:
 
 
 def test_an_interrupt_says_that_the_job_continues_and_how_to_end_it(queue: Site) -> None:
-
-    def interrupted(_: float) -> None:
-        raise KeyboardInterrupt
-
-    queue.sleep = interrupted  # type: ignore[method-assign]
+    queue.sleep = mock.Mock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
     with pytest.raises(SystemExit) as caught:
         queue.wait(WAITS)
     assert caught.value.code == 130

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -132,11 +133,8 @@ def test_a_name_or_link_rate_that_is_not_valid_is_refused_before_anything_is_mad
 def test_a_lab_that_is_not_made_leaves_nothing(
     error: BaseException, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> lab.Lab:
-        raise error
-
     removed: list[str] = []
-    monkeypatch.setattr(lab_commands.lab, "up", fail)
+    monkeypatch.setattr(lab_commands.lab, "up", mock.Mock(side_effect=error))
     monkeypatch.setattr(lab_commands.clean, "remove_lab", removed.append)
     with pytest.raises(type(error)):
         bring_up()
@@ -153,14 +151,8 @@ def test_an_ordinary_user_is_refused_a_docker_daemon(monkeypatch: pytest.MonkeyP
 def test_an_ordinary_user_becomes_root_of_a_user_namespace_before_anything_is_made(
     run: Path, ups: Ups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Replaced(Exception):
-        pass
-
-    def replaced() -> None:
-        raise Replaced
-
-    monkeypatch.setattr(lab_commands, "become_root", replaced)
-    with pytest.raises(Replaced):
+    monkeypatch.setattr(lab_commands, "become_root", mock.Mock(side_effect=SystemExit))
+    with pytest.raises(SystemExit):
         bring_up()
     assert (ups, list(run.iterdir())) == ([], [])
 

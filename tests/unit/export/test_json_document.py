@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 
 import exports
 from tare.export import json as json_format
@@ -38,9 +39,4 @@ def test_the_published_schema_is_what_the_code_makes_and_a_valid_one() -> None:
 def test_documents_fit_the_schema_without_other_keys_or_infinite_numbers(source: Source) -> None:
     validator = jsonschema.Draft202012Validator(strict(REPORT))
     for each in (source, exports.source(GIVEN)):
-        validator.validate(json.loads(json_format.text(each)))
-
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    json.loads(json_format.text(source), parse_constant=refuse)
+        validator.validate(json.loads(json_format.text(each), parse_constant=pytest.fail))

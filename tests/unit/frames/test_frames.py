@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -99,10 +100,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_missing_library_is_named_with_its_installer(results: OpenResults, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> object:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr("tare.frames.frame.import_module", absent)
+    monkeypatch.setattr("tare.frames.frame.import_module", mock.Mock(side_effect=ImportError))
     for convert, command in (
         (results.trials.to_arrow, "pip install pyarrow"),
         (results.trials.to_polars, "pip install polars"),

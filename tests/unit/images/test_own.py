@@ -185,8 +185,7 @@ def wanted(**more: Any) -> Environment:
 
 def test_an_image_without_an_mpi_or_its_workdir_is_told_before_launch(tmp_path: Path, cache: Path) -> None:
     image = image_with(tmp_path, cache)
-    reason = unfit_for_launch(image, wanted())
-    assert reason is not None
+    reason = str(unfit_for_launch(image, wanted()))
     assert reason.startswith("mine has no MPI")
     assert "launch: host-mpi" in reason
     assert unfit_for_launch(image, wanted(launch=Launching.HOST_MPI)) is None

@@ -49,6 +49,10 @@ class Registry:
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def basic(self) -> str:
+        return "Basic " + base64.b64encode(f"{self.user}:{SECRET}".encode()).decode()
+
     def reference(self) -> Reference:
         return parse(f"{self.host}/group/tare:1", "x")
 
@@ -77,8 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
         said = self.headers.get("Authorization", "")
         self.registry.authorizations.append(said)
-        basic = "Basic " + base64.b64encode(f"{self.registry.user}:{SECRET}".encode()).decode()
-        if said == ("Bearer right" if self.registry.bearer else basic):
+        if said == ("Bearer right" if self.registry.bearer else self.registry.basic):
             return True
         how = 'Basic realm="x"'
         if self.registry.bearer:
@@ -111,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
     def token(self, asked: dict[str, list[str]]) -> None:
         said = self.headers.get("Authorization", "")
         self.registry.authorizations.append(said)
-        right = said == "Basic " + base64.b64encode(f"{self.registry.user}:{SECRET}".encode()).decode()
+        right = said == self.registry.basic
         if self.command == "POST":
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             right, asked = form["refresh_token"] == [SECRET], form

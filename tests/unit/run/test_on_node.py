@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -139,11 +140,7 @@ def test_a_command_that_does_not_end_is_named_and_an_interrupt_or_its_end_undoes
     assert result.timed_out
     assert result.at_limit == "sleep infinity"
     undone.unlink()
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(on_node, "_answer", interrupted)
+    monkeypatch.setattr(on_node, "_answer", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         ran(NodeCommand(run=("true",)), undo=(("touch", str(undone)),))
     assert undone.exists()
