@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ from tare.errors import ResultsError
 from tare.export import csv, junit, markdown, openmetrics, sample_rows
 from tare.export.markdown import MOST_CHARACTERS, escape
 from tare.export.openmetrics import number
-from tare.frames import Source
+from tare.frames import TABLES, Kind, Source
 from tare.model import Plan
 from tare.summary import summarise
 
@@ -213,3 +214,9 @@ def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(written: So
 )
 def test_a_field_is_quoted_where_it_must_be(given: str, field: str) -> None:
     assert sample_rows.quoted(given) == field
+
+
+def test_no_text_of_a_table_is_a_formula() -> None:
+    file, columns = io.BytesIO(), [each for each in TABLES["trials"].columns if each.kind is Kind.TEXT][:1]
+    csv.write_rows(file, columns, [("=1+1",), ("-x",), ("plain",)])
+    assert file.getvalue().decode().splitlines()[1:] == ["'=1+1", "'-x", "plain"]
