@@ -96,12 +96,6 @@ def test_a_name_that_leads_outside_is_told_as_such(name: object, tmp_path: Path,
         ensure_own(docker(tmp_path / "x.tar", member("../secret", b"{}"), Config=name), cache)
 
 
-@pytest.mark.parametrize("digest", ["sha256:../../../victim/file", "sha256:" + "A" * 64, 5, None, ["x"]])
-def test_a_digest_that_is_none_is_told(digest: object, tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(ImageError, match="invalid digest"):
-        ensure_own(layout(tmp_path / "image", {"config": {"digest": digest}, "layers": []}), cache)
-
-
 @pytest.mark.parametrize(
     ("target", "words"),
     [("l.tar", r"l\.tar is not a regular file"), ("../../etc/passwd", r"it lacks \.\./\.\./etc/passwd")],
@@ -176,16 +170,23 @@ def test_an_index_that_leads_to_itself_ends_and_a_long_manifest_is_not_read(
         ensure_own(docker(tmp_path / "x.tar", config={"x": "y" * 2000}), cache)
 
 
+INDEXES = [
+    [], 5, "x", None, {}, {"manifests": 5}, {"manifests": [5]}, {"manifests": [{"platform": 5}]},
+    {"manifests": [{"platform": {"architecture": ["x"]}}]}, {"config": 5, "layers": []},
+    {"config": {"digest": "x"}}, b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"",
+]  # fmt: skip
+DIGESTS = ["sha256:../../../victim/file", "sha256:" + "A" * 64, 5, None, ["x"]]
+
+
 @pytest.mark.parametrize(
-    "index",
+    ("index", "words"),
     [
-        [], 5, "x", None, {}, {"manifests": 5}, {"manifests": [5]}, {"manifests": [{"platform": 5}]},
-        {"manifests": [{"platform": {"architecture": ["x"]}}]}, {"config": 5, "layers": []},
-        {"config": {"digest": "x"}}, b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"",
+        *((index, "image") for index in INDEXES),
+        *(({"config": {"digest": digest}, "layers": []}, "invalid digest") for digest in DIGESTS),
     ],
-)  # fmt: skip
-def test_an_index_of_wrong_types_is_told(index: object, tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(ImageError, match="image"):
+)
+def test_an_index_of_wrong_types_or_digests_is_told(index: object, words: str, tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(ImageError, match=words):
         ensure_own(layout(tmp_path / "image", index), cache)
 
 

@@ -67,10 +67,6 @@ def test_a_cost_beyond_the_stated_limit_ends_with_1(limit: float, code: int, tmp
     assert commands.run_plan(stated, tmp_path / "r") == code
 
 
-def test_too_few_rounds_for_a_verdict_end_with_3(tmp_path: Path) -> None:
-    assert commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r") == 3
-
-
 # --- what is stored and shown -------------------------------------------------------------------------------------
 
 
