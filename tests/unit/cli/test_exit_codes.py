@@ -182,6 +182,7 @@ def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield from commands_of(each, (*path, name))
 
 
+HIDDEN = {("lab", "kubernetes")}
 EVERY = list(commands_of(typer.main.get_command(app.app)))
 
 
@@ -197,8 +198,8 @@ def test_every_help_text_is_shown_whole(
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
     shown = words(CliRunner().invoke(app.app, [*path, "--help"]).output)
     assert words(str(getattr(command, "help", "")).partition("\f")[0]) in shown
-    for name, each in getattr(command, "commands", {}).items():
-        assert each.hidden or f" {name} " in shown
+    for name in getattr(command, "commands", {}):
+        assert f" {name} " in shown or (*path, name) in HIDDEN
     for parameter in getattr(command, "params", []):
         told = words(str(getattr(parameter, "help", "") or ""))
         default = getattr(parameter, "show_default", None)
