@@ -171,9 +171,18 @@ def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
     assert facts["memory_bytes"] > 2**20
 
 
-def test_clean_says_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("find", "remove"):
-        monkeypatch.setattr(commands.clean, name, lambda **_: ())
+@pytest.mark.parametrize(("dry_run", "word"), [(True, "would remove"), (False, "removed")])
+def test_clean_says_what_it_removes_or_that_there_is_nothing(
+    dry_run: bool, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = commands.clean.Leftover(lab="s1", what="folder /run/tare/s1")
+    removed: list[bool] = []
+    monkeypatch.setattr(commands.clean, "find", lambda **_: (item,))
+    monkeypatch.setattr(commands.clean, "remove", lambda **_: removed.append(True) or (item,))
+    commands.show_clean(dry_run=dry_run)
+    assert capsys.readouterr().out == f"{word} folder /run/tare/s1\n"
+    assert bool(removed) == (not dry_run)
+    monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
     assert capsys.readouterr().out == "nothing to remove\n"
 
