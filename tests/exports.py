@@ -89,6 +89,12 @@ def write(folder: Path, of: Plan, launches: list[Trial], facts: Mapping[str, Any
     return folder
 
 
+def example(folder: Path) -> Path:
+    """Write the results folder of the plan and the trials above."""
+    made = plan()
+    return write(folder, made, trials(made))
+
+
 def samples(trial: Trial) -> Mapping[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     """Return a trial's samples: iteration `i` of a metric takes `1 + i / 100` of its cost."""
     if not isinstance(trial.outcome, Completed):

@@ -6,18 +6,19 @@ import os
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from factory_batch import JOB
+from golden_texts import check_golden
 from tare.batch import SYSTEMS
 from tare.batch.job import clock
 from tare.batch.waiting import LONGEST_PAUSE_S, UNSEEN, Waiting
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import SlurmSpec
+from unit.scripts import script
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "batch"
-UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 ASKING = replace(
     JOB,
     allocations=1,
@@ -30,31 +31,18 @@ ASKING = replace(
 JOBS = {"plain": JOB, "asking": ASKING}
 
 
-@pytest.mark.parametrize("kind", JOBS)
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_the_script_of_a_batch_system_is_as_it_was(name: str, kind: str) -> None:
-    script = SYSTEMS[name].script(JOBS[kind])
-    golden = GOLDEN / f"{name}-{kind}.sh"
-    if UPDATE:
-        GOLDEN.mkdir(exist_ok=True)
-        golden.write_text(script)
-    assert script == golden.read_text()
-
-
-@pytest.mark.parametrize("kind", JOBS)
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_shell_reads_the_script_without_an_error(name: str, kind: str, tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text(SYSTEMS[name].script(JOBS[kind]))
-    assert subprocess.run(("sh", "-n", str(script)), capture_output=True, check=True).stderr == b""
+def test_the_scripts_of_batch_systems_are_as_they_were() -> None:
+    texts = {f"{name}-{kind}": SYSTEMS[name].script(job) for name in SYSTEMS for kind, job in JOBS.items()}
+    check_golden(Path(__file__).parents[2] / "golden" / "batch.txt", texts)
 
 
 @pytest.mark.requires("shellcheck")
+@pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_shellcheck_finds_nothing_in_the_script(name: str, tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text(SYSTEMS[name].script(JOB))
-    done = subprocess.run(("shellcheck", str(script)), capture_output=True, text=True, check=False)
+def test_shellcheck_finds_nothing_in_the_script(name: str, kind: str, tmp_path: Path) -> None:
+    job = tmp_path / "job.sh"
+    job.write_text(SYSTEMS[name].script(JOBS[kind]))
+    done = subprocess.run(("shellcheck", str(job)), capture_output=True, text=True, check=False)
     assert done.stdout == ""
 
 
@@ -134,9 +122,7 @@ class Site:
     def answer(self) -> None:
         line = self.answers.pop(0)
         (self.folder / "answer").write_text(line.removeprefix("!") + "\n" if line else "")
-        script = f"cat {self.folder}/answer >&2; exit 1" if line.startswith("!") else f"cat {self.folder}/answer"
-        (self.folder / "squeue").write_text(f"#!/bin/sh\n{script}\n")
-        (self.folder / "squeue").chmod(0o755)
+        script(self.folder / "squeue", f"cat {self.folder}/answer" + " >&2; exit 1" * line.startswith("!"))
 
     def wait(self, *answers: str, told_s: float = 10.0) -> None:
         self.answers += answers
@@ -159,18 +145,13 @@ def test_a_job_that_is_gone_has_ended(queue: Site, last: str) -> None:
     assert queue.said == []
 
 
-def test_a_reason_is_said_once_after_the_stated_time(queue: Site) -> None:
-    queue.wait(*[WAITS] * 20, GONE, told_s=10.0)
-    (said,) = queue.said
-    assert said.startswith("job 7 has been waiting for 1")
-    assert "it waits for nodes that are free (Resources). It stays in the queue" in said
-    assert "Ctrl-C ends this command and not the job" in said
-
-
-def test_another_reason_is_said_as_well_and_the_first_one_not_again(queue: Site) -> None:
+def test_each_reason_is_said_once_after_the_stated_time(queue: Site) -> None:
     queue.wait(*[WAITS] * 9, *["PENDING Priority"] * 3, GONE, told_s=5.0)
-    assert ["Resources" in said for said in queue.said] == [True, False]
-    assert "other jobs are before it (Priority)" in queue.said[1]
+    first, second = queue.said
+    assert first.startswith("job 7 has been waiting for ")
+    assert "it waits for nodes that are free (Resources). It stays in the queue" in first
+    assert "Ctrl-C ends this command and not the job" in first
+    assert "other jobs are before it (Priority)" in second
 
 
 def test_nothing_is_said_of_a_job_that_begins_in_time_or_of_which_a_part_runs(queue: Site) -> None:
@@ -206,11 +187,7 @@ def test_the_pauses_become_longer_and_have_a_limit(queue: Site) -> None:
 
 
 def test_an_interrupt_says_that_the_job_continues_and_how_to_end_it(queue: Site) -> None:
-
-    def interrupted(_: float) -> None:
-        raise KeyboardInterrupt
-
-    queue.sleep = interrupted  # type: ignore[method-assign]
+    queue.sleep = mock.Mock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
     with pytest.raises(SystemExit) as caught:
         queue.wait(WAITS)
     assert caught.value.code == 130

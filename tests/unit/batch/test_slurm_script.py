@@ -13,6 +13,7 @@ import pytest
 from factory_batch import JOB
 from tare.batch import SYSTEMS
 from tare.errors import EXIT_UNFINISHED
+from unit.scripts import script
 from waiting import wait_until
 
 SLURM = SYSTEMS["slurm"]
@@ -40,20 +41,20 @@ class Stage:
         self, run: str, *, told: int | None = None, state: str = RUNS, before: str = RUNS, **variables: str
     ) -> Played:
         """Run the script with `run` as tare's part, tell it to end by the signal `told`, and wait for its end."""
-        study = self._program("study", run)
-        self._program(
-            "scontrol",
+        study = script(self.folder / "study", run)
+        script(
+            self.folder / "scontrol",
             f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || '
             f'echo "JobId=7 $(cat {self.folder}/state 2> /dev/null || echo {before}) x=1"',
         )
         os.mkfifo(self.folder / "held")
         held = os.open(self.folder / "held", os.O_RDWR)  # what a study that goes on reads from: it ends with this test
-        script = self.folder / "job.sh"
-        script.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
+        job = self.folder / "job.sh"
+        job.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
         path = f"{self.folder}:{os.environ['PATH']}"
         env = {"PATH": path, "SLURM_JOB_ID": "9", **variables}
         process = subprocess.Popen(
-            ("sh", str(script)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ("sh", str(job)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         if told is not None:
             wait_until((self.folder / "began").exists, "the study runs")
@@ -72,12 +73,6 @@ class Stage:
             f"exec 3< {self.folder}/held; trap '{written}; kill $!; exit {status}' TERM; "
             f"cat <&3 > /dev/null 2>&1 & touch {self.folder}/began; wait"
         )
-
-    def _program(self, name: str, script: str) -> Path:
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return path
 
 
 @pytest.fixture

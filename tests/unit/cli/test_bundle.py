@@ -113,6 +113,8 @@ def test_the_installer_is_python_3_9_imports_the_standard_library_alone_and_show
     assert "usage: python3 bundle" in done.stdout
 
 
+WHEEL = "wheels/a-1-py3-none-any.whl"
+RIGHT = {WHEEL: b"right"}
 HOSTILE = [
     "/etc/passwd",
     "../victim",
@@ -124,40 +126,36 @@ HOSTILE = [
     "images/0123456789abcdef0123456789abcdef/../../victim",
     "venv/bin/python",
 ]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_bundle_with_a_name_that_no_bundle_has_is_refused_before_anything_is_written(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle(tmp_path / "bundle", {name: b"bad"}).close()
-    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_FAILED
-    assert "invalid name" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
-
-
-WHEEL = "wheels/a-1-py3-none-any.whl"
+DAMAGED: list[dict[str, Any]] = [
+    *({"listed": listed} for listed in (
+        {}, {WHEEL: entry(b"right"), "wheels/b.whl": entry(b"")}, {WHEEL: {**entry(b"right"), "bytes": -1}},
+        {WHEEL: {**entry(b"right"), "bytes": True}}, {WHEEL: {**entry(b"right"), "bytes": 1 << 60}},
+        {WHEEL: {**entry(b"right"), "sha256": "0"}}, {WHEEL: None}, [WHEEL], 7,
+    )),
+    {"format": 99}, {"pythons": ["../x"]}, {"pythons": [3]},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "stated",
+    ("files", "stated", "words"),
     [
-        *({"listed": listed} for listed in (
-            {}, {WHEEL: entry(b"right"), "wheels/b.whl": entry(b"")}, {WHEEL: {**entry(b"right"), "bytes": -1}},
-            {WHEEL: {**entry(b"right"), "bytes": True}}, {WHEEL: {**entry(b"right"), "bytes": 1 << 60}},
-            {WHEEL: {**entry(b"right"), "sha256": "0"}}, {WHEEL: None}, [WHEEL], 7,
-        )),
-        {"format": 99}, {"pythons": ["../x"]}, {"pythons": [3]},
+        *(({name: b"bad"}, {}, "invalid name") for name in HOSTILE),
+        *((RIGHT, stated, "this bundle is damaged") for stated in DAMAGED),
+        (RIGHT, {"machine": "vax"}, "this bundle is for vax"),
+        (RIGHT, {"pythons": ["3.99"]}, "this bundle is for Python 3.99"),
     ],
-)  # fmt: skip
-def test_a_manifest_with_wrong_values_or_other_files_is_refused(stated: dict[str, Any], tmp_path: Path) -> None:
-    archive = bundle(tmp_path / "bundle", {WHEEL: b"right"}, **stated)
-    with archive, pytest.raises(install.InstallError, match="this bundle is damaged"):
-        install.read_manifest(archive)
+)
+def test_a_hostile_or_damaged_bundle_or_one_for_another_machine_is_refused_before_anything_is_written(
+    files: dict[str, bytes], stated: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle(tmp_path / "bundle", files, **stated).close()
+    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_FAILED
+    assert words in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
 def test_a_file_twice_is_refused(tmp_path: Path) -> None:
-    bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
+    bundle(tmp_path / "bundle", RIGHT).close()
     with zipfile.ZipFile(tmp_path / "bundle", "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(WHEEL, b"wrong")
     with (
@@ -171,7 +169,7 @@ def test_a_file_twice_is_refused(tmp_path: Path) -> None:
 def test_a_file_with_other_bytes_than_the_manifest_says_is_refused(stated: bytes, tmp_path: Path) -> None:
     listed = {WHEEL: entry(stated)}
     with (
-        bundle(tmp_path / "bundle", {WHEEL: b"right"}, listed) as archive,
+        bundle(tmp_path / "bundle", RIGHT, listed) as archive,
         pytest.raises(install.InstallError, match="its digest is not the manifest's"),
     ):
         install.unpack(archive, listed, tmp_path)
@@ -180,28 +178,15 @@ def test_a_file_with_other_bytes_than_the_manifest_says_is_refused(stated: bytes
 def test_a_bundle_too_large_for_the_disk_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "KEPT_FREE_BYTES", 1 << 60)
     with (
-        bundle(tmp_path / "bundle", {WHEEL: b"right"}) as archive,
+        bundle(tmp_path / "bundle", RIGHT) as archive,
         pytest.raises(install.InstallError, match="more room"),
     ):
         install.unpack(archive, install.read_manifest(archive)["files"], tmp_path)
     assert not (tmp_path / "wheels").exists()
 
 
-@pytest.mark.parametrize(
-    ("stated", "words"),
-    [({"machine": "vax"}, "this bundle is for vax"), ({"pythons": ["3.99"]}, "this bundle is for Python 3.99")],
-)
-def test_a_bundle_for_another_machine_says_so(
-    stated: Mapping[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle(tmp_path / "bundle", {WHEEL: b"right"}, **stated).close()
-    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_FAILED
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "here").exists()
-
-
 def test_a_virtual_environment_of_the_user_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
+    bundle(tmp_path / "bundle", RIGHT).close()
     (tmp_path / "here/venv").mkdir(parents=True)
     assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_USAGE
     assert "is not of a bundle" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tare.study import environment as environment_of
 from tare.workloads.catalogue import CatalogueEntry, entries
 from tare.workloads.declared import MINIAPPS
 from unit.adapters import ExampleAdapter
+from unit.scripts import script
 from unit.study_texts import ENVIRONMENTS
 
 
@@ -90,15 +92,9 @@ STUDY = "environments: [bare]\nplacements: [{placement}]\nworkloads: {{app: {{co
     ],
 )
 def test_a_plan_looks_at_the_program_as_a_run_does(
-    command: str,
-    placement: str,
-    more: str,
-    code: int | None,
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command: str, placement: str, more: str, code: int | None, said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     for name in ("app", "mpich"):
         shutil.copy("/bin/true", tmp_path / name)
@@ -132,8 +128,6 @@ def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:
 
 
 def test_fakes_need_no_files() -> None:
-    from tare.study import parse
-
     text = """
     cluster: {fake: {nodes: 2}}
     environments: {fake: {runtime: fake, network: fake, mpi: fake}}
@@ -144,42 +138,28 @@ def test_fakes_need_no_files() -> None:
     assert {files.of(cell.environment) for cell in plan.cells} == {Files(host_prefix=Path("/nowhere"))}
 
 
-def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
-    from tare.workloads.own_programs import missing_libraries
-
-    assert missing_libraries(Path("/bin/ls"), None) == []
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n")
-    assert missing_libraries(script, None) == []
+PAIR = Placement(nodes=2, ranks_per_node=2)
 
 
 @pytest.mark.parametrize(
-    ("placement", "cores", "words"),
+    ("placement", "cores", "apart", "words"),
     [
-        (Placement(nodes=2), ((0,), (1,)), None),
-        (Placement(nodes=2), ((0,), (0,)), "would share cores"),
-        (Placement(nodes=2, oversubscribe=True), ((0,), (0,)), None),
-        (Placement(nodes=3), ((0,), (1,)), "needs 3 nodes"),
-        (Placement(nodes=2, ranks_per_node=2), ((0,), (1,)), "need 2 cores"),
-        (Placement(nodes=2, ranks_per_node=2, binding=Binding.MPI_DEFAULT), ((0,), (1,)), None),
+        (Placement(nodes=2), ((0,), (1,)), False, None),
+        (Placement(nodes=2), ((0,), (0,)), False, "would share cores"),
+        (Placement(nodes=2, oversubscribe=True), ((0,), (0,)), False, None),
+        (Placement(nodes=3), ((0,), (1,)), False, "needs 3 nodes"),
+        (PAIR, ((0,), (1,)), False, "need 2 cores"),
+        (replace(PAIR, binding=Binding.MPI_DEFAULT), ((0,), (1,)), False, None),
+        (PAIR, ((0, 1), (0, 1)), False, "would share cores"),
+        (PAIR, ((0, 1), (0, 1)), True, None),
     ],
 )
 def test_a_placement_without_cores_of_its_own_has_no_place(
-    placement: Placement, cores: tuple[tuple[int, ...], ...], words: str | None
+    placement: Placement, cores: tuple[tuple[int, ...], ...], apart: bool, words: str | None
 ) -> None:
     topology = Topology(nodes=tuple(NodeCores(cores=c) for c in cores))
-    reason = availability._no_place(placement, topology, apart=False)
-    if words is None:
-        assert reason is None
-    else:
-        assert reason is not None
-        assert words in reason
-
-
-def test_nodes_that_are_machines_may_have_cores_of_the_same_numbers() -> None:
-    topology = Topology(nodes=(NodeCores(cores=(0, 1)), NodeCores(cores=(0, 1))))
-    assert availability._no_place(Placement(nodes=2, ranks_per_node=2), topology, apart=True) is None
-    assert availability._no_place(Placement(nodes=2, ranks_per_node=2), topology, apart=False) is not None
+    reason = availability._no_place(placement, topology, apart=apart)
+    assert reason is None if words is None else words in str(reason)
 
 
 def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
@@ -212,15 +192,13 @@ def test_the_memory_of_a_machine_and_of_a_container_are_limits() -> None:
     two = Placement(nodes=2, ranks_per_node=1)
     assert availability.no_memory(ft, two, 16 << 30) is None
     reason = availability.no_memory(ft, two, 4 << 30)
-    assert (
-        reason == "ft needs about 6224 MiB for 2 ranks, but this machine has 4 GiB: use fewer ranks or a smaller size"
+    assert reason == (
+        "ft needs about 6224 MiB for 2 ranks, but this machine has 4 GiB: use fewer ranks or a smaller size"
     )
     assert availability.no_memory(ft, two, 0) is None
     mg = Workload(name="mg", miniapp="npb-mg:class=B")
     limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
-    reason = availability.no_memory(mg, limited, 64 << 30)
-    assert reason is not None
-    assert "for 2 ranks, but a container has 128 MiB" in reason
+    assert "for 2 ranks, but a container has 128 MiB" in str(availability.no_memory(mg, limited, 64 << 30))
     assert availability.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
     assert availability.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
 
@@ -250,7 +228,6 @@ def test_every_workload_is_listed_once_with_all_that_it_declares_and_as_a_study_
         for declared in (entry.describes, entry.measures, entry.ranks, entry.timer, entry.synchronisation):
             assert declared.strip()
         assert entry.reduction.strip()
-    for entry in entries():
         if entry.family != "program":
             parse(f"{ENVIRONMENTS}workloads: {{w: {{{entry.stated}}}}}")
 
@@ -264,18 +241,11 @@ def test_what_is_missing_says_what_to_do(example: CatalogueEntry, monkeypatch: p
     assert "  missing example  `program: example`  a program that does not exist (1 and 2)" in text
     assert f"missing: {reason}" in text
 
-    class Absent:
-        is_fake = False
-
-        @staticmethod
-        def probe() -> str:
-            return "it is not here: apt-get install it"
-
     entry = next(entry for entry in entries() if entry.name == "npb-cg")
-    monkeypatch.setattr("tare.cli.workload_commands.MPIS", {"openmpi": Absent, "mpich": Absent})
-    assert missing_of(entry) == "it is not here: apt-get install it"
-    monkeypatch.setattr(Absent, "probe", staticmethod(lambda: None))
-    assert missing_of(entry) == ""
+    for found in ("it is not here: apt-get install it", None):
+        mpi = SimpleNamespace(is_fake=False, probe=lambda found=found: found)
+        monkeypatch.setattr("tare.cli.workload_commands.MPIS", {"openmpi": mpi, "mpich": mpi})
+        assert missing_of(entry) == (found or "")
 
 
 def test_json_has_everything(example: CatalogueEntry, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,8 +267,7 @@ def test_commands_of_a_study_work_in_the_folder_of_its_file_or_in_the_one_they_m
     there, here = tmp_path / "there", tmp_path / "here"
     for folder in (there / "runs", here):
         folder.mkdir(parents=True)
-    (there / "app").write_text("#!/bin/sh\n")
-    (there / "app").chmod(0o755)
+    script(there / "app")
     keys = f"writable: {writable}" if writable else ""
     (there / "s.yaml").write_text(f"environments: [bare, docker]\nworkloads: {{w: {{command: [./app]}}}}\n{keys}\n")
     seen: dict[str, Any] = {}

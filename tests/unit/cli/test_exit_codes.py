@@ -8,23 +8,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from tare import errors
 from tare.cli import app, commands, lab_commands, quick, session
 from tare.doctor import command
-from tare.errors import (
-    CellsFailed,
-    CommandFailed,
-    InfrastructureError,
-    MissingTool,
-    RefusedError,
-    StudyError,
-    TareError,
-    UsageError,
-)
+from tare.errors import CellsFailed, CommandFailed, InfrastructureError, MissingTool, TareError, UsageError
 from tare.model import Failed
 from tare.model.text import without_dashes
 from tare.report.terminal import render_text
@@ -58,8 +51,8 @@ def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, m
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (StudyError("s.yaml:3:1: no", remedy="do so"), 2),
-        (RefusedError("it cannot work"), 2),
+        (errors.StudyError("s.yaml:3:1: no", remedy="do so"), 2),
+        (errors.RefusedError("it cannot work"), 2),
         (CellsFailed("cells failed"), 4),
         (MissingTool("docker is not installed", remedy="apt-get install docker.io"), 5),
         (CommandFailed("it failed"), 5),
@@ -69,10 +62,7 @@ def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, m
 def test_an_error_of_ours_is_said_with_its_remedy_and_ends_with_its_code(
     error: TareError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object, **__: object) -> int:
-        raise error
-
-    monkeypatch.setattr(commands, "run_study", fail)
+    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=error))
     assert main(monkeypatch, "run", "x.yaml") == code
     assert capsys.readouterr().err == f"tare: {error}\n"
 
@@ -80,10 +70,7 @@ def test_an_error_of_ours_is_said_with_its_remedy_and_ends_with_its_code(
 def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object, **__: object) -> int:
-        raise ZeroDivisionError("a bug of ours")
-
-    monkeypatch.setattr(commands, "run_study", fail)
+    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=ZeroDivisionError("a bug of ours")))
     monkeypatch.delenv("TARE_DEBUG", raising=False)
     assert main(monkeypatch, "run", "x.yaml") == 5
     said = capsys.readouterr().err
@@ -98,10 +85,7 @@ def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_f
 def test_ctrl_c_ends_with_130_even_if_undo_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object, **__: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commands, "run_study", interrupted)
+    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=KeyboardInterrupt))
     assert main(monkeypatch, "run", "x.yaml") == 130
     assert "interrupted" in capsys.readouterr().err
 
@@ -171,10 +155,8 @@ def test_names_with_markup_or_surrogates_and_the_last_words_of_a_program_are_tex
 def test_an_error_of_ours_and_the_reason_of_a_trial_that_quote_others_are_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(**_: object) -> None:
-        raise UsageError(f"docker says {STEERING}", remedy="do\x1b this")
-
-    monkeypatch.setattr(app, "app", fail)
+    error = UsageError(f"docker says {STEERING}", remedy="do\x1b this")
+    monkeypatch.setattr(app, "app", mock.Mock(side_effect=error))
     with pytest.raises(SystemExit):
         app.main()
     assert capsys.readouterr().err == f"tare: docker says {SHOWN}\n  do\\x1b this\n"
@@ -200,6 +182,7 @@ def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield from commands_of(each, (*path, name))
 
 
+HIDDEN = {("lab", "kubernetes")}
 EVERY = list(commands_of(typer.main.get_command(app.app)))
 
 
@@ -215,6 +198,8 @@ def test_every_help_text_is_shown_whole(
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
     shown = words(CliRunner().invoke(app.app, [*path, "--help"]).output)
     assert words(str(getattr(command, "help", "")).partition("\f")[0]) in shown
+    for name in getattr(command, "commands", {}):
+        assert f" {name} " in shown or (*path, name) in HIDDEN
     for parameter in getattr(command, "params", []):
         told = words(str(getattr(parameter, "help", "") or ""))
         default = getattr(parameter, "show_default", None)

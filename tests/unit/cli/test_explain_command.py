@@ -22,11 +22,12 @@ from tare.cli.started_in import FACT, StartedIn, changed_programs
 from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
 from tare.explain import explain
 from tare.explain.ablation import studies_of
-from tare.model import Failed, Plan, Study
+from tare.model import Failed, Outcome, Plan, Trial
 from tare.plan.cells import expand
 from tare.report import render_html
 from tare.store.results import read_only
 from unit.export.test_json_document import TOOL, strict
+from unit.scripts import script
 
 EXPLAINED = TOOL["explain_schema"]()
 SCHEMA = Path(__file__).parents[3] / "docs" / "explain.schema.json"
@@ -41,20 +42,26 @@ repetition: {{rounds: 8}}
 """
 FILTER = "link: {br_netfilter: true, conntrack: track}"
 SLOW = Behaviour(factor=1.3, facts={"conntrack": f"track {STEERING}", "br_netfilter": "on for br0"})
-Build = Callable[..., Path]
+COLLECTIVE = "OMPI_MCA_coll_tuned_allreduce_algorithm"
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """Return results of a study in the lab, with an ablation that proves the packet filter."""
+def with_ablation(tmp_path: Path, outcome: Callable[[Trial], Outcome]) -> Path:
+    """Return results of a study in the lab, with an ablation of its packet filter of which launches end like this."""
     plan = plan_of(tmp_path, STUDY.format(cluster="lab", network="bridge", slow=FILTER))
     trials = list(trials_of(plan, {"slow": SLOW}))
     folder = exports.write(tmp_path / "results", plan, trials)
     (ablation,) = studies_of(plan.study, explain(plan, trials, summary_of(plan, trials)))
     again = expand(ablation.study, lambda *_: None)
+    measured = [replace(trial, outcome=outcome(trial)) for trial in trials_of(again, {"slow": SLOW}, seed=2)]
     (folder / "explain").mkdir()
-    exports.write(folder / "explain" / ablation.folder, again, list(trials_of(again, {"slow": SLOW}, seed=2)))
+    exports.write(folder / "explain" / ablation.folder, again, measured)
     return folder
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Return results with an ablation that proves the packet filter."""
+    return with_ablation(tmp_path, lambda trial: trial.outcome)
 
 
 def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -81,10 +88,7 @@ def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: py
 def test_a_remedy_that_the_ablation_has_measured_is_not_measured_again(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(study: Study, folder: Path, **_: object) -> None:
-        raise AssertionError(f"{study.name} is measured in {folder}")
-
-    monkeypatch.setattr(commands, "measure", measure)
+    monkeypatch.setattr(commands, "measure", lambda study, folder, **_: pytest.fail(f"{study.name} in {folder}"))
     document = printed(Wanted(folder=results, remedy=True, as_json=True), capsys)
     (remedy,) = document["remedies"]
     assert remedy["removed"] == ["packet filter"]
@@ -96,9 +100,15 @@ def test_a_remedy_that_the_ablation_has_measured_is_not_measured_again(
     assert "    slow-remedied:\n      runtime: bare\n" in out
 
 
+def unexplained(tmp_path: Path, text: str, metric: str = "latency:8") -> Path:
+    """Return results in which one environment costs half as much again, and no fact says why."""
+    plan = plan_of(tmp_path, text)
+    trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, metric=metric)
+    return exports.write(tmp_path / "results", plan, list(trials))
+
+
 def test_a_document_of_an_unexplained_cost_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(tmp_path, STUDY.format(cluster="lab", network="bridge", slow="ssh_port: 0"))
-    folder = exports.write(tmp_path / "results", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.5)})))
+    folder = unexplained(tmp_path, STUDY.format(cluster="lab", network="bridge", slow="ssh_port: 0"))
     document = printed(Wanted(folder=folder, remedy=True, as_json=True), capsys)
     assert [cost["cause"] for cost in document["costs"]] == [None]
     assert document["remedies"] == []
@@ -111,8 +121,7 @@ def test_the_command_that_measures_is_one_for_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cluster: str, command: str
 ) -> None:
     monkeypatch.setattr(explain_command, "is_real_root", lambda: False)
-    plan = plan_of(tmp_path, STUDY.format(cluster=cluster, network="host", slow="launch: exec"))
-    folder = exports.write(tmp_path / "results", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.5)})))
+    folder = unexplained(tmp_path, STUDY.format(cluster=cluster, network="host", slow="launch: exec"))
     explain_results(Wanted(folder=folder))
     assert f"To measure the suspects: {command} {folder} --run" in capsys.readouterr().out
 
@@ -121,12 +130,8 @@ def test_outside_of_a_job_the_suspects_of_slurms_results_are_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    chosen = "launch: exec"
-    plan = plan_of(
-        tmp_path, STUDY.format(cluster="slurm", network="host", slow=chosen).replace("A: 1", f"{COLLECTIVE}: 1")
-    )
-    trials = list(trials_of(plan, {"slow": Behaviour(factor=1.5)}, metric="allreduce:8"))
-    folder = exports.write(tmp_path / "results", plan, trials)
+    text = STUDY.format(cluster="slurm", network="host", slow="launch: exec").replace("A: 1", f"{COLLECTIVE}: 1")
+    folder = unexplained(tmp_path, text, metric="allreduce:8")
     document = printed(Wanted(folder=folder, as_json=True), capsys)
     assert document["costs"][0]["cause"] == "collective"
     with pytest.raises(RefusedError, match="this is not a job of it") as caught:
@@ -150,11 +155,9 @@ def started_of(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record: StartedIn | None
 ) -> tuple[Path, dict[str, object]]:
     """Return the folder in which launches of results that have a record would start, and how pods are made ready."""
-    there, here, seen = tmp_path / "there", tmp_path / "here", {}
-    for folder in (there, here):
-        folder.mkdir()
-    (there / "app").write_text("#!/bin/sh\n")
-    (there / "app").chmod(0o755)
+    here, seen = tmp_path / "here", {}
+    here.mkdir()
+    there = script(tmp_path / "there" / "app").parent
     plan = plan_of(there, OWN)
     folder = exports.write(tmp_path / "results", plan, [], {FACT: record} if record else {})
 
@@ -212,20 +215,9 @@ LAUNCH_FAILED = f"it ended with status 127: no such file {STEERING}"
 
 @pytest.fixture
 def unmeasured(tmp_path: Path) -> Path:
-    """Return results of a study, with an ablation whose changed cell failed in each launch."""
-    plan = plan_of(tmp_path, STUDY.format(cluster="lab", network="bridge", slow=FILTER))
-    trials = list(trials_of(plan, {"slow": SLOW}))
-    folder = exports.write(tmp_path / "results", plan, trials)
-    (ablation,) = studies_of(plan.study, explain(plan, trials, summary_of(plan, trials)))
-    again = expand(ablation.study, lambda *_: None)
+    """Return results with an ablation whose changed cell failed in each launch."""
     failed = Failed(reason=LAUNCH_FAILED, status=127)
-    measured = [
-        replace(trial, outcome=failed) if "without" in trial.key.cell else trial
-        for trial in trials_of(again, {"slow": SLOW}, seed=2)
-    ]
-    (folder / "explain").mkdir()
-    exports.write(folder / "explain" / ablation.folder, again, measured)
-    return folder
+    return with_ablation(tmp_path, lambda trial: failed if "without" in trial.key.cell else trial.outcome)
 
 
 def test_a_measurement_that_failed_is_told_beside_its_suspect(
@@ -243,9 +235,6 @@ def test_a_measurement_that_failed_is_told_beside_its_suspect(
     page = render_html(session.summary_of(results, unmeasured), results.trials, results)
     assert "<small>could not be measured</small>" in page
     assert "8 of 8 launches failed: it ended with status 127" in page
-
-
-COLLECTIVE = "OMPI_MCA_coll_tuned_allreduce_algorithm"
 
 
 CLAIMED = """

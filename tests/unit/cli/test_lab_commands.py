@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,7 +15,6 @@ from tare.cli.network_commands import Wanted, described, needs_of, network_list,
 from tare.cluster import lab
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
-from tare.model.text import without_dashes
 from tare.networks import NETWORKS
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id, owner
@@ -29,6 +29,8 @@ Ups = list[tuple[str, LabSpec]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands, "run_folder", lambda: tmp_path)
     monkeypatch.setattr(lab_state, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(network_commands, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(network_commands, "become_root", lambda: pytest.fail("nothing may be made"))
     monkeypatch.setattr(lab_commands, "made_run_folder", lambda: tmp_path)
     monkeypatch.setattr(lab_commands, "bases", lambda: {"/cg": "job_1"})
     monkeypatch.setattr(lab_state, "group", lambda path, noted=None: Group(path=path, hierarchies=()))
@@ -131,11 +133,8 @@ def test_a_name_or_link_rate_that_is_not_valid_is_refused_before_anything_is_mad
 def test_a_lab_that_is_not_made_leaves_nothing(
     error: BaseException, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> lab.Lab:
-        raise error
-
     removed: list[str] = []
-    monkeypatch.setattr(lab_commands.lab, "up", fail)
+    monkeypatch.setattr(lab_commands.lab, "up", mock.Mock(side_effect=error))
     monkeypatch.setattr(lab_commands.clean, "remove_lab", removed.append)
     with pytest.raises(type(error)):
         bring_up()
@@ -152,14 +151,8 @@ def test_an_ordinary_user_is_refused_a_docker_daemon(monkeypatch: pytest.MonkeyP
 def test_an_ordinary_user_becomes_root_of_a_user_namespace_before_anything_is_made(
     run: Path, ups: Ups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Replaced(Exception):
-        pass
-
-    def replaced() -> None:
-        raise Replaced
-
-    monkeypatch.setattr(lab_commands, "become_root", replaced)
-    with pytest.raises(Replaced):
+    monkeypatch.setattr(lab_commands, "become_root", mock.Mock(side_effect=SystemExit))
+    with pytest.raises(SystemExit):
         bring_up()
     assert (ups, list(run.iterdir())) == ([], [])
 
@@ -182,12 +175,9 @@ def test_a_command_enters_its_node_or_the_head_with_the_daemon_of_the_node(becam
     assert "DOCKER_HOST" not in variables or variables["DOCKER_HOST"] == os.environ.get("DOCKER_HOST")
     lab_commands.lab_exec("lab", "head", ["mpirun", "x"])
     assert became[1][0] == ("nsenter", f"--net=/proc/{os.getpid()}/ns/net", "--", "mpirun", "x")
-
-
-def test_a_command_on_a_node_with_docker_speaks_to_its_own_daemon(became: Became, run: Path) -> None:
-    kept(run, made(docker=True))
-    lab_commands.lab_exec("lab", "n0", ["docker", "ps"])
-    assert became[0][1]["DOCKER_HOST"] == "unix:///run/docker.sock"
+    kept(run, made("other", docker=True))
+    lab_commands.lab_exec("other", "n0", ["docker", "ps"])
+    assert became[2][1]["DOCKER_HOST"] == "unix:///run/docker.sock"
 
 
 def test_an_unknown_node_names_the_known_ones_and_a_broken_lab_how_to_remove_it(became: Became, run: Path) -> None:
@@ -239,20 +229,9 @@ def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.Mo
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(("words", "rest"), [(["--", "a"], ["a"]), (["a", "--"], ["a", "--"]), ([], [])])
-def test_only_the_dashes_before_a_command_are_taken_away(words: list[str], rest: list[str]) -> None:
-    assert without_dashes(words) == rest
-
-
-@pytest.fixture(autouse=True)
-def networks_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(network_commands, "run_folder", lambda: tmp_path)
-    monkeypatch.setattr(network_commands, "become_root", lambda: pytest.fail("nothing may be made"))
-    return tmp_path
-
-
-def noted(networks_up: Path, name: str = "net", **more: object) -> None:
-    folder = networks_up / f"{name}-network"
+def noted(run: Path, **more: object) -> None:
+    """Note that a network is up on the lab `net`."""
+    folder = run / "net-network"
     folder.mkdir()
     pods = [{"name": "n0", "runtime": "docker", "pid": 1, "enter": ["enter", "n0"]}]
     (folder / network_commands.STATE).write_text(json.dumps({**owner(), "pods": pods, **more}))
@@ -303,13 +282,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error
         network_up(wanted)
 
 
-def test_a_second_network_on_one_lab_is_refused(networks_up: Path) -> None:
-    noted(networks_up)
-    with pytest.raises(UsageError, match="already up on the lab net"):
-        network_up(Wanted(network="host"))
-
-
-def test_a_network_on_which_nothing_is_up_says_what_makes_one_and_a_second_is_refused(networks_up: Path) -> None:
+def test_a_network_on_which_nothing_is_up_says_what_makes_one(run: Path) -> None:
     for command in (
         lambda: network_commands.network_down("net"),
         lambda: network_commands.network_exec("net", "n0", ["true"]),
@@ -317,13 +290,19 @@ def test_a_network_on_which_nothing_is_up_says_what_makes_one_and_a_second_is_re
         with pytest.raises(UsageError, match="no network is up on the lab net") as caught:
             command()
         assert "tare network up" in caught.value.remedy
-    noted(networks_up, start=1)  # whoever had this number has ended
+    noted(run, start=1)  # whoever had this number has ended
     with pytest.raises(UsageError, match="no network is up"):
         network_commands.network_down("net")
 
 
-def test_a_command_is_run_in_the_pod_on_a_node(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted(networks_up)
+def test_a_second_network_on_one_lab_is_refused(run: Path) -> None:
+    noted(run)
+    with pytest.raises(UsageError, match="already up on the lab net"):
+        network_up(Wanted(network="host"))
+
+
+def test_a_command_is_run_in_the_pod_on_a_node(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(run)
     started: list[tuple[str, ...]] = []
     monkeypatch.setattr(network_commands.process, "replace", lambda argv: started.append(tuple(argv)))
     network_commands.network_exec("net", "n0", ["--", "ip", "a"])
@@ -333,8 +312,8 @@ def test_a_command_is_run_in_the_pod_on_a_node(networks_up: Path, monkeypatch: p
     assert caught.value.remedy == "its nodes: n0"
 
 
-def test_a_network_that_is_not_removed_in_time_is_an_error(networks_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted(networks_up)
+def test_a_network_that_is_not_removed_in_time_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted(run)
     killed: list[int] = []
     monkeypatch.setattr(network_commands.os, "kill", lambda pid, number: killed.append(pid))
     monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)

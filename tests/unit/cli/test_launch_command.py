@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -62,10 +63,7 @@ def test_an_application_that_a_signal_ends_gives_its_number_and_one_line(
 def test_an_interrupt_before_the_application_is_one_line(
     name: tuple[str, ...], expected: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(_: Wanted) -> int:
-        raise KeyboardInterrupt(*name)
-
-    monkeypatch.setattr(launch_command, "_run", interrupted)
+    monkeypatch.setattr(launch_command, "_run", mock.Mock(side_effect=KeyboardInterrupt(*name)))
     assert launch_command.run_launch(Wanted(command=("sh",))) == expected
     assert capsys.readouterr().err.endswith("before the application started: cleaned up\n")
 

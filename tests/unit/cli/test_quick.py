@@ -20,6 +20,7 @@ from tare.plan.composition import refuse
 from tare.runtimes import RUNTIMES
 from tare.study import environment as environment_of
 from tare.workloads import located
+from unit.scripts import script
 
 ASKED = Wanted(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
 
@@ -45,22 +46,22 @@ def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> 
     assert not any(composition.refuse(e, stated.placements[0]) for e in stated.environments)
 
 
+NAMES = ("app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120, "...", "-")
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    "command",
     [
-        ("two words",), ("it's", "'"), ('"', "\\", "$HOME"), ("a: b", "- c", "#d", "[e]", "{f}", "!g", "&h", "*i"),
-        ("yes", "null", "1e3", "0x10", "~"), ("Grüße",), ("",), ("two\nlines",), ("\N{GRINNING FACE}",),
+        *((name,) for name in NAMES),
+        ("app", "two words"), ("app", "it's", "'"), ("app", '"', "\\", "$HOME"), ("app", ""), ("app", "Grüße"),
+        ("app", "a: b", "- c", "#d", "[e]", "{f}", "!g", "&h", "*i"), ("app", "yes", "null", "1e3", "0x10", "~"),
+        ("app", "two\nlines"), ("app", "\N{GRINNING FACE}"),
     ],
 )  # fmt: skip
-def test_arguments_of_the_users_program_come_through_as_they_are(arguments: tuple[str, ...]) -> None:
-    stated = quick_study(replace(ASKED, command=("/home/u/app", *arguments)))
-    assert stated.workloads[0].command == ("/home/u/app", *arguments)
-
-
-@pytest.mark.parametrize("name", ["app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120, "...", "-"])
-def test_a_program_of_any_name_makes_a_study(name: str) -> None:
-    stated = quick_study(replace(ASKED, command=(f"/home/u/{name}",)))
-    assert stated.workloads[0].command == (f"/home/u/{name}",)
+def test_name_and_arguments_of_the_users_program_come_through_as_they_are(command: tuple[str, ...]) -> None:
+    name, *arguments = command
+    given = (f"/home/u/{name}", *arguments)
+    assert quick_study(replace(ASKED, command=given)).workloads[0].command == given
 
 
 def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,12 +204,8 @@ def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that is first on PATH and has a program, beside the current one that has another."""
-    for name in ("bin", "here"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "both").write_text("#!/bin/sh\n")
-        (tmp_path / name / "both").chmod(0o755)
-    (tmp_path / "here" / "mine").write_text("#!/bin/sh\n")
-    (tmp_path / "here" / "mine").chmod(0o755)
+    for name in ("bin/both", "here/both", "here/mine"):
+        script(tmp_path / name)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     return tmp_path

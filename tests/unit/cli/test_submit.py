@@ -19,6 +19,7 @@ from tare.cli.commands import Where
 from tare.cli.submit import START_S, Wanted, estimated_s, seconds, submit_study, system_of
 from tare.errors import InfrastructureError, MissingTool, RefusedError, UsageError
 from tare.model import SlurmSpec
+from unit.scripts import script
 
 STUDY = """
 cluster: {slurm: {partition: short, account: physics}}
@@ -39,11 +40,6 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wanted:
         study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept", launcher="",
         site=SlurmSpec(), wait=False, told_s=300.0, dry_run=False,
     )  # fmt: skip
-
-
-def program(folder: Path, name: str, script: str) -> None:
-    (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "bin" / name).chmod(0o755)
 
 
 def script_of(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -85,7 +81,7 @@ def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds
     assert "#SBATCH --array=1-3%1" in lines
     assert "#SBATCH --nodes=4" in lines  # the most that a placement needs
     assert not (tmp_path / "kept.job").exists()
-    (command,) = [line for line in script_of(wanted, capsys) if "tare.cli.app" in line]
+    (command,) = [line for line in lines if "tare.cli.app" in line]
     assert f"run {tmp_path}/study.yaml --cluster slurm --results {tmp_path}/kept --rounds 3 --at-most 1" in command
     assert "--launcher" not in command
     (command,) = [line for line in script_of(replace(wanted, launcher="srun"), capsys) if "tare.cli.app" in line]
@@ -110,20 +106,20 @@ def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wa
 def test_a_submitted_job_is_named_with_folders(
     wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program(tmp_path, "sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
+    script(tmp_path / "bin/sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
     assert submit_study(wanted) == 0
     printed = capsys.readouterr().out
     assert "submitted study as job 4711: 3 allocations, one round each, at most " in printed
     assert f"results: {tmp_path}/kept   logs: {tmp_path}/kept.job" in printed
-    script = tmp_path / "kept.job" / "job.sh"
-    assert script.read_text() == (tmp_path / "seen").read_text()
-    assert os.access(script, os.X_OK)
+    submitted = tmp_path / "kept.job" / "job.sh"
+    assert submitted.read_text() == (tmp_path / "seen").read_text()
+    assert os.access(submitted, os.X_OK)
 
 
 def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_others_change(
     wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "sbatch", "echo 4711")
+    script(tmp_path / "bin/sbatch", "echo 4711")
     (tmp_path / "kept.job").mkdir()
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "kept.job" / "job.sh").symlink_to(tmp_path / "victim")
@@ -136,9 +132,8 @@ def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_other
 
 
 def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wanted, tmp_path: Path) -> None:
-    program(
-        tmp_path, "sbatch", "echo 'sbatch: error: Batch job submission failed: Invalid qos specification' >&2; exit 1"
-    )
+    words = "sbatch: error: Batch job submission failed: Invalid qos specification"
+    script(tmp_path / "bin/sbatch", f"echo '{words}' >&2; exit 1")
     with pytest.raises(UsageError, match="slurm refuses the job: this quality of service is not yours") as caught:
         submit_study(wanted)
     assert f"{tmp_path}/kept.job/job.sh" in caught.value.remedy
@@ -146,11 +141,11 @@ def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wan
 
 
 def test_a_job_without_a_number_or_results_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
-    program(tmp_path, "sbatch", "true")
+    script(tmp_path / "bin/sbatch", "true")
     with pytest.raises(InfrastructureError, match="sbatch printed no job number"):
         submit_study(wanted)
-    program(tmp_path, "sbatch", "echo 4711")
-    program(tmp_path, "squeue", "true")
+    script(tmp_path / "bin/sbatch", "echo 4711")
+    script(tmp_path / "bin/squeue", "true")
     with pytest.raises(InfrastructureError, match="the job left no results") as caught:
         submit_study(replace(wanted, wait=True))
     assert f"{tmp_path}/kept.job" in caught.value.remedy
@@ -185,25 +180,17 @@ def _eighty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Checker(HTMLParser):
-    """Collect elements and their attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
+    """Refuse scripts, what shows something else, and inline styles."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
+        assert tag not in {"script", "iframe", "object", "img"}
+        assert not [name for name, _ in attrs if name == "style" or name.startswith("on")]
 
 
 def check_page(path: Path) -> str:
     """Check that a page has neither scripts nor inline styles nor addresses, and return it."""
     text = path.read_text(encoding="utf-8")
-    checker = Checker()
-    checker.feed(text)
-    names = {tag for tag, _ in checker.elements}
-    assert not names & {"script", "iframe", "object", "img"}
-    attributes = [name for _, attributes in checker.elements for name in attributes]
-    assert not [name for name in attributes if name == "style" or name.startswith("on")]
+    Checker().feed(text)
     assert "http://" not in text
     assert "https://" not in text
     assert "default-src 'none'" in text

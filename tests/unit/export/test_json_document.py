@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import runpy
 from pathlib import Path
@@ -31,12 +30,6 @@ def strict(schema: Any) -> Any:
     return [strict(value) for value in schema] if isinstance(schema, list) else schema
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    plan = exports.plan()
-    return exports.source(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
-
-
 def test_the_published_schema_is_what_the_code_makes_and_a_valid_one() -> None:
     text = (ROOT / "docs" / "report.schema.json").read_text()
     assert text == TOOL["schema_text"](REPORT), "run tools/frames_page.py --write"
@@ -46,36 +39,4 @@ def test_the_published_schema_is_what_the_code_makes_and_a_valid_one() -> None:
 def test_documents_fit_the_schema_without_other_keys_or_infinite_numbers(source: Source) -> None:
     validator = jsonschema.Draft202012Validator(strict(REPORT))
     for each in (source, exports.source(GIVEN)):
-        validator.validate(json.loads(json_format.text(each)))
-
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    json.loads(json_format.text(source), parse_constant=refuse)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("comparisons", 0, "verdict"), 5),
-        (("comparisons", 0, "cost_s"), "1e-6"),
-        (("summary", "comparisons", 0, "verdict"), "cheap"),
-        (("summary", "exit_code"), "0"),
-        (("summary", "cells", 0, "role"), "other"),
-        (("format",), 2),
-        (("damaged",), {}),
-    ],
-)
-def test_a_wrong_value_does_not_fit(source: Source, path: tuple[Any, ...], value: Any) -> None:
-    document = copy.deepcopy(json.loads(json_format.text(source)))
-    place = document
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    assert not jsonschema.Draft202012Validator(REPORT).is_valid(document)
-
-
-def test_a_missing_key_does_not_fit(source: Source) -> None:
-    document = json.loads(json_format.text(source))
-    del document["comparisons"][0]["base_cost_n"]
-    assert not jsonschema.Draft202012Validator(REPORT).is_valid(document)
+        validator.validate(json.loads(json_format.text(each), parse_constant=pytest.fail))

@@ -53,12 +53,6 @@ def check(element: ET.Element) -> None:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    plan = exports.plan()
-    return exports.source(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
-
-
-@pytest.fixture(scope="module")
 def root(source: Source) -> ET.Element:
     return ET.fromstring(junit.text(source))
 
@@ -135,15 +129,15 @@ def large(plan: Plan, groups: int) -> Plan:
     return replace(plan, cells=(*plan.cells, *more), unavailable={**plan.unavailable, **unavailable})
 
 
-def test_what_fits_is_whole_and_what_does_not_is_counted_while_the_headline_stays(tmp_path: Path) -> None:
+def test_what_fits_is_whole_and_what_does_not_is_counted_while_the_headline_stays(
+    source: Source, tmp_path: Path
+) -> None:
     plan = exports.plan()
-    source = exports.source(exports.write(tmp_path / "r", large(plan, 100), exports.trials(plan)))
-    text = markdown.text(source)
+    much = exports.source(exports.write(tmp_path / "r", large(plan, 100), exports.trials(plan)))
+    text = markdown.text(much)
     assert 0.5 * MOST_CHARACTERS < len(text) <= MOST_CHARACTERS
-    assert escape(source.summary.headline)[:900] in text
+    assert escape(much.summary.headline)[:900] in text
     assert "parts of this report do not fit into 65,000 characters" in text.splitlines()[-1]
-    plan = exports.plan()
-    source = exports.source(exports.write(tmp_path / "r", plan, exports.trials(plan)))
     text = markdown.text(source)
     assert "do not fit" not in text
     assert text.startswith("### tare: example\n")
@@ -169,16 +163,17 @@ def test_a_text_is_shown_as_it_is(given: str, written: str) -> None:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Source:
-    plan = exports.plan()
-    return exports.source(exports.write(tmp_path / "r", plan, exports.trials(plan)))
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """Return results whose samples another process writes."""
+    monkeypatch.setattr(sample_rows, "MANY", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    return exports.source(exports.example(tmp_path / "r"))
 
 
 def test_the_other_process_writes_the_same(written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    csv.write(written, tmp_path / "here")
-    monkeypatch.setattr(sample_rows, "MANY", 1)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
     csv.write(written, tmp_path / "beside")
+    monkeypatch.undo()
+    csv.write(written, tmp_path / "here")
     assert (tmp_path / "here" / "samples.csv").read_bytes() == (tmp_path / "beside" / "samples.csv").read_bytes()
     assert not [path for path in (tmp_path / "beside").iterdir() if path.name.startswith(".")]
 
@@ -187,8 +182,6 @@ def test_the_other_process_is_told_numbers_and_texts_in_a_folder_of_the_system_s
     written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output's folder may be another user's, who would put other files in place of these."""
-    monkeypatch.setattr(sample_rows, "MANY", 1)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
     beside, told = sample_rows.process.beside, []
 
     def seen(argv: tuple[str, ...], **options: int) -> AbstractContextManager[Popen[str]]:
@@ -204,11 +197,7 @@ def test_the_other_process_is_told_numbers_and_texts_in_a_folder_of_the_system_s
     assert all(isinstance(number, int) and path.endswith(".npz") for number, path in launches)
 
 
-def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(
-    written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sample_rows, "MANY", 1)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(written: Source, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "samples.csv").write_text("older")
     victim = next((written.results.path / "samples").iterdir())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -17,10 +19,9 @@ import pytest
 import exports
 import tare
 from tare.errors import MissingTool, ResultsError
-from tare.frames import TABLES, Frame, Kind, OpenResults, Samples
+from tare.frames import TABLES, Frame, Kind, OpenResults, Samples, Table
 from tare.frames.columns import names_of
 from tare.frames.readings import unit_of
-from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
 from tare.frames.samples import belongs
 
 ROOT = Path(__file__).parents[3]
@@ -38,8 +39,7 @@ PANDAS = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "float64", Ki
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> OpenResults:
-    plan = exports.plan()
-    return tare.open(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
+    return tare.open(exports.example(tmp_path_factory.mktemp("results") / "r"))
 
 
 def frame(results: OpenResults, name: str) -> Frame:
@@ -76,31 +76,23 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path, name: str) -> None
     assert (count == 0) == (name in ("trials", "readings"))
 
 
-def test_every_column_is_documented_as_the_code_declares_it() -> None:
-    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |^<!-- end)", PAGE, re.DOTALL | re.MULTILINE))
-    declared = {table.name: table.columns for table in TABLES.values()} | {"samples": SAMPLE_COLUMNS}
-    assert set(sections) == set(declared)
-    for name, columns in declared.items():
-        rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\S.*?) \| (.+) \|$", sections[name], re.MULTILINE)
-        assert rows == [(item.name, item.kind.value, item.unit or "-", item.meaning) for item in columns]
+def test_every_column_is_documented_as_the_code_declares_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    assert runpy.run_path(str(ROOT / "tools" / "frames_page.py"))["page_text"](PAGE) == PAGE
 
 
-@pytest.mark.parametrize("table", [*TABLES.values()])
-def test_a_name_is_unique_and_one_of_seconds_or_bytes_says_so(table: object) -> None:
-    columns = getattr(table, "columns")  # noqa: B009
-    assert len(set(names_of(columns))) == len(columns)
-    for column in columns:
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_name_is_unique_and_one_of_seconds_or_bytes_says_so(table: Table) -> None:
+    assert len(set(names_of(table.columns))) == len(table.columns)
+    for column in table.columns:
         assert column.unit == "s" if column.name.endswith("_s") else column.unit != "s", column.name
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = exports.plan()
-    exports.write(tmp_path / "results" / "quickstart", plan, exports.trials(plan))
+    exports.example(tmp_path / "results" / "quickstart")
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    scope: dict[str, object] = {}
-    exec(first, scope)
-    exec(second, scope)
+    exec(f"{first}\n{second}", {})
     printed = capsys.readouterr().out
     assert "overhead_low" in printed
     assert "overlay" in printed
@@ -108,10 +100,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_missing_library_is_named_with_its_installer(results: OpenResults, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> object:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr("tare.frames.frame.import_module", absent)
+    monkeypatch.setattr("tare.frames.frame.import_module", mock.Mock(side_effect=ImportError))
     for convert, command in (
         (results.trials.to_arrow, "pip install pyarrow"),
         (results.trials.to_polars, "pip install polars"),
@@ -216,8 +205,7 @@ def test_a_metric_has_its_own_columns(metric: str, stored: str, column: str, whe
 
 
 def test_damaged_lines_are_listed_and_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    plan = exports.plan()
-    folder = exports.write(tmp_path / "r", plan, exports.trials(plan))
+    folder = exports.example(tmp_path / "r")
     with (folder / "trials.jsonl").open("a") as file:
         file.write('{"type":"Trial"}\n{"type":"Trial"}\n')
     lines = len((folder / "trials.jsonl").read_text().splitlines())

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unit.images.writing import SECRET
+from tare.images.recipe import Recipe
+from unit.images.writing import SECRET, put
 
 
 @pytest.fixture
@@ -28,3 +29,14 @@ def victim(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "secret").write_text(SECRET)
     return folder
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    """Return a recipe with sources of its own."""
+    for name in ("kernels/CMakeLists.txt", "kernels/main.c", "kernels/common/clock.h", "miniapps/main.c"):
+        put(tmp_path, name, b"text\n")
+    return Recipe(
+        name="test", suite="bookworm", mpi="openmpi", packages=("a", "b"), build_packages=("gcc",),
+        mpi_compiler="mpicc", kernels=tmp_path / "kernels", miniapps=tmp_path / "miniapps",
+    )  # fmt: skip

@@ -12,7 +12,6 @@ import importlib
 import os
 import re
 import struct
-import subprocess
 import tarfile
 import tracemalloc
 from collections.abc import Callable
@@ -21,20 +20,20 @@ from typing import Any
 
 import pytest
 
-from tare.errors import ImageError, UsageError
+from tare.errors import ImageError
 from tare.images.inside import budget, elf, layered, linked, sif, versions
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import inside
 from tare.images.inside.linked import find_linked
-from tare.images.own import ensure_own, kind_of
+from tare.images.own import ensure_own
 from tare.workloads.own_programs import missing_libraries
 from unit.images import writing
 from unit.images.test_linked import an_elf
-from unit.images.writing import docker, layout, member, pax, put, root, tar
+from unit.images.writing import a_sif, docker, docker_of, layout, member, pax, put, root, squashfs, tar
 
 TREE = Path(__file__).parents[3]
 SOURCES = TREE / "src/tare/images"
-PAGES = [TREE / "SECURITY.md"]
+PAGE = (TREE / "SECURITY.md").read_text()
 ROW = re.compile(r"^\| (.+?) \| ([0-9,.]+) \| `([a-z_/.]+):([A-Z_]+)` \| (.+?) \|$", re.MULTILINE)
 BOUND = re.compile(r"(MOST|LONGEST|DEEPEST|LARGEST|RATIO|ALWAYS|KEPT_FREE|LIST|MEMORY|LINKS)(_\w+)?|(UNPACK|ANSWER)_S")
 
@@ -53,19 +52,16 @@ def constants() -> dict[tuple[str, str], object]:
 
 
 def test_the_page_has_every_bound_with_the_value_of_the_code() -> None:
-    stated = {
-        (row[3], row[4]): float(row[2].replace(",", "")) for page in PAGES for row in ROW.finditer(page.read_text())
-    }
+    stated = {(row[3], row[4]): float(row[2].replace(",", "")) for row in ROW.finditer(PAGE)}
     assert stated == constants()
 
 
 def test_the_page_has_the_sentences_of_the_code() -> None:
     sources = " ".join(file.read_text() for file in sorted(SOURCES.rglob("*.py")))
     plain = re.sub(r'"\s+f?"', "", sources)  # sentences go over several lines
-    for page in PAGES:
-        for row in ROW.finditer(page.read_text()):
-            for words in row[5].removeprefix('"').removesuffix('"').split(" ... ") if row[5].startswith('"') else ():
-                assert words in plain, f"no message says {words!r} ({row[4]})"
+    for row in ROW.finditer(PAGE):
+        for words in row[5].removeprefix('"').removesuffix('"').split(" ... ") if row[5].startswith('"') else ():
+            assert words in plain, f"no message says {words!r} ({row[4]})"
 
 
 UNBOUNDED = {
@@ -78,51 +74,28 @@ UNBOUNDED = {
     "registry/credentials.py": 1,
     "usage.py": 1,
 }
-"""Reads of whole files that tare or the user has written, by module. What an image or a registry says is not one."""
+"""Reads of whole files that tare or the user has written, by module. What an image or a registry says is not one.
 
-
-def reads_all(node: ast.AST) -> bool:
-    """Return whether a call reads a whole file or answer, however long it is."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    whole = node.func.attr in ("read_text", "read_bytes", "readlines")
-    return whole or (node.func.attr in ("read", "readline") and not node.args)
+That no module reads to the end by `read` and the like is tested in tests/unit/rules/test_bounded_reads.py.
+"""
 
 
 def test_nothing_that_an_image_or_a_registry_says_is_read_without_a_bound() -> None:
     found = {}
     for file in sorted(SOURCES.rglob("*.py")):
-        count = sum(reads_all(node) for node in ast.walk(ast.parse(file.read_text())))
-        found[file.relative_to(SOURCES).as_posix()] = count
+        nodes = ast.walk(ast.parse(file.read_text()))
+        whole = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr in ("read_text", "read_bytes")]
+        found[file.relative_to(SOURCES).as_posix()] = len(whole)
     assert {name: count for name, count in found.items() if count > UNBOUNDED.get(name, 0)} == {}
 
 
 # --- members, of every format ---------------------------------------------------------------------------------------
 
 
-def squashfs(path: Path, files: Path) -> Path:
-    subprocess.run(("mksquashfs", files, path, "-quiet", "-no-progress", "-noappend"), check=True)
-    return path
-
-
-def a_sif(path: Path, files: Path) -> Path:
-    """Write a SIF with a squashfs as its root file system."""
-    content = squashfs(path.with_suffix(".squashfs"), files).read_bytes()
-    at = sif.HEADER.size
-    data = at + sif.DESCRIPTOR.size
+def packed_sif(path: Path, files: Path) -> Path:
     machine = next(code for code, name in sif.MACHINES.items() if name == architecture())
-    header = sif.HEADER.pack(b"#!/x\n", sif.MAGIC, b"01\0", machine, b"", 0, 0, 0, 1, at, sif.DESCRIPTOR.size, data, 1)
-    extra = sif.PARTITION.pack(sif.SQUASHFS, sif.PRIMARY_SYSTEM, machine)
-    size = len(content)
-    entry = sif.DESCRIPTOR.pack(sif.DATA_PARTITION, True, 1, 1, 0, data, size, size, 0, 0, 0, 0, b"root", extra)
-    path.write_bytes(header + entry + content)
+    path.write_bytes(a_sif(squashfs(path.with_suffix(".squashfs"), files).read_bytes(), machine))
     return path
-
-
-def an_archive(path: Path, files: Path) -> Path:
-    with tarfile.open(path.with_suffix(".l"), "w") as packed:
-        packed.add(files, ".")
-    return docker(path, member("l.tar", path.with_suffix(".l").read_bytes()))
 
 
 def a_folder(path: Path, files: Path) -> Path:
@@ -131,7 +104,7 @@ def a_folder(path: Path, files: Path) -> Path:
     return files.rename(path)
 
 
-FORMATS = [squashfs, a_sif, an_archive, a_folder]
+FORMATS = [squashfs, packed_sif, docker_of, a_folder]
 MAKERS: dict[str, Callable[[Path], object]] = {
     "folders": lambda path: path.mkdir(),
     "links": lambda path: path.symlink_to("x"),
@@ -414,9 +387,3 @@ def test_a_chain_of_versions_that_leads_everywhere_ends(monkeypatch: pytest.Monk
     with pytest.raises(elf.DamagedError, match="needs more than"):
         list(versions._needed(None, made))  # type: ignore[arg-type]
     assert len(read) < 3 * versions.MOST_VERSIONS
-
-
-def test_what_is_too_large_to_look_at_is_refused_first(tmp_path: Path) -> None:
-    os.truncate(put(tmp_path, "endless", b"hsqs"), budget.MOST_BYTES + 1)
-    with pytest.raises(UsageError, match=r"would need more than 500\.0 GB"):
-        kind_of(tmp_path / "endless")

@@ -117,17 +117,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     return fake
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Recipe:
-    for folder in (tmp_path / "kernels", tmp_path / "miniapps"):
-        folder.mkdir()
-        (folder / "main.c").write_text("int main(void) { return 0; }\n")
-    return Recipe(
-        name="test", suite="bookworm", mpi="openmpi", packages=("openmpi-bin",), build_packages=("gcc",),
-        mpi_compiler="mpicc", kernels=tmp_path / "kernels", miniapps=tmp_path / "miniapps",
-    )  # fmt: skip
-
-
 def test_an_image_is_built_once_with_nothing_of_its_builder(machine: FakeMachine, recipe: Recipe, cache: Path) -> None:
     first = ensure_image(recipe, cache)
     done = len(machine.commands)

@@ -21,6 +21,7 @@ from tare.images.build import Image, list_images
 from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
 from tare.images.inside import archive
 from tare.images.inside.archive import sha256_of
+from unit.scripts import script
 
 
 @pytest.fixture
@@ -96,10 +97,9 @@ def test_the_formats_there_are_are_listed_and_an_unknown_one_is_refused(image: I
 
 
 def test_a_sif_is_built_from_the_docker_archive_or_it_is_told_why_not(image: Image, tmp_path: Path) -> None:
-    program = tmp_path / "apptainer"
     told = '"$@"', '"$TMPDIR $APPTAINER_CACHEDIR"'
-    program.write_text("\n".join(["#!/bin/sh", *(f"echo {it} >> {tmp_path}/log" for it in told), 'echo sif > "$2"']))
-    program.chmod(0o755)
+    lines = [*(f"echo {it} >> {tmp_path}/log" for it in told), 'echo sif > "$2"']
+    program = script(tmp_path / "apptainer", "\n".join(lines))
     made = ensure_file(image, "sif", str(program))
     assert made.path == image.cache / "sif" / image.digest / "image.sif"
     assert sorted(path.name for path in made.path.parent.iterdir()) == ["format.json", "image.sif"]
@@ -108,7 +108,7 @@ def test_a_sif_is_built_from_the_docker_archive_or_it_is_told_why_not(image: Ima
     assert said.endswith(f" docker-archive:{image.cache}/docker-archive/{image.digest}/image.tar")
     assert all(folder.startswith(f"{image.cache}/sif/") for folder in folders.split())
     shutil.rmtree(image.cache / "sif")
-    program.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    script(program, "echo no room >&2; exit 1")
     with pytest.raises(CommandFailed, match=r"packing tiny into a SIF failed.*no room"):
         ensure_file(image, "sif", str(program))
     assert all(path.name.startswith(".lock") for path in (image.cache / "sif").iterdir())

@@ -16,6 +16,7 @@ from tare.images.inside.inspect import contains, mpi_of
 from tare.images.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
 from tare.mpi import MPIS
 from unit.images.writing import link, put
+from unit.scripts import script
 
 OPENMPI_4 = "mpirun (Open MPI) 4.1.6"
 OPENMPI_5 = "mpirun (Open MPI) 5.0.7"
@@ -39,20 +40,13 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def launcher(folder: Path, name: str, says: str) -> Path:
-    return program(folder, name, f"cat <<'END'\n{says}\nEND\n")
+    return script(folder / name, f"cat <<'END'\n{says}\nEND")
 
 
 def wrapper(folder: Path, name: str, says: str, option: str) -> Path:
     """Write a wrapper that says its MPI on one option, and passes another on to a compiler that refuses it."""
-    return program(
-        folder, name, f'case "$1" in {option}) echo "{says}";; *) echo "cc: no input files" >&2; exit 1;; esac\n'
-    )
-
-
-def program(folder: Path, name: str, text: str) -> Path:
-    (folder / name).write_text(f"#!/bin/sh\n{text}")
-    (folder / name).chmod(0o755)
-    return folder / name
+    text = f'case "$1" in {option}) echo "{says}";; *) echo "cc: no input files" >&2; exit 1;; esac'
+    return script(folder / name, text)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +102,7 @@ def test_an_mpi_is_there_if_a_launcher_of_its_own_is_and_works(
     mpi: str, programs: dict[str, str], reason: str | None, version: str, path: Path
 ) -> None:
     for name, says in programs.items():
-        program(path, name, says) if "kill" in says else launcher(path, name, says)
+        script(path / name, says) if "kill" in says else launcher(path, name, says)
     found = MPIS[mpi].probe()
     assert (reason in str(found)) if reason else found is None
     assert not version or MPIS[mpi].version() == version

@@ -23,15 +23,7 @@ from tare.images.build import list_images
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inside import below, layered, sif
 from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
-from tare.images.inside.below import (
-    check_places,
-    inside,
-    make_folder,
-    open_file,
-    read_file,
-    strip_privileges,
-    write_file,
-)
+from tare.images.inside.below import check_places, inside, make_folder, open_file, read_file, write_file
 from tare.images.inside.inspect import mpi_of
 from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
@@ -42,7 +34,7 @@ from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
 from tare.wiring.plug import Wiring
 from unit.images import writing
-from unit.images.writing import folder, link, member, put, root, symlink, tar
+from unit.images.writing import a_sif, folder, link, member, put, root, symlink, tar
 
 
 @root
@@ -106,32 +98,18 @@ def test_a_folder_is_used_where_it_is_and_known_by_its_metadata(tmp_path: Path, 
     assert {each.name for each in path.iterdir()} == {"dev", "proc", "sys", "tmp", "ch", "new"}
 
 
-def a_sif(*, machine: bytes = b"02", file_system: int = sif.SQUASHFS, size: int = 100, part: int = 2) -> bytes:
-    at = sif.HEADER.size
-    data = at + sif.DESCRIPTOR.size
-    header = sif.HEADER.pack(b"#!/usr/bin/env run-singularity\n", sif.MAGIC, b"01\0", machine, b"", 0, 0, 0, 1, at,
-                             sif.DESCRIPTOR.size, data, size)  # fmt: skip
-    extra = sif.PARTITION.pack(file_system, part, machine)
-    entry = sif.DESCRIPTOR.pack(sif.DATA_PARTITION, True, 1, 1, 0, data, size, size, 0, 0, 0, 0, b"root", extra)
-    return header + entry + b"hsqs" + bytes(size - 4)
+def sif_of(machine: bytes = b"02", **stated: int) -> bytes:
+    return a_sif(b"hsqs" + bytes(96), machine, **stated)
 
 
 def test_the_root_of_a_sif_is_found_and_a_broken_layer_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sif, "architecture", lambda: "amd64")
-    path = put(tmp_path, "x.sif", a_sif())
+    path = put(tmp_path, "x.sif", sif_of())
     assert kind_of(path) == "sif"
     assert sif.root_partition(path) == sif.Partition(offset=sif.HEADER.size + sif.DESCRIPTOR.size, size_bytes=100)
     assert (sif.DESCRIPTOR.size, sif.HEADER.size) == (585, 128)
-    argv = [
-        sys.executable,
-        str(layered.UNPACK),
-        str(tmp_path),
-        str(put(tmp_path, "broken", b"x" * 600)),
-        "9",
-        "9",
-        "9",
-        "9",
-    ]
+    broken = put(tmp_path, "broken", b"x" * 600)
+    argv = [sys.executable, str(layered.UNPACK), str(tmp_path), str(broken), *["9"] * 4]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "invalid header" in done.stderr
@@ -140,10 +118,10 @@ def test_the_root_of_a_sif_is_found_and_a_broken_layer_told(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (a_sif()[:90], "is truncated"), (a_sif()[:300], "is truncated"), (a_sif()[:-1], "is truncated"),
-        (a_sif(machine=b"04"), "is for arm64, and this machine is amd64"),
-        (a_sif(file_system=sif.ENCRYPTED), "is encrypted"), (a_sif(part=1), "without a root file system"),
-        (a_sif()[:88] + struct.pack("<q", 10**9) + a_sif()[96:], "is damaged"), (a_sif(), "cannot be unpacked"),
+        (sif_of()[:90], "is truncated"), (sif_of()[:300], "is truncated"), (sif_of()[:-1], "is truncated"),
+        (sif_of(machine=b"04"), "is for arm64, and this machine is amd64"),
+        (sif_of(file_system=sif.ENCRYPTED), "is encrypted"), (sif_of(part=1), "without a root file system"),
+        (sif_of()[:88] + struct.pack("<q", 10**9) + sif_of()[96:], "is damaged"), (sif_of(), "cannot be unpacked"),
         (b"hsqs" + bytes(36) + struct.pack("<q", 10**6), "is truncated"), (b"hsqs", "is truncated"),
         (b"", "is empty"), (b"nonsense", "is not a SIF"),
     ],
@@ -207,8 +185,7 @@ def wanted(**more: Any) -> Environment:
 
 def test_an_image_without_an_mpi_or_its_workdir_is_told_before_launch(tmp_path: Path, cache: Path) -> None:
     image = image_with(tmp_path, cache)
-    reason = unfit_for_launch(image, wanted())
-    assert reason is not None
+    reason = str(unfit_for_launch(image, wanted()))
     assert reason.startswith("mine has no MPI")
     assert "launch: host-mpi" in reason
     assert unfit_for_launch(image, wanted(launch=Launching.HOST_MPI)) is None
@@ -385,7 +362,7 @@ def test_setuid_bits_and_device_nodes_are_taken_away(rootfs: Path, victim: Path)
     (victim / "secret").chmod(0o4755)
     link(rootfs, "etc/link", victim / "secret")
     link(rootfs, "all", victim)
-    strip_privileges(rootfs)
+    below.strip_privileges(rootfs)
     places = (rootfs / "etc/su", rootfs / "etc", rootfs / "tmp", victim / "secret")
     assert [stat.S_IMODE(path.stat().st_mode) for path in places] == [0o755, 0o755, 0o1777, 0o4755]
     assert not (rootfs / "etc/zero").exists()
@@ -400,7 +377,7 @@ def test_folders_that_lie_a_thousand_deep_are_refused(rootfs: Path) -> None:
         os.close(above)
     os.close(at)
     try:
-        for refuse in (strip_privileges, lambda path: _digest(path, "directory")):
+        for refuse in (below.strip_privileges, lambda path: _digest(path, "directory")):
             with pytest.raises(UsageError, match="cannot be"):
                 refuse(rootfs)
     finally:

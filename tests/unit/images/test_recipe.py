@@ -15,17 +15,6 @@ from tare.images import RECIPES, find_recipe
 from tare.images import recipe as recipes
 from tare.images.clusters import FORMATS, MPIS, VERSIONS, ClusterRecipe, recipe_text
 from tare.images.recipe import Recipe
-from unit.images.writing import put
-
-
-@pytest.fixture
-def recipe(tmp_path: Path) -> Recipe:
-    for name in ("kernels/CMakeLists.txt", "kernels/main.c", "kernels/common/clock.h", "miniapps/main.c"):
-        put(tmp_path, name, b"text\n")
-    return Recipe(
-        name="test", suite="bookworm", mpi="openmpi", packages=("a", "b"), build_packages=("gcc",),
-        mpi_compiler="mpicc", kernels=tmp_path / "kernels", miniapps=tmp_path / "miniapps",
-    )  # fmt: skip
 
 
 def test_the_digest_is_stable_and_does_not_depend_on_where_the_sources_are(recipe: Recipe, tmp_path: Path) -> None:

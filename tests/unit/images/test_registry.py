@@ -26,6 +26,7 @@ from tare.images.registry import client as client_module
 from tare.images.registry.credentials import Credentials, config_file, find_credentials
 from tare.images.registry.push import push
 from tare.images.registry.reference import Reference, is_loopback, parse, split_port
+from unit.scripts import script
 
 SECRET = "s3cret-pass"
 
@@ -47,6 +48,10 @@ class Registry:
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def basic(self) -> str:
+        return "Basic " + base64.b64encode(f"{self.user}:{SECRET}".encode()).decode()
 
     def reference(self) -> Reference:
         return parse(f"{self.host}/group/tare:1", "x")
@@ -76,8 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
         said = self.headers.get("Authorization", "")
         self.registry.authorizations.append(said)
-        basic = "Basic " + base64.b64encode(f"{self.registry.user}:{SECRET}".encode()).decode()
-        if said == ("Bearer right" if self.registry.bearer else basic):
+        if said == ("Bearer right" if self.registry.bearer else self.registry.basic):
             return True
         how = 'Basic realm="x"'
         if self.registry.bearer:
@@ -110,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
     def token(self, asked: dict[str, list[str]]) -> None:
         said = self.headers.get("Authorization", "")
         self.registry.authorizations.append(said)
-        right = said == "Basic " + base64.b64encode(f"{self.registry.user}:{SECRET}".encode()).decode()
+        right = said == self.registry.basic
         if self.command == "POST":
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             right, asked = form["refresh_token"] == [SECRET], form
@@ -325,14 +329,8 @@ def test_credentials_come_from_dockers_configuration(tmp_path: Path, monkeypatch
     assert find_credentials("docker.io", file) == Credentials(identity_token=SECRET)
     assert find_credentials("reg.example", file) is None
     assert find_credentials("reg.example", tmp_path / "absent") is None
-    for config in (
-        [],
-        {"auths": []},
-        {"auths": {"reg.example": 3}},
-        {"auths": {"reg.example": {}}},
-        {"credHelpers": 1},
-    ):
-        assert find_credentials("reg.example", written(tmp_path, config)) is None
+    for none in ([], {"auths": []}, {"auths": {"reg.example": 3}}, {"auths": {"reg.example": {}}}, {"credHelpers": 1}):
+        assert find_credentials("reg.example", written(tmp_path, none)) is None
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     assert config_file() == file
 
@@ -354,11 +352,8 @@ def test_a_helper_gives_credentials_and_is_never_shown(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     config = written(tmp_path, {"credHelpers": {"reg.example": "mine"}, "auths": {"reg.example": {}}})
 
-    def answers(script: str) -> None:
-        helper.write_text(
-            f'#!/bin/sh\nread -r server\n[ "$1" = get ] && [ "$server" = reg.example ] || exit 9\n{script}\n'
-        )
-        helper.chmod(0o755)
+    def answers(text: str) -> None:
+        script(helper, f'read -r server\n[ "$1" = get ] && [ "$server" = reg.example ] || exit 9\n{text}')
 
     answers(f'''echo '{{"Username": "me", "Secret": "{SECRET}"}}' ''')
     assert find_credentials("reg.example", config) == Credentials(user="me", password=SECRET)
@@ -366,8 +361,8 @@ def test_a_helper_gives_credentials_and_is_never_shown(tmp_path: Path, monkeypat
     assert find_credentials("reg.example", config) == Credentials(identity_token=SECRET)
     answers('echo "credentials not found in native keychain"; exit 1')
     assert find_credentials("reg.example", config) is None
-    for script in (f"echo {SECRET}; exit 0", f"echo {SECRET}; echo {SECRET} >&2; exit 3"):
-        answers(script)
+    for text in (f"echo {SECRET}; exit 0", f"echo {SECRET}; echo {SECRET} >&2; exit 3"):
+        answers(text)
         with pytest.raises(InfrastructureError, match="docker-credential-mine gives no credentials") as caught:
             find_credentials("reg.example", config)
         assert SECRET not in str(caught.value)

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -247,11 +248,8 @@ def test_what_a_killed_build_has_mounted_is_found_and_stops_no_other_command(
     table = tmp_path / "mountinfo"
     table.write_text("\n".join(lines) + "\n")
     assert cache.mounted_below(tree, table) == [tree / "proc/sys", tree / "a b", tree]
-
-    def stays(_: Path) -> None:
-        raise CommandFailed("rm failed", argv=("rm",), status=1, stderr_tail="it's on a different device")
-
-    monkeypatch.setattr(cache, "remove_tree", stays)
+    error = CommandFailed("rm failed", argv=("rm",), status=1, stderr_tail="it's on a different device")
+    monkeypatch.setattr(cache, "remove_tree", mock.Mock(side_effect=error))
     remove_abandoned(tmp_path)
     assert tree.exists()
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tare.images.inside import sif
 from tare.images.inside.archive import architecture
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -82,6 +84,29 @@ def layered(path: Path, *layers: list[Member], **stated: Any) -> Path:
     packed = [(f"l{number}.tar", tar(path.with_suffix(".l"), *each).read_bytes()) for number, each in enumerate(layers)]
     stated = {"Layers": [name for name, _ in packed], **stated}
     return docker(path, *(member(name, content) for name, content in packed), **stated)
+
+
+def docker_of(path: Path, files: Path) -> Path:
+    """Write an archive of docker save with a folder as its only layer."""
+    with tarfile.open(path.with_suffix(".l"), "w") as packed:
+        packed.add(files, ".")
+    return docker(path, member("l.tar", path.with_suffix(".l").read_bytes()))
+
+
+def squashfs(path: Path, files: Path) -> Path:
+    subprocess.run(("mksquashfs", files, path, "-quiet", "-no-progress", "-noappend"), check=True)
+    return path
+
+
+def a_sif(content: bytes, machine: bytes, *, file_system: int = sif.SQUASHFS, part: int = sif.PRIMARY_SYSTEM) -> bytes:
+    """Return a SIF with one partition of this content."""
+    at, size = sif.HEADER.size, len(content)
+    table = sif.DESCRIPTOR.size
+    data = at + table
+    header = sif.HEADER.pack(b"#!x\n", sif.MAGIC, b"01\0", machine, b"", 0, 0, 0, 1, at, table, data, size)
+    extra = sif.PARTITION.pack(file_system, part, machine)
+    entry = sif.DESCRIPTOR.pack(sif.DATA_PARTITION, True, 1, 1, 0, data, size, size, 0, 0, 0, 0, b"root", extra)
+    return header + entry + content
 
 
 def layout(folder: Path, index: object, **blobs: object) -> Path:

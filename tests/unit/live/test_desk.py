@@ -17,6 +17,7 @@ from tare.live.budget import ANSWERS_SHARE, LONGEST_RENDERING_S, RENDERING_SHARE
 from tare.live.desk import MOST_CALLERS, PATIENCE, Desk
 from tare.live.door import CARRIED, Door
 from tare.live.requests import MOST_BYTES, Asked, Refusal, Request, answer, is_whole, parse, refuse
+from unit.clock import Clock
 from unit.live.callers import asked, called, has_bytes, request
 
 LONG_S = 3600.0
@@ -208,15 +209,6 @@ def test_no_answer_is_kept_framed_or_shared() -> None:
     for wanted in ("Cache-Control: no-store", "frame-ancestors 'none'", "Referrer-Policy: no-referrer", "nosniff"):
         assert wanted in headers
     assert "Access-Control" not in headers
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def test_renderings_use_less_than_their_share_over_a_long_run() -> None:

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,24 +19,17 @@ from tare.live import Door, Live, watcher
 from tare.live import page as page_module
 from tare.live.desk import Caller, Desk
 from tare.live.page import Page
-from tare.model import Completed, Failed, Plan, Trial, TrialKey
+from tare.model import Failed, Plan, TrialKey
 from tare.plan.cells import available
 from tare.run import runner
 from tare.run.progress import Progress
 from tare.store.writer import Store
+from unit.clock import Clock
 from unit.live.callers import asked, called, has_bytes, request, told
 from unit.runs import known_study
+from unit.stored import trial
 
 LONG_S = 3600.0
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Following:
@@ -56,11 +50,8 @@ class Following:
         self.live.launching((self.key(number),))
 
     def end(self, number: int, outcome: Any = None, repeat: int = 0, **noise: float) -> None:
-        key = self.key(number)
-        key = TrialKey(cell=key.cell, round=key.round, block=0, attempt=0, repeat=repeat)
-        outcome = outcome or Completed(metrics=())
-        trial = Trial(key=key, position=0, started_unix_s=number, elapsed_s=1.0, outcome=outcome, noise=noise)
-        self.live.trial_ended(self.store.append(trial), number + 1, self.total)
+        ended = replace(trial(replace(self.key(number), repeat=repeat), outcome), noise=noise)
+        self.live.trial_ended(self.store.append(ended), number + 1, self.total)
 
     def key(self, number: int) -> TrialKey:
         round_, place = divmod(number, len(self.cells))

@@ -21,6 +21,7 @@ ALLOWED = {
     "counters/reader.py": "a file of the kernel",
     "doctor/locality_probe.py": "a file of the kernel",
     "host/capture.py": "64 MiB of stdout (STDOUT_BYTES), the end of stderr",
+    "host/signals.py": "numbers of signals, of this process",
     "host/holder.py": "a line of a child of its own; a file of the kernel",
     "wiring/ping.py": "one packet",
     "kubernetes/enter.py": "pieces, passed on; frames of the head's own gate",

@@ -27,6 +27,7 @@ from tare.run.core_watch import CoreWatch, is_virtual, place, speed
 from tare.store.writer import Store
 from tare.summary.disturbance import migrated_within
 from unit.runs import known_study
+from unit.scripts import script
 from waiting import wait_until
 
 CPUINFO = """processor\t: 0
@@ -112,13 +113,7 @@ def test_the_processor_is_told_with_its_microcode_and_mitigations(tmp_path: Path
         "mitigations": {"meltdown": "Not affected"},
     }
     unknown = facts.processor(tmp_path / "none", tmp_path / "none")
-    assert unknown == {
-        "model": "unknown",
-        "microcode": "unknown",
-        "MHz": "unknown",
-        "virtual": False,
-        "mitigations": {},
-    }
+    assert unknown == dict.fromkeys(("model", "microcode", "MHz"), "unknown") | {"virtual": False, "mitigations": {}}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +137,8 @@ def test_a_version_is_what_the_program_tells(
 
 
 def test_a_program_that_hangs_is_unknown_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "hangs"
     os.mkfifo(tmp_path / "never")
-    program.write_text(f"#!/bin/sh\nread line < {tmp_path}/never\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "hangs", f"read line < {tmp_path}/never")
     monkeypatch.setattr(facts, "find", lambda name: str(program))
     monkeypatch.setattr(facts, "LIMIT_S", 0.2)
     assert facts.version_of("hangs") == "unknown"
@@ -212,12 +205,10 @@ def test_gpus_are_named_with_those_who_get_them_or_as_not_given(monkeypatch: pyt
     monkeypatch.setattr("tare.node.gpus.find_gpus", lambda: ("AMD GPU", "AMD GPU"))
     plan = session.make_plan(known_study())
     assert facts.gpus_of_machines(plan, []) == "2 x AMD GPU, not given to containers"
-    given = replace(
-        plan,
-        cells=tuple(replace(cell, environment=replace(cell.environment, devices=("rocm",))) for cell in plan.cells[:1]),
-    )
-    name = given.cells[0].environment.name
-    assert facts.gpus_of_machines(given, []) == f"2 x AMD GPU, given to containers of {name}"
+    cell = plan.cells[0]
+    given = replace(cell, environment=replace(cell.environment, devices=("rocm",)))
+    told = facts.gpus_of_machines(replace(plan, cells=(given,)), [])
+    assert told == f"2 x AMD GPU, given to containers of {cell.environment.name}"
 
 
 def test_the_gpus_of_other_machines_are_asked_of_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,9 +236,8 @@ def seconds(values_ns: tuple[float, ...]) -> tuple[float, ...]:
 
 def test_places_within_a_spread_have_not_moved_and_cores_beside_a_guest_are_slower() -> None:
     noise = place(seconds(NEAR_NS), seconds(NEAR_NS * 5 + FAR_NS))
-    assert noise["cores_elsewhere"] == 0
+    assert noise == {"cores_elsewhere": 0, "core_hand_over_s": pytest.approx(33.5e-9)}
     assert not migrated_within(noise)
-    assert noise["core_hand_over_s"] == pytest.approx(33.5e-9)
     beside = speed(seconds((1150.0, 1400.0, 1300.0)))
     assert beside == {"core_counting_s": pytest.approx(1300e-9)}
     assert not migrated_within(beside)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ from tare.stats import LEAST_IN_A_TURN
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN, Payload
 from unit.runs import known_study
+from unit.summaries import latency
 
 GIB = 1 << 30
 
@@ -199,31 +200,21 @@ def test_a_command_that_ends_first_is_not_stopped() -> None:
 SPEC = "npb-ep:class=A"
 
 
-def launched(turns: list[float] | None, *, failed: bool = False) -> Launched:
-    """Return a launch whose parts took so long in its turns, and whose cost is that of ten parts."""
-    typical = 10 * float(np.median(turns or [1.0]))
-    metric = Metric(
-        key=SPEC,
-        label=SPEC,
-        kind=MetricKind.RATE,
-        value=20.0,
-        median_s=typical,
-        p99_s=30.0,
-        statistic="mean over turns",
-    )
-    samples = {} if turns is None else {f"{SPEC}/{BY_TURN}": np.asarray(turns)}
-    parsed = Parsed(
-        metrics=(metric,), ranks=(), payload=Payload(), mpi_library="", init_s=0.0, measured_s=1.0, samples=samples
-    )
+def launch_of(metric: Metric, **told: Any) -> Launched:
+    """Return a launch that measured this, with what its program told of it."""
+    parsed = Parsed(metrics=(metric,), ranks=(), payload=Payload(), mpi_library="", init_s=0.0, measured_s=1.0, **told)
     return Launched(
         result=Result(argv=("x",), status=0, stdout="", stderr="", elapsed_s=1.0, began_s=0.0),
-        outcome=Failed(reason="it ended", status=1) if failed else Completed(metrics=(metric,)),
-        parsed=parsed,
-        traffic=(),
-        counters={},
-        noise={},
-        active_s=1.0,
-    )
+        outcome=Completed(metrics=(metric,)), parsed=parsed, traffic=(), counters={}, noise={}, active_s=1.0,
+    )  # fmt: skip
+
+
+def launched(turns: list[float] | None) -> Launched:
+    """Return a launch whose parts took so long in its turns, and whose cost is that of ten parts."""
+    typical = 10 * float(np.median(turns or [1.0]))
+    metric = latency(20.0, key=SPEC, kind=MetricKind.RATE, median_s=typical, p99_s=30.0, statistic="mean over turns")
+    samples = {} if turns is None else {f"{SPEC}/{BY_TURN}": np.asarray(turns)}
+    return launch_of(metric, samples=samples)
 
 
 def typical_s(one: Launched) -> float:
@@ -241,7 +232,8 @@ def test_a_drift_that_all_saw_is_in_no_difference() -> None:
     assert typical_s(made[1]) / typical_s(made[0]) == pytest.approx(1.1)
 
 
-OTHERS = {"untold": launched(None), "failed": launched([1.0, 2.0], failed=True), "short": launched([1.0, 1.0])}
+FAILED = replace(launched([1.0, 2.0]), outcome=Failed(reason="it ended", status=1))
+OTHERS = {"untold": launched(None), "failed": FAILED, "short": launched([1.0, 1.0])}
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
@@ -258,25 +250,9 @@ TURNS = 10
 
 def kernel(seconds: np.ndarray, *, key: str = KERNEL) -> Launched:
     """Return a launch of a kernel whose iterations took so long."""
-    metric = Metric(
-        key=key,
-        label=key,
-        kind=MetricKind.COST,
-        value=float(seconds.mean()),
-        median_s=float(np.median(seconds)),
-        p99_s=float(np.quantile(seconds, 0.99)),
-        samples=len(seconds),
-    )
-    parsed = Parsed(
-        metrics=(metric,),
-        ranks=(),
-        payload=Payload(),
-        mpi_library="",
-        init_s=0.0,
-        measured_s=1.0,
-        iterations={key: seconds},
-    )
-    return replace(launched(None), outcome=Completed(metrics=(metric,)), parsed=parsed)
+    median_s, p99_s = (float(np.quantile(seconds, part)) for part in (0.5, 0.99))
+    metric = latency(float(seconds.mean()), key=key, median_s=median_s, p99_s=p99_s, samples=len(seconds))
+    return launch_of(metric, iterations={key: seconds})
 
 
 def metric_of(one: Launched) -> Metric:
@@ -298,11 +274,7 @@ def test_of_a_kernel_the_typical_and_the_mean_iteration_of_turns_are_compared_pa
     bare, dearer = drawn(rng, 1e-5, burst=2), drawn(rng, 1.1e-5, burst=7, slow=0.5)
     one, other = (metric_of(each) for each in in_the_same_passes([kernel(bare), kernel(dearer)], TURNS))
     assert other.typical_s / one.typical_s == pytest.approx(1.1, rel=0.002)
-    assert one.turn_mean_s is not None
-    assert other.turn_mean_s is not None
     assert other.turn_mean_s / one.turn_mean_s == pytest.approx(1.1 * 1.05 / 1.01, rel=0.002)
-    assert one.turn_spread_s is not None
-    assert other.turn_spread_s is not None
     assert other.turn_spread_s / one.turn_spread_s == pytest.approx(1.1 * 0.5 / 0.1, rel=0.02)
     assert (one.value, other.value) == (bare.mean(), dearer.mean()), "the mean of all iterations stays"
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -139,11 +140,7 @@ def test_a_command_that_does_not_end_is_named_and_an_interrupt_or_its_end_undoes
     assert result.timed_out
     assert result.at_limit == "sleep infinity"
     undone.unlink()
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(on_node, "_answer", interrupted)
+    monkeypatch.setattr(on_node, "_answer", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         ran(NodeCommand(run=("true",)), undo=(("touch", str(undone)),))
     assert undone.exists()
@@ -160,7 +157,6 @@ def test_on_another_node_or_with_another_daemon_nothing_runs_and_nothing_is_undo
     result = ran(NodeCommand(run=touched[0]), undo=touched, boot_id="another")
     assert "commands for n0 do not run on it: its boot ID is another one" in records(result)[1]["refuted"]
     assert list(tmp_path.iterdir()) == []
-    touched = (("touch", str(tmp_path / "x")),)
     client = Client(holds=("sh", "-c", "echo no such container >&2; false"))
     result = ran(NodeCommand(run=touched[0]), undo=touched, client=client)
     refuted = records(result)[1]["refuted"]
@@ -207,11 +203,7 @@ def test_a_launch_that_is_not_in_its_environment_is_invalid(tmp_path: Path, monk
     monkeypatch.setattr(on_node, "_refuted", lambda _: "another node")
     monkeypatch.setattr(on_node, "RUNTIMES", {"fake": SimpleNamespace(is_fake=False)})
     found = trials_of(study(NodeCommand(run=("true",))), tmp_path / "r")
-    assert [cast("Invalid", trial.outcome).reason for trial in found] == ["another node"] * 2
-    assert all(isinstance(trial.outcome, Invalid) for trial in found)
-
-
-NODE = make_node(pid=0)
+    assert [trial.outcome for trial in found] == [Invalid(reason="another node")] * 2
 
 
 @pytest.fixture
@@ -223,9 +215,8 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def deployed(pid: int, *containers: Container, container: str = "") -> tuple[Side, ...]:
-    pod = make_pod(NODE, name="tare-s1-n0", pid=pid, container=container)
-    endpoint = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500)
-    return (Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers),)
+    pod = make_pod(make_node(), name="tare-s1-n0", pid=pid, container=container)
+    return (Side(pod=pod, endpoint=ENDPOINT, prefix=Path("/opt/tare"), containers=containers),)
 
 
 def test_nothing_is_gone_while_first_processes_run_or_where_there_are_none(living: subprocess.Popen[bytes]) -> None:
@@ -241,7 +232,7 @@ def test_what_has_ended_is_named_also_one_of_several_containers(living: subproce
     assert ended(deployed(living.pid, *both, container="tare-s1-n0")) == "the container c1 on n0 has ended"
     assert runs(living.pid)
     living.kill()
-    _wait_until_it_is_a_zombie(living.pid)
+    os.waitid(os.P_PID, living.pid, os.WEXITED | os.WNOWAIT)  # it is a zombie
     assert not runs(living.pid)
     assert ended(deployed(living.pid, container="tare-s1-n0")) == "the container tare-s1-n0 on n0 has ended"
     assert ended(deployed(living.pid)) == "what holds the pod tare-s1-n0 on n0 has ended"
@@ -260,7 +251,3 @@ def test_what_has_ended_is_named_also_one_of_several_containers(living: subproce
 )
 def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:
     assert is_running(stat) == runs_on
-
-
-def _wait_until_it_is_a_zombie(pid: int) -> None:
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -10,25 +10,17 @@ import pytest
 
 from tare.cluster import base
 from tare.cluster.base import Allocated
-from tare.model import Completed, Failed, Invalid, Outcome, Plan, Repetition, Trial, TrialKey
+from tare.model import Failed, Invalid, Outcome, Plan, Repetition, TrialKey
 from tare.plan.cells import available
 from tare.run import ending
 from tare.run.ending import MARGIN_S, SLACK, Ending
 from tare.run.progress import INTERVAL_S, Pace, Progress, duration
 from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
-from unit.stored import PLAN
+from unit.clock import Clock
+from unit.stored import PLAN, trial
 
 CELLS = [cell.key for cell in available(PLAN)]
 TOTAL = len(CELLS) * 3 * 2
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def key_of(done: int, repeat: int = 0) -> TrialKey:
@@ -36,17 +28,12 @@ def key_of(done: int, repeat: int = 0) -> TrialKey:
     return TrialKey(cell=CELLS[place], round=blocks // 2, block=blocks % 2, attempt=0, repeat=repeat)
 
 
-def trial_of(key: TrialKey, outcome: Outcome | None = None) -> Trial:
-    outcome = outcome or Completed(metrics=())
-    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=outcome)
-
-
 def run(progress: Progress, clock: Clock, done: int, took_s: float, outcome: Outcome | None = None) -> None:
     """Run the launch that comes after so many."""
     key = key_of(done)
     progress.launch_started(key, done, TOTAL)
     clock.now_s += took_s
-    progress.trial_ended(trial_of(key, outcome), done + 1, TOTAL)
+    progress.trial_ended(trial(key, outcome), done + 1, TOTAL)
 
 
 def test_without_a_terminal_there_is_a_line_a_launch_and_what_went_wrong_is_told_at_once(
@@ -102,7 +89,7 @@ def test_the_remaining_time_is_steady_although_cells_differ(capsys: pytest.Captu
         if "left" in (said := capsys.readouterr().err):
             told.append((left_s(said), left))
         clock.now_s += takes_s[done % len(CELLS)]
-        progress.trial_ended(trial_of(key_of(done)), done + 1, TOTAL)
+        progress.trial_ended(trial(key_of(done)), done + 1, TOTAL)
     assert len(told) > 5, told
     assert all(estimate == pytest.approx(left, abs=1) for estimate, left in told if left <= 70), told
 
@@ -152,7 +139,7 @@ def test_on_a_terminal_there_is_a_bar_and_what_went_wrong_stands_above_it(
     with Progress(PLAN, Clock()) as progress:
         progress.round_started(0, 0)
         progress.launch_started(key_of(0), 0, TOTAL)
-        progress.trial_ended(trial_of(key_of(0), Invalid(reason="it ran [bold]elsewhere[/bold]")), 1, TOTAL)
+        progress.trial_ended(trial(key_of(0), Invalid(reason="it ran [bold]elsewhere[/bold]")), 1, TOTAL)
     said = capsys.readouterr().err
     assert f"1/{TOTAL}" in said
     assert f"round 1 of 3: {CELLS[0]}" in said

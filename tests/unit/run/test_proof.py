@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,22 +27,9 @@ from tare.model import (
 )
 from tare.model.topology import HardwareThread
 from tare.node import SILENT_ROLE, Node
-from tare.run import outcome
+from tare.run import outcome, proof
 from tare.run.outcome import Ready, judge, proof_gaps
-from tare.run.proof import (
-    CHATTER_BYTES,
-    HEADER_BYTES,
-    LOWER_BOUND_ONLY,
-    RANK_CHATTER_BYTES,
-    UPPER,
-    check_places,
-    check_traffic,
-    check_transport,
-    core_sharers,
-    shared_cores,
-    state_partly_proven,
-    state_unproven,
-)
+from tare.run.proof import LOWER_BOUND_ONLY, check_places, check_traffic, check_transport, core_sharers
 from tare.workloads import Parsed
 from tare.workloads.output import Payload
 from unit.summaries import MICRO, latency
@@ -109,10 +97,9 @@ def test_ranks_that_go_to_the_nodes_in_turn_are_proven_by_that_order_alone() -> 
 
 
 def test_ranks_are_counted_and_a_number_beyond_the_job_or_a_boot_id_that_only_begins_alike_refutes() -> None:
-    placement = Placement(nodes=2, ranks_per_node=1)
-    ranks = rank_places(placement)
+    ranks = rank_places(Placement())
     ranks[1] = replace(ranks[1], host="b10/n2", hostname="n2")
-    assert check_places(ranks, placement, nodes=nodes_of(placement)) is not None
+    assert check_places(ranks, Placement(), nodes=nodes_of(Placement())) is not None
     ranks = rank_places(TWO)
     assert check_places(ranks[:-1], TWO, nodes=nodes_of(TWO)) == "3 ranks ran where the placement has 4"
     assert check_places([*ranks, ranks[0]], TWO, nodes=nodes_of(TWO)) == "5 ranks ran where the placement has 4"
@@ -131,7 +118,7 @@ def test_two_ranks_share_a_core_exactly_when_their_masks_meet(cores: list[set[in
     node = nodes_of(TWO)[0]
     ranks = [(replace(rank_places(TWO)[0], rank=i, cpus=tuple(sorted(own))), node) for i, own in enumerate(cores)]
     meet = sum(map(len, cores)) > len(set().union(*cores))
-    assert (shared_cores(ranks) is not None) == meet
+    assert (proof.shared_cores(ranks) is not None) == meet
 
 
 def test_shared_cores_and_cores_of_another_node_are_named_and_allowed_only_if_the_placement_asks() -> None:
@@ -220,14 +207,14 @@ def test_messages_that_nobody_counted_and_shared_nics_leave_only_a_lower_bound()
 
 @given(payloads, st.floats(0, 1))
 def test_traffic_within_the_bounds_is_proven(payload: Payload, at: float) -> None:
-    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages
+    upper = proof.UPPER * payload.high_bytes + proof.HEADER_BYTES * payload.messages
     sent = payload.low_bytes + int(at * (upper - payload.low_bytes))
     assert check_traffic(both_ways(sent), payload, said_bytes=0) is None
 
 
 @given(payloads)
 def test_traffic_below_the_payload_or_far_above_it_is_not(payload: Payload) -> None:
-    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + CHATTER_BYTES
+    upper = proof.UPPER * payload.high_bytes + proof.HEADER_BYTES * payload.messages + proof.CHATTER_BYTES
     reason = check_traffic(both_ways(int(upper) + 1), payload, said_bytes=0)
     assert "data NIC" in reason
     if payload.low_bytes > 0:
@@ -270,7 +257,7 @@ def test_every_role_has_to_carry_the_payload_and_one_of_one_side_carries_each_by
 @given(st.integers(0, 10**12), st.integers(0, 10**7), st.integers(0, 1000))
 def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said: int, ranks: int) -> None:
     payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
-    allowed = int(0.01 * sent + CHATTER_BYTES + RANK_CHATTER_BYTES * ranks + 2 * said)
+    allowed = int(0.01 * sent + proof.CHATTER_BYTES + proof.RANK_CHATTER_BYTES * ranks + 2 * said)
 
     def with_silent(bytes_: int) -> str | None:
         silent = carried("n1", bytes_, 0, SILENT_ROLE, "ctl0")
@@ -302,17 +289,15 @@ def test_counters_that_may_not_be_read_prove_nothing_and_refute_nothing(payload:
     both = [closed("n0"), closed("n1")]
     assert check_traffic([], payload, said_bytes=0, unread=both) is None
     assert check_traffic([], payload, said_bytes=0) is not None
-    assert state_unproven(both) == (
+    assert proof.state_unproven(both) == (
         "treatment not proven: the counters of data0 of n0, data0 of n1 cannot be read (permission denied)"
     )
 
 
 def test_a_closed_counter_hides_no_other_and_is_stated() -> None:
-    def with_one(bytes_: int) -> str | None:
-        return check_traffic([carried("n0", bytes_, 0)], MEBIBYTE, said_bytes=0, unread=[closed("n1")])
-
-    assert with_one(1 << 20) is None
-    assert "the traffic did not take" in str(with_one(200 << 20))
+    for bytes_, told in ((1 << 20, "None"), (200 << 20, "the traffic did not take")):
+        one = check_traffic([carried("n0", bytes_, 0)], MEBIBYTE, said_bytes=0, unread=[closed("n1")])
+        assert told in str(one)
     detour = [carried("n0", 1 << 30, 0, SILENT_ROLE, "lo")]
     both = [closed("n0"), closed("n1")]
     assert "lo of n0" in str(check_traffic(detour, MEBIBYTE, said_bytes=0, unread=both))
@@ -321,17 +306,17 @@ def test_a_closed_counter_hides_no_other_and_is_stated() -> None:
     lo = closed("n0", "lo", SILENT_ROLE)
     assert check_traffic(both_ways(1 << 20), MEBIBYTE, said_bytes=0, unread=[lo]) is None
     assert check_traffic(both_ways(1 << 10), MEBIBYTE, said_bytes=0, unread=[lo]) is not None
-    assert "lo of n0 cannot be read" in state_unproven([lo])
-    text = state_unproven([closed(f"n{number}") for number in range(1000)])
+    assert "lo of n0 cannot be read" in proof.state_unproven([lo])
+    text = proof.state_unproven([closed(f"n{number}") for number in range(1000)])
     assert "data0 of n0, data0 of n1, data0 of n2 and 997 more cannot be read" in text
 
 
 def test_only_a_shared_interface_whose_upper_bound_would_count_is_proven_in_part() -> None:
     both = both_ways(1 << 20)
-    assert state_partly_proven(both, MEBIBYTE, shared=True) == LOWER_BOUND_ONLY
-    assert state_partly_proven(both, MEBIBYTE, shared=False) == ""
-    assert state_partly_proven(both, replace(MEBIBYTE, more=True), shared=True) == ""
-    assert state_partly_proven([], MEBIBYTE, shared=True, unread=[closed("n0")]) == ""
+    assert proof.state_partly_proven(both, MEBIBYTE, shared=True) == LOWER_BOUND_ONLY
+    assert proof.state_partly_proven(both, MEBIBYTE, shared=False) == ""
+    assert proof.state_partly_proven(both, replace(MEBIBYTE, more=True), shared=True) == ""
+    assert proof.state_partly_proven([], MEBIBYTE, shared=True, unread=[closed("n0")]) == ""
 
 
 # --- transport ----------------------------------------------------------------------------------------------------
@@ -351,14 +336,9 @@ def test_shared_memory_with_a_rank_of_another_host_is_found(placement: Placement
 
 
 SENT = 1 << 20
-NODES = tuple(make_node(i, cores=(i,), boot_id=f"b{i}") for i in range(2))
-RANKS = tuple(
-    RankPlace(rank=i, host=f"b{i}/n{i}", hostname=f"n{i}", pid=9 + i, cpus=(i,), shared_memory_ranks=(i,))
-    for i in range(2)
-)
 PARSED = Parsed(
     metrics=(latency(1e-6),),
-    ranks=RANKS,
+    ranks=tuple(rank_places(Placement())),
     payload=Payload(low_bytes=SENT, high_bytes=SENT, messages=1, known=True),
     mpi_library="Open MPI 4.1.4",
     init_s=0.1,
@@ -370,18 +350,8 @@ CELL = Cell(
     role=Role.ENVIRONMENT,
     workload=MICRO,
     environment=Environment(name="overlay", runtime="docker", network="overlay"),
-    placement=Placement(nodes=2, ranks_per_node=1),
+    placement=Placement(),
 )
-CLOSED = tuple(Unread(node=f"n{i}", interface="data0", role="data NIC", why="permission denied") for i in range(2))
-
-
-def unproven_carried(volume: int) -> tuple[InterfaceTraffic, ...]:
-    return tuple(
-        InterfaceTraffic(
-            node=f"n{i}", interface="data0", role="data NIC", rx_bytes=volume, tx_bytes=0, rx_packets=1, tx_packets=0
-        )
-        for i in range(2)
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -391,9 +361,9 @@ def parsed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judged(
-    traffic: tuple[InterfaceTraffic, ...], closed: tuple[Unread, ...] = (), *, shared: bool = False
+    traffic: Sequence[InterfaceTraffic], unread: Sequence[Unread] = (), *, shared: bool = False
 ) -> tuple[Outcome, tuple[str, str]]:
-    sides = tuple(SimpleNamespace(pod=SimpleNamespace(node=node)) for node in NODES)
+    sides = tuple(SimpleNamespace(pod=SimpleNamespace(node=node)) for node in nodes_of(Placement()))
     ready = Ready(
         cell=CELL,
         deployed=cast("Any", SimpleNamespace(sides=sides, shares_nics=shared)),
@@ -403,12 +373,12 @@ def judged(
     result = SimpleNamespace(
         stdout="", stderr="", stderr_tail="", status=0, timed_out=False, flooded=False, began_s=1.0, elapsed_s=1.0
     )
-    made, parsed = judge(ready, cast("Any", result), traffic, closed)
-    return made, proof_gaps(ready, made, parsed, traffic, closed)
+    made, parsed = judge(ready, cast("Any", result), traffic, unread)
+    return made, proof_gaps(ready, made, parsed, traffic, unread)
 
 
 def test_counters_that_may_not_be_read_complete_with_the_statement_and_missing_ones_are_invalid() -> None:
-    made, (unproven, partly_proven) = judged((), CLOSED)
+    made, (unproven, partly_proven) = judged((), [closed("n0"), closed("n1")])
     assert isinstance(made, Completed)
     assert unproven.startswith("treatment not proven: the counters of data0 of n0, data0 of n1 cannot be read")
     assert partly_proven == ""
@@ -429,6 +399,6 @@ def test_counters_that_may_not_be_read_complete_with_the_statement_and_missing_o
     ],
 )
 def test_traffic_that_is_read_still_refutes_the_cell(volume: int, shared: bool, completes: bool) -> None:
-    made, gaps = judged(unproven_carried(volume), shared=shared)
+    made, gaps = judged(both_ways(volume), shared=shared)
     assert isinstance(made, Completed if completes else Invalid)
     assert gaps == ("", LOWER_BOUND_ONLY if shared and completes else "")

@@ -43,14 +43,17 @@ with errorcode 9.
 NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 {RULE}
 """
+ABORTED = "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 9"
+TASK = "srun: error: c2: task 1:"
 ENDED_BY_SRUN = """srun: Terminating StepId=6.0
 slurmstepd: error: *** STEP 6.0 ON c1 CANCELLED AT 2026-11-26T08:00:00 ***
 srun: error: c1: task 0: Terminated
 """
+CRASHED = "mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Segmentation fault)"
 CRASH = f"""[n1:00008] *** Process received signal ***
 [n1:00008] Signal: Segmentation fault (11)
 {RULE}
-mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Segmentation fault).
+{CRASHED}.
 {RULE}
 """
 
@@ -62,25 +65,16 @@ mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Se
         ("first\nno input file\n", "no input file"),
         (f"no input file\n{GONE}{STATUS}", "no input file"),
         (GONE + STATUS, ""),
-        (
-            "srun: error: c2: task 1: Segmentation fault\n" + ENDED_BY_SRUN,
-            "srun: error: c2: task 1: Segmentation fault",
-        ),
-        ("a warning\nsrun: error: c2: task 1: Killed\n" + ENDED_BY_SRUN, "srun: error: c2: task 1: Killed"),
-        ("no input file\nsrun: error: c2: task 1: Exited with exit code 2\n" + ENDED_BY_SRUN, "no input file"),
-        (
-            "srun: error: c2: task 1: Exited with exit code 2\n" + ENDED_BY_SRUN,
-            "srun: error: c2: task 1: Exited with exit code 2",
-        ),
+        (f"{TASK} Segmentation fault\n{ENDED_BY_SRUN}", f"{TASK} Segmentation fault"),
+        (f"a warning\n{TASK} Killed\n{ENDED_BY_SRUN}", f"{TASK} Killed"),
+        (f"no input file\n{TASK} Exited with exit code 2\n{ENDED_BY_SRUN}", "no input file"),
+        (f"{TASK} Exited with exit code 2\n{ENDED_BY_SRUN}", f"{TASK} Exited with exit code 2"),
         (ENDED_BY_SRUN, "srun: error: c1: task 0: Terminated"),
         ("no input file\nsrun: Terminating StepId=6.0\n", "no input file"),
         ("srun: Terminating StepId=6.0\n", "srun: Terminating StepId=6.0"),
-        (GONE + ABORT, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 9"),
-        (ABORT + GONE, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 9"),
-        (
-            CRASH + GONE,
-            "mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Segmentation fault)",
-        ),
+        (GONE + ABORT, ABORTED),
+        (ABORT + GONE, ABORTED),
+        (CRASH + GONE, CRASHED),
         (f"{RULE}\nonly begun", "only begun"),
         (f"no input file\n{STATUS.partition(RULE)[2]}", "no input file"),
         (STATUS.partition(RULE)[2] + "no input file\n", "no input file"),
@@ -111,23 +105,24 @@ def test_records_of_tare_are_no_words_of_a_program_and_a_line_that_is_cut_is_non
     assert reason_said("", f'@tare {{"type": "error"}}\n{cut}done\n') == "its standard output ends in: done"
 
 
-def test_a_launch_that_fails_tells_what_it_printed_and_one_that_hangs_the_first_error() -> None:
+def failed(result: Result) -> Failed:
+    """Return what is made of a launch that has failed."""
     launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("app",))), pods_s=0.0)
-    printed = "step 1\nset_mempolicy: Operation not permitted\n"
-    ended = Result(argv=(), status=3, stdout=printed, stderr=ABORT, elapsed_s=1.0)
-    outcome, _ = judge(launch, ended, ())  # type: ignore[arg-type]
+    outcome, _ = judge(launch, result, ())  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
+    return outcome
+
+
+def test_a_launch_that_fails_tells_what_it_printed_and_one_that_hangs_the_first_error() -> None:
+    printed = "step 1\nset_mempolicy: Operation not permitted\n"
+    outcome = failed(Result(argv=(), status=3, stdout=printed, stderr=ABORT, elapsed_s=1.0))
     assert outcome.reason == "it ended with status 3: set_mempolicy: Operation not permitted"
     assert outcome.stderr_tail.endswith(f"standard output ends in:\n{printed.rstrip()}")
     late = Result(argv=(), status=-15, stdout="step 1\n", stderr="no route to host n1\n", elapsed_s=9.0, timed_out=True)
-    outcome, _ = judge(launch, late, ())  # type: ignore[arg-type]
-    assert isinstance(outcome, Failed)
+    outcome = failed(late)
     assert outcome.reason == "it did not end within its time limit of 60 s: no route to host n1"
     assert outcome.stderr_tail.endswith("standard output ends in:\nstep 1")
-    silent = replace(late, stderr="")
-    outcome, _ = judge(launch, silent, ())  # type: ignore[arg-type]
-    assert isinstance(outcome, Failed)
-    assert outcome.reason == "it did not end within its time limit of 60 s"
+    assert failed(replace(late, stderr="")).reason == "it did not end within its time limit of 60 s"
 
 
 @pytest.mark.parametrize("words", ["Bus error", "write output.dat: No space left on device"])
@@ -218,10 +213,7 @@ def test_other_failures_are_not_taken_for_one(words: str) -> None:
 @pytest.mark.parametrize(("name", "told"), [("request cut by Slurm", True), ("step limit", False)])
 def test_a_launch_at_its_time_limit_tells_of_what_hangs_only(name: str, told: bool) -> None:
     late = Result(argv=(), status=-15, stdout="", stderr=SEEN[name], elapsed_s=9.0, timed_out=True)
-    launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("app",))))
-    outcome, _ = judge(launch, late, ())  # type: ignore[arg-type]
-    assert isinstance(outcome, Failed)
-    assert ("remedy: transport: ofi:tcp" in outcome.reason) is told
+    assert ("remedy: transport: ofi:tcp" in failed(late).reason) is told
 
 
 OPEN_MPI = """[1,0]<stderr>:[n0:00045] select: component ob1 selected
@@ -282,14 +274,8 @@ def test_what_neighbours_should_talk_over(environment: Environment, placement: P
 
 
 def rank(number: int, *, beside: tuple[int, ...] = (0, 1), cpus: tuple[int, ...] | None = None) -> RankPlace:
-    return RankPlace(
-        rank=number,
-        host="b/n0",
-        hostname="n0",
-        pid=10 + number,
-        cpus=(number,) if cpus is None else cpus,
-        shared_memory_ranks=beside,
-    )
+    own = (number,) if cpus is None else cpus
+    return RankPlace(rank=number, host="b/n0", hostname="n0", pid=number, cpus=own, shared_memory_ranks=beside)
 
 
 def measured(*ranks: RankPlace, smallest_s: float = 3e-7) -> PingPong:

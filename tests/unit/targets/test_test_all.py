@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +17,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the tool with results of its own, and `make` that fails for the targets in `broken`."""
-    spec = importlib.util.spec_from_file_location("test_all", ROOT / "tools" / "test_all.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "test_all", module)
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.delitem(sys.modules, "test_all", raising=False)
+    module: Any = importlib.import_module("test_all")
     module.RESULTS, module.KEPT = tmp_path, tmp_path / "test-all" / "targets.jsonl"
     module.TABLE, module.UNSTABLE = tmp_path / "test-all.md", tmp_path / "unstable.jsonl"
     module.broken, module.made, module.stop_at = set(), [], ""
