@@ -36,7 +36,7 @@ class SshCluster(RemoteCluster):
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if placement.nodes > len(spec.hosts):
-            return f"cluster ssh has {counted(len(spec.hosts), 'machine')}: list more hosts, or use a placement with fewer nodes"
+            return f"cluster ssh has {counted(len(spec.hosts), 'machine')}: list more, or use fewer nodes"
         if reason := refuse_lab_only(self.name, spec, environment):
             return reason
         if spec.nics:

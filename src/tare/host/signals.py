@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -69,7 +69,9 @@ def waking() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.set_wakeup_fd(descriptor)
+        signal.set_wakeup_fd(-1)
+        with suppress(OSError):  # the block around this one has ended before it, as at the end of a process
+            signal.set_wakeup_fd(descriptor)
         signal.signal(WAKES, handler)
         notes.close()
 
