@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import math
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -36,13 +35,11 @@ class Held:
 def end_as_interrupt() -> None:
     """Handle SIGTERM and SIGHUP as Ctrl-C, so that a program that they end undoes what it has under way.
 
-    All signals take effect until the process ends, also in a call that blocks (`waking`).
+    Signals take effect in calls that block, too (`waking`), until the process ends.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    stack = ExitStack()
-    stack.enter_context(waking())
-    atexit.register(stack.close)
+    _wake_after_signals()
 
 
 @contextmanager
@@ -52,28 +49,34 @@ def waking() -> Iterator[None]:
     Python only notes that a signal has come, and handles it when the main thread goes on. One that comes just before a
     call blocks does not end that call: without this, it would take effect when the call ends by itself.
     """
+    handler = signal.getsignal(WAKES) or signal.SIG_DFL  # None if another library has set it
+    descriptor = signal.set_wakeup_fd(-1)
+    notes = _wake_after_signals()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(descriptor)
+        signal.signal(WAKES, handler)
+        notes.close()
+
+
+def _wake_after_signals() -> socket.socket:
+    """Wake the main thread after each signal until the socket is closed that is returned."""
     noted, notes = socket.socketpair()
     notes.setblocking(False)
     main = threading.get_ident()
 
-    def wake() -> None:
+    def wake(_kept: socket.socket) -> None:
         with noted:
             while numbers := noted.recv(64):
                 for pause_s in AFTER_S if set(numbers) != {WAKES} else ():
                     time.sleep(pause_s)
                     signal.pthread_kill(main, WAKES)
 
-    handler = signal.signal(WAKES, lambda *_: None)
-    descriptor = signal.set_wakeup_fd(notes.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=wake, name="wakes", daemon=True).start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(-1)
-        with suppress(OSError):  # the block around this one has ended before it, as at the end of a process
-            signal.set_wakeup_fd(descriptor)
-        signal.signal(WAKES, handler)
-        notes.close()
+    signal.signal(WAKES, lambda *_: None)
+    signal.set_wakeup_fd(notes.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=wake, args=(notes,), name="wakes", daemon=True).start()
+    return notes
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
