@@ -28,10 +28,10 @@ a_a: true
 """
 BARE = "[bare]"
 WAITS = (
-    "tare submit STUDY --allocations 1 --wait --pending 1s 2> said & "
+    ": > said; tare submit STUDY --allocations 1 --wait --pending 1s 2>> said & "
     "until grep -q 'has been waiting' said; do sleep 0.1; done; kill -TERM $!; wait $!; cat said >&2"
 )
-"""Interrupts what waits for a job once it has told so."""
+"""Interrupts what waits for a job once it has told so; the words of an earlier test are gone by then."""
 UNTIL_ENDED = 'until [ -z "$(squeue --noheader --job=$SLURM_JOB_ID --states=running)" ]; do sleep 0.1; done'
 INSIDE = "salloc --quiet --nodes=2 --exclusive"
 
