@@ -23,5 +23,5 @@ def test_each_mend_has_a_patch_of_source_files_and_each_patch_a_mend() -> None:
         assert all(re.match(r"(src|kernels|miniapps|tools)/", name) and (ROOT / name).is_file() for name in names)
 
 
-def test_the_folders_of_mends_exist() -> None:
-    assert not [mend.name for mend in table() if not (ROOT / mend.folder).is_dir()]
+def test_the_folders_and_files_of_mends_exist() -> None:
+    assert not [mend.name for mend in table() if not (ROOT / mend.folder).is_dir() or not (ROOT / mend.first).is_file()]
