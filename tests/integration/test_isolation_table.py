@@ -24,7 +24,9 @@ BEGIN = "<!-- exposed: written by tests/integration/test_isolation_table.py -->\
 END = "<!-- end of exposed -->\n"
 LEVELS = {name for name in RUNTIMES if name.startswith("apptainer-") and name != "apptainer-sif"}
 """How else Apptainer can start: the container is the same, and some are for ordinary users only."""
-NAMES = ("bare", "bare+image", *(name for name in RUNTIMES if name not in {"bare", "fake", *LEVELS}))
+ELSEWHERE = {"enroot", "kubernetes", "podman-hpc", "sarus", "sarus-mpi", "shifter"}
+"""Those that this test's lab cannot run: of sites, of Kubernetes, of ordinary users."""
+NAMES = ("bare", "bare+image", *(name for name in RUNTIMES if name not in {"bare", "fake", *LEVELS, *ELSEWHERE}))
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,11 @@ def test_the_tables_of_environments_have_a_row_for_each(title: str, registry: ob
     assert first == real(registry)
 
 
+def test_the_page_of_images_says_for_each_runtime_what_programs_of_an_image_run_as() -> None:
+    table = page("docs/images.md").partition("| environment | programs of the image run as |")[2].partition("\n\n")[0]
+    assert {name for row in rows(table) for name in TERM.findall(row[0])} == real(RUNTIMES) - {"bare"} | {"bare+image"}
+
+
 def test_the_study_page_lists_every_key_runtimes_mpis_and_ways_of_launching() -> None:
     text = section(page("docs/study.md"), "## Environments")
     by_first = {row[0].strip("`"): row for row in rows(text)}
