@@ -24,6 +24,15 @@ placements: [{placement}]
 repetition: {{rounds: 8}}
 """
 
+FAILING = """
+environments:
+  bare: {runtime: bare}
+  forbids: {runtime: docker, network: host}
+  allows: {runtime: podman, network: host}
+workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:

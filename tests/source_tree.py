@@ -1,4 +1,4 @@
-"""The modules of tare as tests of the whole tree read them, and the programs beside it."""
+"""Read the modules of tare, for tests that hold the whole tree, and import the programs of other folders."""
 
 from __future__ import annotations
 

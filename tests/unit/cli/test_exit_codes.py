@@ -70,11 +70,11 @@ def test_an_error_of_ours_is_said_with_its_remedy_and_ends_with_its_code(
 def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=ZeroDivisionError("a bug of ours")))
+    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=ZeroDivisionError("a bug in tare")))
     monkeypatch.delenv("TARE_DEBUG", raising=False)
     assert main(monkeypatch, "run", "x.yaml") == 5
     said = capsys.readouterr().err
-    assert "internal error: ZeroDivisionError: a bug of ours" in said
+    assert "internal error: ZeroDivisionError: a bug in tare" in said
     assert "TARE_DEBUG=1" in said
     monkeypatch.setenv("TARE_DEBUG", "1")
     monkeypatch.setattr(sys, "argv", ["tare", "run", "x.yaml"])

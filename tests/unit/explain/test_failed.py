@@ -9,21 +9,13 @@ from pathlib import Path
 import pytest
 
 import exports
-from factory_explained import Behaviour, plan_of, trials_of
+from factory_explained import FAILING, Behaviour, plan_of, trials_of
 from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.unmeasured import reasons_of
 from tare.model import Failed, Invalid, Outcome, Plan, Trial
 from tare.summary.isolation import CAPABILITIES
 
-STUDY = """
-environments:
-  bare: {runtime: bare}
-  forbids: {runtime: docker, network: host}
-  allows: {runtime: podman, network: host}
-workloads: {messages: {kernels: [latency]}}
-repetition: {rounds: 8}
-"""
 ALL = "1ffffffffff"
 FEW = format((1 << 41) - 1 & ~(1 << CAPABILITIES.index("sys_nice")), "x")
 FORBIDDEN = "it ended with status 3: set_mempolicy: Operation not permitted"
@@ -38,7 +30,7 @@ def results_of(
     tmp_path: Path, outcomes: Mapping[str, Outcome], facts: Mapping[str, Mapping[str, str]] = PODS, **more: object
 ) -> tuple[Plan, list[Trial]]:
     """Return results in which all launches of some environments failed; `more` are fields of their trials."""
-    plan = plan_of(tmp_path, STUDY)
+    plan = plan_of(tmp_path, FAILING)
     trials = trials_of(plan, {name: Behaviour(facts=own) for name, own in facts.items()})
     names = {cell.key: cell.environment.name for cell in plan.cells}
     return plan, [

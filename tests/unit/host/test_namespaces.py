@@ -1,4 +1,4 @@
-"""Namespaces have holders of ours, and an ordinary user gets a user namespace.
+"""Each namespace is held by a process of tare, and an ordinary user gets a user namespace.
 
 A user's folder of state is there as long as something uses it, and then leaves nothing behind.
 """

@@ -1,6 +1,6 @@
 """The MPI of the user's environment: which it is, how it is launched with nothing forced, what of the user it keeps.
 
-`TARE_UPDATE_GOLDEN=1 pytest tests/unit/mpi/test_site.py` writes tests/golden/site.txt anew.
+`TARE_UPDATE_GOLDEN=1 pytest tests/unit/mpi/test_site.py` writes tests/golden/site.txt again.
 """
 
 from __future__ import annotations

@@ -6,23 +6,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from factory_explained import Behaviour, plan_of, summary_of, trials_of
+from factory_explained import FAILING, Behaviour, plan_of, summary_of, trials_of
 from tare.model import Failed
 from tare.report.html import render_html
 from unit.summaries import NoSamples
 
-STUDY = """
-environments:
-  bare: {runtime: bare}
-  forbids: {runtime: docker, network: host}
-  allows: {runtime: podman, network: host}
-workloads: {messages: {kernels: [latency]}}
-repetition: {rounds: 8}
-"""
-
 
 def page(tmp_path: Path, reason: str) -> str:
-    plan = plan_of(tmp_path, STUDY)
+    plan = plan_of(tmp_path, FAILING)
     limits = {"forbids": "256", "bare": "1024", "allows": "1024"}
     trials = trials_of(plan, {name: Behaviour(facts={"pod open files": text}) for name, text in limits.items()})
     ended = [

@@ -47,27 +47,27 @@ def section(text: str, title: str) -> str:
     return re.split(rf"^#{{1,{depth}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-STATUS = {row[0]: row for row in rows(section(page("README.md"), "## Status"))}
+PARTS = {row[0]: row for row in rows(page("docs/parts.md"))}
 
 
 @pytest.mark.parametrize(
     ("row", "registry"),
     [("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS), ("images", RECIPES)],
 )
-def test_the_status_in_the_readme_names_what_is_registered_and_no_more(row: str, registry: object) -> None:
-    assert set(TERM.findall(STATUS[row][1])) == real(registry)
+def test_the_page_of_parts_names_what_is_registered_and_no_more(row: str, registry: object) -> None:
+    assert set(TERM.findall(PARTS[row][1])) == real(registry)
 
 
-def test_the_readme_counts_environments_and_formats_of_images_and_calls_nothing_missing_that_is_registered() -> None:
+def test_the_pages_count_environments_and_formats_of_images_and_call_nothing_missing_that_is_registered() -> None:
     registered = {part for names in (CLUSTERS, RUNTIMES, NETWORKS, MPIS) for name in names for part in name.split("-")}
-    for row, (_, _, missing) in ((row, cells) for row, cells in STATUS.items() if row):
+    for row, (_, _, missing) in ((row, cells) for row, cells in PARTS.items() if row):
         first = {words.split()[0].lower() for words in re.split(r"[,;()]", missing) if words.split()}
         assert not first & (registered - {"host"}), (row, first & registered)
         assert "Intel MPI" not in missing
         assert "CNI" not in missing
     assert len(environment_names(Wanted(command=("app",)))) == 12
     assert "the twelve usual environments" in page("README.md")
-    (told,) = re.findall(r"in (\w+) formats", STATUS["images"][1])
+    (told,) = re.findall(r"in (\w+) formats", PARTS["images"][1])
     number = 5 + ("five", "six", "seven", "eight", "nine").index(told)
     assert number == len({*FORMATS} - {"sandbox"}), "a sandbox is a directory by another name"
 
