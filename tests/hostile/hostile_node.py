@@ -54,7 +54,7 @@ def main() -> int:
             os.write(1, b"x" * (1 << 16))
     if evil == "sends an object of the head":
         source.readline()
-        door = {"=": "tare.live.door:Door", "of": {"listener": None, "token": "x"}}
+        door = {"=": "tare.cli.started_in:StartedIn", "of": {"folder": "/"}}
         os.write(1, json.dumps([1, "done", door]).encode() + b"\n")
         source.read()
         return 0

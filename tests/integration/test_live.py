@@ -1,77 +1,60 @@
-"""`tare run --live`: a browser follows a study whose launches are played; the page has no violation, and it closes."""
+"""`tare run --live`: a browser follows the report of a study whose launches are played; an interrupted run says so."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
-import socket
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 import pytest
 
-from browser import chromium, media, violations
-from integration.live import Watch, ended, live, write_study
+from browser import chromium, errors, media, opened, violations
+from integration.live import Watch, ended, live, wait_for, write_study
 from integration.studies import stopped
-from unit.live.test_live import Following, following
+from unit.live.test_live import following
 
 pytestmark = live()
-STATE = "const one = document.getElementById('live'); return one ? [one.innerText, one.dataset.report] : ['', '0']"
-ONLINE = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+SOON = "const later = window.setTimeout; window.setTimeout = (what, ms) => later(what, ms / 100);"
+"""A minute is 0.6 s."""
+STATE = "return document.getElementById('live')?.innerText ?? ''"
 
 
-def answer(run: Following, number: int) -> None:
-    """Answer what browsers have asked, as before a launch; time enough has passed to draw a report."""
-    run.clock.now_s += 1000.0
-    run.live.launching((run.key(number),))
+def has(driver: Any, words: str) -> bool:
+    return words in driver.execute_script(STATE)
 
 
 @pytest.mark.requires("chromium", "axe")
 def test_a_browser_follows_a_study_over_its_rounds(tmp_path: Path) -> None:
-    with (
-        chromium(tmp_path / "profile") as driver,
-        following(tmp_path / "results") as run,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        driver.execute_cdp_cmd("Network.emulateNetworkConditions", ONLINE)
-        opened = pool.submit(driver.get, run.door.url)
-        while not opened.done():
-            answer(run, 0)
-        opened.result()
-        while not (state := driver.execute_script(STATE))[0]:
-            answer(run, 0)
-        text, report = state
-        assert "No figures yet" in text
-        assert violations(driver) == []
+    with chromium(tmp_path / "profile") as driver, following(tmp_path / "results") as run:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SOON})
+        opened(driver, run.page)
+        assert "No figures yet" in driver.execute_script(STATE)
         cells = len(run.cells)
-        for after in range(1, 2 * cells + 1):
-            run.launch(after - 1)
-            before, ends_a_round = report, after % cells == 0
-            while f"{after} of {run.total} launches done" not in text or (ends_a_round and report == before):
-                answer(run, after)
-                text, report = driver.execute_script(STATE)
-            if ends_a_round:
-                assert "Preliminary" in text
-                assert driver.find_elements("css selector", "table.first")
-                media(driver, "dark" if after > cells else "light")
-                assert violations(driver) == []
-        assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+        for number in range(2 * cells + 1):
+            run.launch(number)
+            if number and number % cells == 0:
+                done = f"{number} of {run.total} launches"
+                wait_for(partial(has, driver, done), "the new page")
+                media(driver, "dark" if number > cells else "light")
+        run.live.__exit__(KeyboardInterrupt, None, None)
+        wait_for(partial(has, driver, "ended early"), "the page of the end")
+        assert "Preliminary" in driver.execute_script(STATE)
+        assert driver.find_elements("css selector", "table.first")
+        assert violations(driver) == []
+        assert errors(driver) == []
 
 
-def test_an_interrupted_run_closes_its_page(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_its_page(tmp_path: Path) -> None:
     watch = Watch()
     study = write_study(tmp_path, "live", ["bare", "bare+bridge"])
     with stopped("launch:started", "run", study, "--live", cwd=tmp_path, env={"PYTHONUNBUFFERED": "1"}) as process:
-        text = ""
-        while not (found := re.search(r"http://\S+", text)):
-            text += process.stderr.readline()
-        address = urlsplit(found[0])
-        socket.create_connection((address.hostname or "", address.port or 0)).close()
+        page = tmp_path / "results/live/report.html"
+        assert ">running<" in page.read_text()
         os.kill(process.pid, signal.SIGTERM)
     result = ended(process)
     assert (result.status, "interrupted" in result.stderr) == (130, True)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((address.hostname or "", address.port or 0))
+    assert "report.html" in result.stderr
+    assert ">ended early<" in page.read_text()
     assert watch.left(result.lab) == []

@@ -11,10 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -219,14 +217,11 @@ def test_what_a_killed_run_made_is_undone_without_root_by_the_next(user: User) -
     assert user.left(watch, second.lab) == []
 
 
-def test_the_live_page_is_reached_from_outside_of_the_users_namespace(user: User) -> None:
+def test_the_report_so_far_is_in_the_users_results(user: User) -> None:
     with user.stopped("round:ready", "run", user.study("followed", ["bare", "bare+bridge"]), "--live") as process:
-        first = process.stderr.readline()
-        url = urlsplit(first.rpartition(" ")[2].strip())
-        assert url.hostname == "127.0.0.1", first
-        page = HTTPConnection(url.hostname, url.port or 0)
-        page.request("GET", f"{url.path}?{url.query}")
-    assert b'class="live-badge">running<' in page.getresponse().read()
+        (page,) = user.folder.glob("results/*/report.html")
+        assert ">running<" in page.read_text()
     result = ended(process)
     assert result.status in (0, 3), result.stderr
-    assert "http://" not in result.stderr, "the address is printed once, before the command is replaced"
+    assert result.stderr.count("the report so far") == 1, "it is told after the command was replaced"
+    assert ">running<" not in page.read_text()

@@ -22,7 +22,7 @@ from tare.deploy.study_files import StudyFiles
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
 from tare.feasibility import programs
 from tare.host.safe_files import write_output, write_whole
-from tare.live import Door, watched
+from tare.live import followed
 from tare.model import Plan, Study, Summary
 from tare.model.text import counted, printable
 from tare.node_service import clean
@@ -116,11 +116,9 @@ def run_study(
 ) -> int:
     """Run a study file, or at most so many of its rounds, and return the exit code of its results.
 
-    With `live`, browsers can follow it.
+    With `live`, its report is renewed meanwhile.
     """
-    stated = where.load(path)
-    with Door.open() if live else nullcontext() as door:
-        return run_plan(stated, results, fresh=fresh, most_rounds=most_rounds, door=door)
+    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds, live=live)
 
 
 def run_plan(
@@ -130,11 +128,11 @@ def run_plan(
     fresh: bool = False,
     shown: tuple[str, ...] = (),
     most_rounds: int | None = None,
-    door: Door | None = None,
+    live: bool = False,
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see besides the study's writable one. `door` is where browsers can follow the run.
+    `shown` are folders that the pods see besides the study's writable one. With `live` the report is renewed meanwhile.
     The user's commands work in the writable folder, else in that of the study's file.
     """
     here, writable = Path.cwd(), stated.writable
@@ -145,13 +143,11 @@ def run_plan(
         shown = tuple(dict.fromkeys((*shown, writable)))
     place = stated.folder if any(workload.command for workload in stated.workloads) else ""
     started = StartedIn(folder=writable or place or str(here), shown=shown, writable=writable)
-    if door is not None and not door.carried:
-        say(f"tare: live page, answers between launches: {door.url}")
     folder = results or folder_of(stated)
     if Path(started.folder) != here:
         folder = here / folder
     with started.entered():
-        return _run(stated, started, folder, fresh=fresh, most_rounds=most_rounds, door=door, here=here)
+        return _run(stated, started, folder, fresh=fresh, most_rounds=most_rounds, live=live, here=here)
 
 
 def _run(
@@ -161,11 +157,11 @@ def _run(
     *,
     fresh: bool,
     most_rounds: int | None,
-    door: Door | None,
+    live: bool,
     here: Path,
 ) -> int:
     """Run a study whose launches work in the current folder, with the command having been started in `here`."""
-    plan, files = _ready(stated, started, partial(_carried, here, door))
+    plan, files = _ready(stated, started, partial(restarted_in, here))
     session.check_available(plan)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
@@ -174,18 +170,16 @@ def _run(
             say(f"tare: {few}")
         _tell_others()
         summary = partial(session.summary_of, store, folder)
-        with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
+        if live:
+            say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
+        page = folder / PAGE if live else None
+        with Progress(plan) as progress, followed(progress, store, page, summary) as watcher:
             ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
         with counting(folder) as counts_of:
             status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
     if ending.reason:
         say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
-
-
-def _carried(here: Path, door: Door | None) -> Mapping[str, str]:
-    """Prepare for the command to start itself again as root of a user namespace; return variables for it."""
-    return {**restarted_in(here), **({} if door is None else door.carry())}
 
 
 def measure(

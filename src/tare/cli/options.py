@@ -128,7 +128,10 @@ TimeOption = Annotated[
 ]
 ToldOption = Annotated[str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")]
 LiveOption = Annotated[
-    bool, typer.Option("--live", help="Show progress and figures in a browser while the study runs (docs/live.md).")
+    bool,
+    typer.Option(
+        "--live", help="Renew the HTML report while the study runs, to follow it in a browser (docs/live.md)."
+    ),
 ]
 ThinOption = Annotated[
     bool,

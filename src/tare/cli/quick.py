@@ -10,7 +10,6 @@ import stat
 import sys
 import termios
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -23,7 +22,6 @@ from tare.cli.launch_command import check_binds, variables
 from tare.cli.session import RESULTS_FOLDER
 from tare.cluster import CLUSTERS
 from tare.errors import RefusedError, ResultsError, UsageError
-from tare.live import Door
 from tare.model import LabSpec, Placement, Study
 from tare.model.text import without_dashes
 from tare.networks import NETWORKS
@@ -90,8 +88,8 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
     stated = replace(stated, writable=here if wanted.writable else "")
-    with Door.open() if wanted.live else nullcontext() as door:
-        return commands.run_plan(stated, results or results_of(stated.name), fresh=fresh, shown=shown, door=door)
+    results = results or results_of(stated.name)
+    return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live)
 
 
 def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:

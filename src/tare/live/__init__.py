@@ -1,12 +1,10 @@
-"""Show a study in a browser while it runs: the report so far, progress, and what was discarded.
+"""Renew a study's report while it runs, so that a browser can follow it (docs/live.md).
 
-The run's own thread answers the browser, and only between launches (docs/live.md). In: a run's events and its store.
-Out: a page on 127.0.0.1. Only `tare.cli` imports this package.
+In: a run's events and its store. Out: report.html of the results folder. Only `tare.cli` imports this package.
 """
 
 from __future__ import annotations
 
-from tare.live.door import Door
-from tare.live.watcher import Live, watched
+from tare.live.watcher import Live, followed
 
-__all__ = ["Door", "Live", "watched"]
+__all__ = ["Live", "followed"]

@@ -1,82 +1,79 @@
-"""Answer browsers from the run's own thread, between launches, as a watcher of the run."""
+"""Write the report of a study between its blocks, as a watcher of the run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tare.live.budget import Budget
-from tare.live.desk import Caller, Desk
-from tare.live.door import Door
-from tare.live.page import Page
-from tare.live.requests import Asked, Refusal, Request, answer, refuse
+from markupsafe import Markup
+
+from tare.errors import TareError
+from tare.host.safe_files import write_whole
+from tare.live.budget import LONGEST_S, Budget
 from tare.model import Cell, Summary, Trial, TrialKey
-from tare.model.text import printable
+from tare.report import embed, render_html
 from tare.report.html import prepare
-from tare.run.progress import Progress
+from tare.report.jinja import templates
+from tare.run.progress import Progress, duration
 from tare.run.runner import Watcher
 from tare.store.writer import Store
 
-SEND_LIMIT_S: Final = 0.25
-DRAW_LIMIT_S: Final = 0.5
-"""How long the run waits for a browser to draw a page: it would do so during the next launch."""
+MARKER: Final = "<!-- tare: the state of the run -->"
+"""Where the state goes; text of others cannot contain it, because the report escapes it."""
 
 
-RECENT_S: Final = 60.0
-LAST_WAIT_S: Final = 3.0
-"""At the end, how long to wait for a page that has asked recently, so that it learns of the end."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A report without the state of the run: what is before and after it, and of which launches it is."""
+
+    before: str
+    after: str
+    as_of: str = ""
+    looks: str = ""
 
 
 class Live:
-    """A watcher that passes everything on to the terminal's progress, and shows it in browsers as well.
+    """A watcher that passes everything on to the terminal's progress, and renews the page after each block.
 
-    Requests that arrive during a launch wait in the kernel. If nobody asks, nothing is computed.
+    Nothing is done during a launch.
     """
 
     def __init__(
         self,
         progress: Progress,
-        door: Door,
         store: Store,
+        page: Path,
         summary: Callable[[], Summary],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._progress = progress
-        self._clock = clock
+        self._progress, self._store, self._page, self._summary = progress, store, page, summary
         self.budget = Budget(clock)
-        self._desk = Desk(door)
-        self._page = Page(store, summary, door.token, self.budget)
-        self._page.stale = store.count > 0  # it resumes
-        self._asked_s: float | None = None
+        self._drawn = self._empty()
+        self._failed = ""
         self._block: tuple[int, int, int] | None = None
 
     def __enter__(self) -> Self:
-        """Load what the report needs before the first launch, and not between two."""
+        """Load what the report needs before the first launch, and write the page; a run that resumes has figures."""
         prepare()
+        self._renew()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tell those who wait how the run ended, and close the address."""
-        interrupted = "the run was ended early; the same command resumes it"
-        self._page.ended = interrupted if kind else "all launches are done; the report is written now"
-        try:
-            if self._asked_s is not None and self._clock() - self._asked_s < RECENT_S:
-                self._wait_for_last()
-            self._serve()
-        finally:
-            self._desk.close()
+        """Say on the page that a run was ended early; a whole run writes its report itself."""
+        if kind is not None:
+            self._write(ended=True)
 
     def round_started(self, number: int, attempt: int) -> None:
-        """Answer while the pods of a round are not being made yet."""
+        """Renew the page while the pods of a round are not being made yet."""
         self._progress.round_started(number, attempt)
-        self._page.discards.round_started(number, attempt)
-        self._block_ended(None)
-        self._serve(f"round {number + 1}: the pods are made")
+        self._next_block(None)
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
         """Pass it on."""
@@ -87,96 +84,116 @@ class Live:
         self._progress.launch_started(key, done, total)
 
     def launching(self, keys: Sequence[TrialKey]) -> None:
-        """Answer before a launch."""
+        """Renew the page before the first launch of a block."""
         self._progress.launching(keys)
-        self._block_ended((keys[0].round, keys[0].block, keys[0].attempt))
-        self._serve(_text(keys))
+        self._next_block((keys[0].round, keys[0].block, keys[0].attempt))
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
-        """Note what was discarded."""
+        """Pass it on."""
         self._progress.trial_ended(trial, done, total)
-        self._page.discards.trial_ended(trial)
 
-    def _wait_for_last(self) -> None:
-        """Wait for a page's next request: it asks a second after its last answer."""
-        until_s = time.monotonic() + LAST_WAIT_S
-        while (left_s := until_s - time.monotonic()) > 0.0 and not self._desk.receive(left_s):
-            pass  # a browser may connect before it asks
+    def _next_block(self, following: tuple[int, int, int] | None) -> None:
+        """Renew the page if a block has ended: figures are of whole blocks."""
+        ended, self._block = self._block not in {None, following}, following
+        if ended:
+            self._renew()
 
-    def _block_ended(self, following: tuple[int, int, int] | None) -> None:
-        """Note that there are new figures if a block has ended: they are of whole blocks."""
-        self._page.stale |= self._block not in {None, following}
-        self._block = following
-
-    def _serve(self, now: str = "") -> None:
-        """Answer the requests that wait, within the budget."""
-        if not self._page.ended and not self.budget.allows_answers():
+    def _renew(self) -> None:
+        """Draw the report and write it, each if the budget allows it."""
+        if self.budget.left_s <= 0.0:
             return
-        with self.budget.of_answers():
-            waiting = self._desk.has_callers()
-        if not waiting:
-            return
-        with self.budget.of_answers():
-            callers = self._desk.receive()
-        if any(isinstance(each.request, Request) for each in callers):
-            self._asked_s = self._clock()
-        self._page.position, self._page.now = self._progress.position, now
-        if not self._page.ended and any(isinstance(each.request, Request) for each in callers):
-            self._page.renew()
-        with self.budget.of_answers():
-            drawing = sum(map(self._draws, callers))
-            self._send(callers)
-            if drawing and not self._page.ended:
-                self._wait_for_drawing(drawing)
+        with self.budget.spent():
+            if (count := self._store.count) and self.budget.allows(count):
+                self._draw(count)
+            self._write()
 
-    def _wait_for_drawing(self, drawing: int) -> None:
-        """Let browsers draw the page: the first request for progress says that one has; the next launch can begin."""
-        until_s = time.monotonic() + min(DRAW_LIMIT_S, self.budget.waiting_left_s)
-        while (left_s := until_s - time.monotonic()) > 0.0:
-            whole = self._desk.receive(left_s)
-            drawn = [each for each in whole if _asks(each, Asked.PROGRESS)]
-            others = [each for each in whole if each not in drawn]
-            self._send(others)
-            if len(drawn) >= drawing and not others:
-                return  # they are answered after the next launch
+    def _draw(self, count: int) -> None:
+        try:
+            with self.budget.drawing(count):
+                summary = self._summary()
+                if summary.rounds_done:
+                    self._drawn = self._report(summary, count)
+            self._failed = ""
+        except (TareError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # The run must not end because a page about it cannot be drawn; its report raises the same error.
+            self._failed = f"{type(error).__name__}: {error}"
 
-    def _draws(self, caller: Caller) -> bool:
-        """Tell whether a browser will draw the page when it has its answer."""
-        request = caller.request
-        if not isinstance(request, Request):
-            return False
-        return request.script and (request.asked is Asked.PAGE or request.report != self._page.number)
+    def _write(self, *, ended: bool = False) -> None:
+        with suppress(OSError):  # as above
+            write_whole(self._page, (self._drawn.before, self._state(ended=ended), self._drawn.after))
 
-    def _send(self, callers: Sequence[Caller]) -> None:
-        if callers:
-            self._desk.send([(each, self._reply(each.request)) for each in callers], SEND_LIMIT_S)
+    def _state(self, *, ended: bool) -> str:
+        """Return the box above the report."""
+        position = self._progress.position
+        return templates("tare.live").get_template("state.html.j2").render(
+            ended=ended,
+            position=position,
+            left=duration(position.left_s) if position.total else "",
+            at=time.strftime("%H:%M:%S"),
+            drawn=self._drawn,
+            note=self._note(),
+        )  # fmt: skip
 
-    def _reply(self, request: Request | Refusal | None) -> bytes:
-        if isinstance(request, Request) and request.asked is Asked.PAGE:
-            return answer(self._page.html(), "text/html")
-        if isinstance(request, Request):
-            return answer(self._page.progress(), "application/json")
-        return refuse(request) if request is not None else b""
+    def _note(self) -> str:
+        """Return why the figures are not newer; "" if they are as new as can be."""
+        if self._failed:
+            return f"The figures cannot be shown: {self._failed}"
+        if self.budget.too_large(self._store.count):
+            return (
+                f"The figures are not renewed here any more: this would hold the run up for more than {LONGEST_S:g} s. "
+                "The report at the end has all of them."
+            )
+        return ""
+
+    def _report(self, summary: Summary, count: int) -> Drawn:
+        text = render_html(summary, self._store.trials, self._store, addition=_addition())
+        before, _, after = text.partition(MARKER)
+        rounds = max(self._store.plan.study.repetition.rounds, self._progress.position.rounds)
+        return Drawn(
+            before=before,
+            after=after,
+            as_of=f"{count:,} launches in {summary.rounds_done} of {rounds} rounds",
+            looks=_looks_text(summary),
+        )
+
+    def _empty(self) -> Drawn:
+        """Return the page without figures."""
+        addition = _addition()
+        style = embed.asset("tare.report", "templates/report.css")
+        text = templates("tare.live").get_template("page.html.j2").render(
+            name=self._store.plan.study.name,
+            policy=embed.policy(scripts=(addition.script,), styles=(style, addition.style)),
+            report_style=style,
+            addition=addition,
+        )  # fmt: skip
+        before, _, after = text.partition(MARKER)
+        return Drawn(before=before, after=after)
 
 
-def _asks(caller: Caller, asked: Asked) -> bool:
-    return isinstance(caller.request, Request) and caller.request.asked is asked
+def _addition() -> embed.Addition:
+    """Return what the report has while its study runs."""
+    return embed.Addition(
+        body=Markup(MARKER),  # noqa: S704 - our own
+        script=embed.asset("tare.live", "templates/live.js"),
+        style=embed.asset("tare.live", "templates/live.css"),
+    )
 
 
-def _text(keys: Sequence[TrialKey]) -> str:
-    """Return which launches run, as a sentence."""
-    first = keys[0]
-    again = ", again" if first.repeat else ""
-    if len(keys) == 1:
-        return f"{printable(first.cell)}{again}"
-    return f"{len(keys)} launches in turns: {', '.join(printable(key.cell) for key in keys)}"
+def _looks_text(summary: Summary) -> str:
+    """Return when verdicts are given: between looks there are none."""
+    if summary.rounds_done in summary.looks:
+        further = f", the next at {summary.next_look}" if summary.next_look else ""
+        return f"verdicts are given at {summary.rounds_done} rounds{further}"
+    if summary.next_look:
+        return f"there are no verdicts before {summary.next_look} rounds"
+    return f"the last verdicts were given at {summary.looks[-1]} rounds" if summary.looks else ""
 
 
 @contextmanager
-def watched(progress: Progress, door: Door | None, store: Store, summary: Callable[[], Summary]) -> Iterator[Watcher]:
-    """Provide the watcher of a run: with a door the live page, otherwise the terminal's progress alone."""
-    if door is None:
+def followed(progress: Progress, store: Store, page: Path | None, summary: Callable[[], Summary]) -> Iterator[Watcher]:
+    """Provide the watcher of a run: with a `page` it is renewed meanwhile, otherwise the terminal's progress alone."""
+    if page is None:
         yield progress
         return
-    with Live(progress, door, store, summary) as live:
+    with Live(progress, store, page, summary) as live:
         yield live

@@ -14,9 +14,8 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What a page has besides the report: parts of its head and body, a script that may ask its server, a style."""
+    """What the page has besides the report while its study runs: a part of its body, a script and a style."""
 
-    head: Markup
     body: Markup
     script: Markup
     style: Markup
@@ -30,15 +29,11 @@ def asset(package: str, path: str) -> Markup:
     return Markup(text.replace("</script", "<\\/script").replace("</style", "<\\/style"))  # noqa: S704 - our own files
 
 
-def policy(*, scripts: Sequence[str], styles: Sequence[str], connect: str = "") -> Markup:
-    """Return the Content-Security-Policy, which allows exactly these scripts and style sheets, by their hashes.
-
-    `connect` is what scripts may ask, "" for nothing.
-    """
+def policy(*, scripts: Sequence[str], styles: Sequence[str]) -> Markup:
+    """Return the Content-Security-Policy, which allows exactly these scripts and style sheets, by their hashes."""
     script, style = (" ".join(f"'sha256-{_hash(text)}'" for text in texts) for texts in (scripts, styles))
-    asks = f"; connect-src {connect}" if connect else ""
-    return Markup(  # noqa: S704 - base64, and a word of ours
-        f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:{asks}"
+    return Markup(  # noqa: S704 - base64
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:"
     )
 
 

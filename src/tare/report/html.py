@@ -53,7 +53,7 @@ def render_html(
     *,
     addition: embed.Addition | None = None,
 ) -> str:
-    """Return the report as one HTML document; the live page has an `addition`. The rest is as in `laying_out`."""
+    """Return the report as one HTML document; a study that runs has an `addition`. For the rest see `laying_out`."""
     with laying_out(summary, trials, samples, counts, addition=addition) as parts:
         return "".join(parts())
 
@@ -206,7 +206,7 @@ def _workload_page(
 def _policy(script: str, style: str, addition: embed.Addition | None) -> str:
     if addition is None:
         return embed.policy(scripts=(script,), styles=(style,))
-    return embed.policy(scripts=(script, addition.script), styles=(style, addition.style), connect="'self'")
+    return embed.policy(scripts=(script, addition.script), styles=(style, addition.style))
 
 
 def _ladder_symbols(summary: Summary) -> str:

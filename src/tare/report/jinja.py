@@ -1,4 +1,7 @@
-"""Make the environment of the HTML pages' templates: everything is escaped, and a name that is missing is an error."""
+"""Make the environment of the HTML pages' templates: everything is escaped, and a name that is missing is an error.
+
+Characters that control a terminal or turn the direction of text round are shown by their codes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from functools import cache
 from jinja2 import Environment as Jinja
 from jinja2 import PackageLoader, StrictUndefined
 
+from tare.model.text import printable
 from tare.report import units
+
+
+def _shown(value: object) -> object:
+    """Return what a template shows of a value; markup is our own."""
+    return printable(value, lines=True) if type(value) is str else value
 
 
 @cache
@@ -16,6 +25,7 @@ def templates(package: str) -> Jinja:
     environment = Jinja(
         loader=PackageLoader(package),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

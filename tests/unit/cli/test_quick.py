@@ -281,7 +281,7 @@ def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(
     ran: list[tuple[object, str, bool]] = []
 
     def run_plan(stated: Study, _: object, **given: object) -> int:
-        ran.append((given["shown"], stated.writable, given["door"] is not None))
+        ran.append((given["shown"], stated.writable, given["live"]))
         return 0
 
     monkeypatch.setattr(commands, "run_plan", run_plan)

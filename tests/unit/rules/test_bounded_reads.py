@@ -27,7 +27,6 @@ ALLOWED = {
     "kubernetes/enter.py": "pieces, passed on; frames of the head's own gate",
     "kubernetes/gate.py": "LONGEST",
     "kubernetes/session.py": "pieces, passed on",
-    "live/desk.py": "MOST_BYTES",
     "remote/bootstrap.py": "on a node: a line of its head, which has the rights of its user",
     "remote/conversation.py": "LONGEST_LINE; LAST_WORDS",
     "remote/serve.py": "on a node: a line of its head, which has the rights of its user",
