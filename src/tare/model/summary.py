@@ -245,7 +245,8 @@ class Isolation:
     """The privileges and the isolation of an environment's ranks, as text; `shared` are namespaces of the node.
 
     `devices` are the additional ones that can be opened, `mounts` the writable ones, `limits` those that the kernel
-    enforces on a container. `by` is with which rights its pods were made.
+    enforces on a container, `of_processes` those of its processes where they differ from the baseline's. `by` is with
+    which rights its pods were made.
     """
 
     environment: str
@@ -261,6 +262,7 @@ class Isolation:
     setuid: str = "not known"
     by: str = "not known"
     limits: str = "not known"
+    of_processes: str = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,13 +192,16 @@ def _proof_gaps(plan: Plan, selection: Selection) -> tuple[ProofGap, ...]:
 
 def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
     """Return the isolation facts of every environment that reported any, in the study's order."""
-    result = []
-    for environment in plan.study.environments:
-        cells = [cell for cell in plan.cells if cell.environment.name == environment.name]
-        trials = (trial for cell in cells for trial in selection.trials[cell.key].values())
-        isolation = isolation_of(environment.name, environment.runtime, trials)
-        result += [isolation] if isolation else []
-    return tuple(result)
+
+    def trials_of(name: str) -> Iterator[Trial]:
+        cells = [cell for cell in plan.cells if cell.environment.name == name]
+        return (trial for cell in cells for trial in selection.trials[cell.key].values())
+
+    found = (
+        isolation_of(each.name, each.runtime, trials_of(each.name), trials_of(plan.study.baseline))
+        for each in plan.study.environments
+    )
+    return tuple(filter(None, found))
 
 
 def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:

@@ -33,15 +33,26 @@ NAMESPACES: Final = ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup")
 WHOLE_MAP: Final = "0 0 4294967295"
 
 
-def isolation_of(environment: str, runtime: str, trials: Iterable[Trial]) -> Isolation | None:
+def isolation_of(
+    environment: str, runtime: str, trials: Iterable[Trial], baseline: Iterable[Trial] = ()
+) -> Isolation | None:
     """Return the facts of an environment, from the first rank of the first launch that told them; None if none did.
 
-    Limits are those of all launches.
+    A container's limits are those of all launches. Limits of processes are held against those of `baseline`.
     """
-    telling = [rank for ranks in _unlike(trials) for rank in ranks if rank.rights]
+    telling = _telling(trials)
     if not telling:
         return None
-    return replace(_isolation(environment, runtime, telling[0]), limits=limits(telling))
+    of_baseline = next((rank.rights for rank in _telling(baseline)), {})
+    return replace(
+        _isolation(environment, runtime, telling[0]),
+        limits=limits(telling),
+        of_processes=surroundings.process_limits(telling[0].rights, of_baseline),
+    )
+
+
+def _telling(trials: Iterable[Trial]) -> list[RankPlace]:
+    return [rank for ranks in _unlike(trials) for rank in ranks if rank.rights]
 
 
 def _unlike(trials: Iterable[Trial]) -> Iterator[Sequence[RankPlace]]:

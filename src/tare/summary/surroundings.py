@@ -13,6 +13,14 @@ from tare.model.text import bytes_label
 
 NOT_KNOWN: Final = "not known"
 MOST_DIGITS: Final = 19
+PROCESS_LIMITS: Final = {
+    "open_files": "open files",
+    "stack_bytes": "bytes of stack",
+    "locked_bytes": "bytes of locked memory",
+    "processes": "processes",
+    "shm_bytes": "bytes of /dev/shm",
+}
+"""Of a rank's process: soft limits, and the size of /dev/shm."""
 
 
 def devices(rights: Mapping[str, str]) -> str:
@@ -70,3 +78,24 @@ def limits(stated: str) -> str:
         f"{values['pids']} processes" if "pids" in values else "",
     ]
     return ", ".join(part for part in parts if part) or "none"
+
+
+def process_limit(name: str, stated: str) -> str:
+    """Return a limit of `PROCESS_LIMITS` in words: `1024 open files`, `8 MiB of stack`."""
+    words = PROCESS_LIMITS[name]
+    if stated == "unlimited":
+        return f"{words.removeprefix('bytes of ')} without a limit"
+    if name.endswith("_bytes"):
+        return bytes_label(int(stated)) + words.removeprefix("bytes")
+    return f"{stated} {words}"
+
+
+def process_limits(rights: Mapping[str, str], baseline: Mapping[str, str]) -> str:
+    """Return the limits of a process that differ from the baseline's, each with the baseline's."""
+    known = [name for name in PROCESS_LIMITS if rights.get(name) and baseline.get(name)]
+    differing = [
+        f"{process_limit(name, rights[name])} (baseline: {process_limit(name, baseline[name])})"
+        for name in known
+        if rights[name] != baseline[name]
+    ]
+    return ", ".join(differing) or ("the baseline's" if known else NOT_KNOWN)

@@ -103,6 +103,15 @@ def test_limits_of_all_launches_are_told_each_once(stated: list[str], words: str
     assert facts.limits == words
 
 
+def test_limits_of_processes_are_told_where_they_differ_from_the_baselines() -> None:
+    base = {"open_files": "1024", "stack_bytes": "8388608", "shm_bytes": "1073741824"}
+    here = {**base, "open_files": "1048576", "stack_bytes": "unlimited", "locked_bytes": "65536"}
+    of = [trial(rank(0, rights=rights)) for rights in (base, here, {"seccomp": "2"})]
+    told = [facts.of_processes for each in of if (facts := isolation_of("e", "docker", [each], of[:1]))]
+    differing = "1048576 open files (baseline: 1024 open files), stack without a limit (baseline: 8 MiB of stack)"
+    assert told == ["the baseline's", differing, "not known"]
+
+
 def of_devices(names: str, count: int, of_node: int, every: str = "no") -> dict[str, str]:
     counts = {"device_count": str(count), "node_device_count": str(of_node)}
     return {"devices": names, **counts, "has_all_devices": every}

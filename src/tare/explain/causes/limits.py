@@ -8,16 +8,9 @@ from typing import Final
 from tare.explain.cause import Change, Clue, baseline_variables
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import ALWAYS
-from tare.model.text import bytes_label
+from tare.summary.surroundings import PROCESS_LIMITS, process_limit
 
 FILES: Final = "open_files"
-WORDS: Final = {
-    FILES: "open files",
-    "stack_bytes": "bytes of stack",
-    "locked_bytes": "bytes of locked memory",
-    "processes": "processes",
-    "shm_bytes": "bytes of /dev/shm",
-}
 OPTIONS: Final = {
     FILES: "nofile",
     "stack_bytes": "stack",
@@ -38,7 +31,7 @@ class Limits:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         for name, here, base in _differing(evidence):
-            here_text, base_text = (_label(name, value) for value in (here, base))
+            here_text, base_text = (process_limit(name, each.right(name)) for each in (evidence.here, evidence.base))
             more_files = name == FILES and here > TIMES * base
             text = f"its processes have a limit of {here_text}, the baseline's of {base_text}"
             yield Clue(text=text, weight=2.5 if more_files else 0.5 if here < base else 0.2)
@@ -59,15 +52,8 @@ class Limits:
 
 def _differing(evidence: Evidence) -> Iterator[tuple[str, float, float]]:
     """Yield the limits that differ, with their values here and in the baseline; unlimited is infinite."""
-    for name in WORDS:
+    for name in PROCESS_LIMITS:
         texts = evidence.here.right(name), evidence.base.right(name)
         if all(texts) and texts[0] != texts[1]:
             here, base = (float(text.replace("unlimited", "inf")) for text in texts)
             yield name, here, base
-
-
-def _label(name: str, value: float) -> str:
-    number = "any number of" if value == float("inf") else f"{value:.0f}"
-    if name.endswith("_bytes") and value != float("inf"):
-        return bytes_label(int(value)) + WORDS[name].removeprefix("bytes")
-    return f"{number} {WORDS[name]}"
