@@ -214,7 +214,7 @@ def cmdline(pid: int) -> bytes:
     "environments",
     [
         pytest.param("[bare, bare+bridge]", id="bare"),
-        pytest.param("[bare, docker+bridge]", id="docker", marks=[*NEEDS_DOCKER, pytest.mark.long]),
+        pytest.param("[docker+bridge, bare]", id="docker", marks=[*NEEDS_DOCKER, pytest.mark.long]),
     ],
 )
 def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(
