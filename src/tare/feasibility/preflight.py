@@ -97,7 +97,8 @@ def program_missing(cell: Cell, files: Files) -> str | None:
     if files.rootfs is None or (cell.workload.command and cell.environment.binds):
         return None
     variables = dict(text.partition("=")[::2] for text in (*files.variables, *cell.environment.env))
-    return not_in_image(cell.workload, files.rootfs, (*filter(None, variables.get("PATH", "").split(":")), *PATH))
+    search = (*filter(None, variables.get("PATH", "").split(":")), *PATH)
+    return not_in_image(cell.workload, files.rootfs, search, cell.environment.image)
 
 
 def injected_misfit(cell: Cell, mpi: HostMpi, rootfs: Path) -> str | None:

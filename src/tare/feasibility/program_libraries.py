@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.binds import bind_of
-from tare.images import is_known
+from tare.images import to_add
 from tare.images.inside.inspect import LIBRARIES, TITLES
 from tare.images.inside.linked import Seen
 from tare.model import Cell, Environment, Launching
@@ -81,10 +81,8 @@ def _remedies(missing: tuple[Lacking, ...], image: str) -> list[str]:
     folders = sorted({str(each.file.parent) for each in missing if each.file and not each.package})
     unknown = [each.name for each in missing if not each.file and not each.damage]
     said = []
-    if packages and is_known(image):
-        said.append(f"make an image that has it by `tare image add {image} {' '.join(packages)}`")
-    elif packages:
-        said.append(f"install {' '.join(packages)} of Debian, or what has it there, in the image")
+    if packages:
+        said.append(to_add(" ".join(packages), image))
     if folders:
         binds = " ".join(f"--bind {folder}:{folder}" for folder in folders)
         said.append(f"show it inside by {binds} -x {SEARCH}={':'.join(folders)} (binds: and env: in a study)")

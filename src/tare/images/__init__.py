@@ -48,6 +48,13 @@ def is_known(name: str, images: Collection[str] = RECIPES) -> bool:
     return base in images and all(map(PACKAGE.fullmatch, packages))
 
 
+def to_add(packages: str, image: str) -> str:
+    """Return what to do so that an image has packages of Debian."""
+    if is_known(image):
+        return f"make an image that has it by `tare image add {image} {packages}`"
+    return f"install {packages} of Debian, or what has it there, in the image"
+
+
 def with_mpi(name: str, mpi: str) -> str:
     """Return the image of tare's that contains an MPI and the packages of another one; that one if there is none."""
     base, packages = split_name(name)

@@ -79,8 +79,8 @@ def shown_folder(workload: Workload) -> str:
     return str(prefix if folder.name == "bin" and len(prefix.parts) >= SHORTEST else folder)
 
 
-def not_in_image(workload: Workload, rootfs: Path, search: Sequence[str] = locate.PATH) -> str | None:
-    """Return the reason if an image lacks a program that it must contain, or None.
+def not_in_image(workload: Workload, rootfs: Path, search: Sequence[str] = locate.PATH, image: str = "") -> str | None:
+    """Return the reason if an image lacks a program that it must contain, or None; `image` is its name.
 
     `search` lists the folders in which a command without a folder is looked for.
     """
@@ -88,7 +88,7 @@ def not_in_image(workload: Workload, rootfs: Path, search: Sequence[str] = locat
         return _command_not_in_image(workload.command[0], rootfs, search)
     if not workload.program or is_shown(workload):
         return None
-    return locate.missing(adapter_of(workload), workload.arguments, workload.path, rootfs)
+    return locate.missing(adapter_of(workload), workload.arguments, workload.path, rootfs, image)
 
 
 def _command_not_in_image(name: str, rootfs: Path, search: Sequence[str]) -> str | None:

@@ -127,9 +127,10 @@ def test_a_program_is_shown_unless_images_have_their_own_with_its_folder_or_pref
     assert "/bin/true is not in the image" in str(not_in_image(Workload(name="c", command=("/bin/true",)), rootfs))
     runnable(rootfs / "bin/true")
     assert not_in_image(Workload(name="c", command=("/bin/true",)), rootfs) is None
-    assert "example is not in the image: `tare image add debian-openmpi example` makes one that has it" in str(
-        not_in_image(THEIRS, rootfs)
-    )
+    added = "make an image that has it by `tare image add debian-mpich example`"
+    assert f"example is not in the image: {added}" in str(not_in_image(THEIRS, rootfs, image="debian-mpich"))
+    by_hand = "install example of Debian, or what has it there, in the image"
+    assert by_hand in str(not_in_image(THEIRS, rootfs, image="docker://fedora"))
     runnable(rootfs / "usr/bin/example")
     assert not_in_image(THEIRS, rootfs) is None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tare.images import to_add
 from tare.images.inside.below import inside
 from tare.workloads.programs.adapter import ProgramAdapter
 
@@ -35,9 +36,13 @@ def found(
 
 
 def missing(
-    adapter: ProgramAdapter, arguments: tuple[str, ...] = (), path: str = "", root: Path | None = None
+    adapter: ProgramAdapter,
+    arguments: tuple[str, ...] = (),
+    path: str = "",
+    root: Path | None = None,
+    image: str = "",
 ) -> str | None:
-    """Return why a program cannot run, with the command that installs it, or None."""
+    """Return why a program cannot run, with the command that installs it, or None; `root` is the system of `image`."""
     if found(adapter, arguments, path, root):
         return None
     name = adapter.executable(arguments)
@@ -45,7 +50,7 @@ def missing(
     if path:
         return f"{name} is neither {path} nor in a folder below it {where}: correct path: in the study"
     if root and (package := INSTALLS.fullmatch(adapter.brought_by)):
-        return f"{name} is not in the image: `tare image add debian-openmpi {package[1]}` makes one that has it"
+        return f"{name} is not in the image: {to_add(package[1], image)}"
     return f"{name} is not {where}: {adapter.brought_by}"
 
 

@@ -163,8 +163,8 @@ def test_a_program_is_found_on_path_or_by_the_links_of_an_image_and_its_absence_
     assert found(PROGRAMS["hpcc"], root=tmp_path) == Path("/usr/bin/hpcc")
     assert found(PROGRAMS["hpcc"], (), "/opt/hpcc", tmp_path) == Path("/opt/hpcc/hpcc")
     inside.unlink()
-    assert missing(PROGRAMS["hpcc"], root=tmp_path) == (
-        "hpcc is not in the image: `tare image add debian-openmpi hpcc` makes one that has it"
+    assert missing(PROGRAMS["hpcc"], root=tmp_path, image="debian-openmpi") == (
+        "hpcc is not in the image: make an image that has it by `tare image add debian-openmpi hpcc`"
     )
 
 
