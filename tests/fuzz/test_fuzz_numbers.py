@@ -31,7 +31,7 @@ from tare.model import Completed, Failed, Metric, MetricKind, Outcome, Repetitio
 from tare.report import render_html, render_text
 from tare.stats import MIN_ROUNDS, SELF_ALPHA, share_of_look
 from tare.store.results import Results
-from unit.rules.made import Page, tables_of
+from unit.rules.made import Page, check_headline, tables_of
 from unit.summaries import BARE, MICRO, SELF, NoSamples, make_plan, make_trial
 
 USUAL_BUDGET_S = 20.0
@@ -333,38 +333,6 @@ def check_data(printed: Printed) -> None:
 # --- headline, covariates, A/A --------------------------------------------------------------------------------------
 
 
-def is_of(one: Reading, row: Mapping[str, str], n: int) -> bool:
-    """Tell whether a reading of the headline is the figure of a cell, with its interval and its rounds."""
-    if one.unit not in ("%", "×"):
-        found, scale = triple(row, "added_s"), {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[one.unit]
-        parts = sorted(abs(part) / scale for part in found[1:]) if found else []
-        seen = sorted((abs(one.low), abs(one.high)))
-        value = abs(found[0]) / scale if found else math.nan
-    else:
-        found = triple(row, "overhead")
-        of = (lambda part: 1 + part) if one.unit == "×" else (lambda part: 100 * part)
-        value, *parts = map(of, found) if found else (math.nan,)
-        seen = [one.low, one.high]
-    whole = [(one.value, value), *zip(seen, parts, strict=True)] if found else []
-    close = all(math.isclose(a, b, rel_tol=6e-3, abs_tol=one.half) for a, b in whole)
-    return bool(whole) and close and int(row["rounds_of_overhead"]) == n
-
-
-def check_headline(printed: Printed) -> None:
-    headline = printed.source.summary.headline
-    rows = [{**row, "rounds_of_overhead": row["overhead_n"] or "0"} for row in printed.rows]
-    for clause in headline.rstrip(".").split("; "):
-        for part in re.split(r" and (?=[+\-×]\S+ %? ?\[)", clause):
-            counts = [int(n) for n in re.findall(r"n = (\d+)", part)]
-            assert len(set(counts)) <= 1, part
-            assert not re.search(r"\d %? ?to [+\-×]?\d\S* %? ?\[", part.replace("B/s to", "")), part
-            for one in readings(part):
-                assert counts, part
-                assert any(is_of(one, row, counts[0]) and row["environment"] in clause for row in rows), (part, one)
-        if most := re.search(r"at most (\S+) ", clause):
-            assert not most[1].startswith(("-", "−")), clause
-
-
 def check_covariates(printed: Printed) -> None:
     effects = printed.document["summary"]["state_effects"]
     for effect in effects:
@@ -422,7 +390,7 @@ def check(world: World) -> None:
     check_data(printed)
     check_finite(printed)
     check_tables(printed)
-    check_headline(printed)
+    check_headline(printed.source.summary)
     check_covariates(printed)
     check_self(printed)
     check_reasons(printed)

@@ -104,7 +104,6 @@ def _parts(
         confidence=f"{summary.confidence * 100:g}",
         policy=_policy(script, style, addition),
         addition=addition,
-        clauses=view.clauses(summary),
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
         warnings=remarks.warnings(summary, view.disturbed_text(summary)),

@@ -49,10 +49,7 @@ class TerminalReport:
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield _item("!", "bold yellow", encode(warning))
-        first, *rest = view.clauses(summary)
-        yield Text(encode(first), style="bold")
-        for clause in rest:
-            yield _item(" ", "", encode(clause))
+        yield Text(encode(summary.headline), style="bold")
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(encode(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
         all_groups = view.groups(summary)

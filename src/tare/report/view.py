@@ -126,12 +126,6 @@ def machine_line(summary: Summary) -> str:
     )
 
 
-def clauses(summary: Summary) -> tuple[str, ...]:
-    """Return the clauses of the headline, each about one environment or several similar ones, costliest first."""
-    *parts, last = summary.headline.split("; ")
-    return (*(f"{part};" for part in parts), last)
-
-
 def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[Column, ...]:
     """Return the columns of the first screen: of each benchmark the smallest message size, then the largest."""
     if len(columns) <= limit:

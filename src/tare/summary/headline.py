@@ -1,48 +1,52 @@
-"""State in one sentence what each environment costs, and which cost nothing."""
+"""State in a few plain sentences which environments are free, which cost time, and which to choose."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tare.cluster import CLUSTERS
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
-from tare.model.text import counted, rate_scale, three_digits
+from tare.model.text import counted, three_digits
 from tare.stats import MIN_ROUNDS
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
 BLOCKED = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.UNAVAILABLE)
-LISTED = 4
-COSTLIEST = 6
-"""Most environments with a cost that get a clause each; the others are listed by name."""
+MOST_WORDS: Final = 40
+SMALL_BYTES: Final = 4096
+"""Up to this size the time of a message is latency, above it bandwidth."""
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
 """Above this many rounds the advice is to check whether the machine is quiet, not to add rounds."""
-
-
-def _location(cluster: str) -> str:
-    """Return the sentence's first words: the cluster that it is about."""
-    return CLUSTERS[cluster].location if cluster in CLUSTERS else f"On this {cluster} cluster"
+BOUND_BY: Final = ("latency", "bandwidth", "computing")
+"""What programs are bound by, in the order in which the headline names them."""
 
 
 def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], pending: str = "") -> str:
-    """Return the sentence: a clause for each environment, the most expensive first, equal ones together.
+    """Return sentences of at most `MOST_WORDS` words: what is free, what costs most, what to choose.
 
-    Which environments are named, and as what, is decided over the table as a whole. Each figure is that of one cell of
-    the table, with the same interval and n, and with the baseline's absolute value. `pending` is the reason why there
-    are no verdicts yet.
+    Which environments are named, and as what, is decided over the table as a whole. A figure is that of one cell of the
+    table, rounded to the digits that its interval carries; intervals and n are in the table. `pending` is the reason
+    why there are no verdicts yet.
     """
-    judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
-    where = _location(plan.study.cluster)
-    writer = _Writer(plan, infos, comparisons)
+    environments = {each.name for each in plan.study.environments}
+    judged = [item for item in comparisons if item.verdict not in NOT_COMPARED and item.environment in environments]
+    writer = _Writer(plan, infos)
     if pending or not any(item.verdict in DECIDED or item.verdict is Verdict.FAILS for item in judged):
-        return f"{where} {'; '.join([pending or _undecided(judged), *writer.so_far(judged)])}."
-    return f"{where} {'; '.join(writer.clauses(_findings(judged)))}."
+        sentences = [pending or _undecided(judged), *writer.so_far(judged)]
+    else:
+        sentences = writer.sentences(_findings(judged))
+    return f"{_location(plan.study.cluster)} {'. '.join(sentences)}."
+
+
+def _location(cluster: str) -> str:
+    """Return the first words: the cluster that the sentences are about."""
+    return CLUSTERS[cluster].location if cluster in CLUSTERS else f"On this {cluster} cluster"
 
 
 def _undecided(judged: Sequence[Comparison]) -> str:
@@ -50,20 +54,27 @@ def _undecided(judged: Sequence[Comparison]) -> str:
         return "nothing is compared with the baseline"
     blocked = [item for item in judged if item.verdict in BLOCKED]
     if len(blocked) == len(judged):
-        return (
-            f"nothing could be compared: {blocked[0].environment} is {blocked[0].verdict.value} ({blocked[0].reason})"
-        )
+        why = blocked[0]
+        return f"nothing could be compared: {why.environment} is {why.verdict.value}: {_short(why.reason)}"
     n = max(len(set(item.rounds)) for item in judged)
     needed = [item.more_rounds for item in judged if item.more_rounds is not None]
     more = f"; {_more(max(needed), n)}" if needed else ""
     return f"nothing is decided after {counted(n, 'round')}{more}"
 
 
+def _short(reason: str) -> str:
+    """Return the beginning of a reason, which is whole below the table."""
+    words = reason.rstrip(".").split()
+    return " ".join(words[:25]) + (" ..." if len(words) > 25 else "")
+
+
 def _more(rounds: int, done: int) -> str:
     if rounds > MANY_ROUNDS and done < MIN_ROUNDS:
         return f"a verdict needs at least {MIN_ROUNDS}"
     if rounds > MANY_ROUNDS:
-        return f"launches differ too much for a verdict within {MANY_ROUNDS} more (is the machine quiet? tare doctor)"
+        return (
+            f"launches differ too much for a verdict within {MANY_ROUNDS} more; is the machine quiet? See `tare doctor`"
+        )
     return f"about {rounds} more are needed"
 
 
@@ -79,15 +90,9 @@ class _Findings:
         return sorted((item for item in self.items if item.verdict in verdicts), key=_size, reverse=True)
 
     @property
-    def largest(self) -> float:
-        """Return the size of its largest cost, as a logarithm; 0 if it has none."""
-        return max((_size(item) for item in self.of(Verdict.COSTS)), default=0.0)
-
-    @property
     def bound(self) -> float:
-        """Return the upper end of its intervals on metrics without a proven cost; infinite if not known."""
-        known = [item.overhead for item in self.of(Verdict.NO_COST, Verdict.INCONCLUSIVE)]
-        return max((one.high if one is not None else math.inf for one in known), default=math.inf)
+        """Return the upper end of its intervals, as a fraction; infinite if one is not known."""
+        return max((item.overhead.high if item.overhead else math.inf for item in self.items), default=math.inf)
 
 
 def _findings(judged: Sequence[Comparison]) -> list[_Findings]:
@@ -96,119 +101,113 @@ def _findings(judged: Sequence[Comparison]) -> list[_Findings]:
 
 
 class _Writer:
-    """Phrases about comparisons, with the names and the baseline's values that they need."""
+    """Sentences about environments, with the names of metrics that they need."""
 
-    def __init__(self, plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison]) -> None:
+    def __init__(self, plan: Plan, infos: Sequence[MetricInfo]) -> None:
         self._study = plan.study
         self._infos: Mapping[tuple[str, str], MetricInfo] = {(info.group, info.key): info for info in infos}
         self._same_label = Counter(info.label for info in infos)
-        self._base = {
-            (item.group, item.metric): item.absolute_s for item in comparisons if item.verdict is Verdict.BASELINE
-        }
 
-    def clauses(self, findings: Sequence[_Findings]) -> list[str]:
-        """Return the clauses: costs, gains, failures, no cost, undecided, not compared."""
-        costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
-        parts = [self._lead_clause(costly[0])] if costly else []
-        parts += [f"{one.name} {self._largest(one.of(Verdict.COSTS))}" for one in costly[1:COSTLIEST]]
-        if len(costly) > COSTLIEST:
-            parts.append(f"also costly: {_list([one.name for one in costly[COSTLIEST:]])}")
-        for one in findings:
-            if gains := one.of(Verdict.GAINS):
-                parts.append(f"{one.name} {self._largest(gains) if costly else self._effect(gains[0])}")
-            if fails := one.of(Verdict.FAILS):
-                parts.append(f"{one.name} fails: {fails[0].reason}")
-        rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.GAINS, Verdict.FAILS)]
-        parts += self._no_cost_clauses(
-            [one for one in rest if one.items and not one.of(Verdict.INCONCLUSIVE, *BLOCKED)]
-        )
-        parts += self._undecided_clauses([one for one in rest if one.of(Verdict.INCONCLUSIVE)])
-        blocked = [one.name for one in rest if one.of(*BLOCKED) and not one.of(Verdict.INCONCLUSIVE)]
-        return [*parts, *([f"{_list(blocked)} could not be compared"] if blocked else [])]
+    def sentences(self, findings: Sequence[_Findings]) -> list[str]:
+        """Return the sentences, with as many names as `MOST_WORDS` allow."""
+        found: list[str] = []
+        for listed, whole in ((3, True), (2, True), (1, True), (1, False)):
+            found = list(filter(None, self._sentences(findings, listed, whole)))
+            if sum(len(sentence.split()) for sentence in found) + len(self._where()) <= MOST_WORDS:
+                break
+        return found
+
+    def _where(self) -> list[str]:
+        return _location(self._study.cluster).split()
+
+    def _sentences(self, findings: Sequence[_Findings], listed: int, whole: bool) -> Iterator[str]:
+        """Yield the sentences with lists of at most so many names; without `whole` only the necessary ones."""
+        costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=_worst_cost, reverse=True)
+        rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.FAILS)]
+        gains = [one.of(Verdict.GAINS)[0] for one in findings if one.of(Verdict.GAINS)]
+        most = max(gains, key=_size) if gains and whole else None
+        free = [one for one in rest if not one.of(Verdict.INCONCLUSIVE, *BLOCKED)]
+        free = [one for one in free if most is None or one.name != most.environment]
+        yield self._free(sorted(free, key=lambda one: one.bound), listed)
+        yield self._costs(costly, listed, whole)
+        if most is not None:
+            yield f"{most.environment} takes {_figure(most)} on {self._label(most)}"
+        yield _told([one.name for one in findings if one.of(Verdict.FAILS)], listed, "fails", "fail")
+        undecided = [one for one in rest if one.of(Verdict.INCONCLUSIVE)]
+        yield _told([one.name for one in undecided], listed, "is undecided", "are undecided")
+        blocked = [one.name for one in rest if one.of(*BLOCKED) and one not in undecided]
+        yield _told(blocked, listed, "could not be compared", "could not be compared")
+        if whole and costly:
+            yield self._choice(findings)
 
     def so_far(self, judged: Sequence[Comparison]) -> Sequence[str]:
-        """Return at most one phrase: the largest difference beyond the margin while nothing is decided yet."""
+        """Return at most one sentence: the largest difference beyond the margin while nothing is decided yet."""
         clear = [item for item in judged if _smallest_difference(item) > math.log1p(self._study.margin)]
         if not clear:
             return ()
         lead = max(clear, key=_smallest_difference)
-        return (f"so far {lead.environment} {self._effect(lead)}",)
+        return (f"So far {lead.environment} takes {_figure(lead)} on {self._label(lead)}",)
 
-    def _lead_clause(self, one: _Findings) -> str:
-        costs = one.of(Verdict.COSTS)
-        tail = f" and {self._largest(costs[1:])}" if len(costs) > 1 else ""
-        return f"{one.name} {self._effect(costs[0])}{tail}"
-
-    def _largest(self, items: Sequence[Comparison]) -> str:
-        """Return the first of some costs (or gains) with its metric and the baseline's value, and the others' names.
-
-        As "+31 % [+29, +33] on barrier (9.6 µs), n = 10, also on bw (3.1 GB/s)". No ratio stands without its base, n
-        and interval.
-        """
-        first, *others = items
-        also = f", also on {_list([self._with_base(item) for item in others])}" if others else ""
-        if first.overhead is None:
-            return f"{first.verdict.value} on {self._label(first)}{also}"
-        return f"{signed(first.overhead)} on {self._with_base(first)}, n = {first.overhead.n}{also}"
-
-    def _with_base(self, item: Comparison) -> str:
-        """Return a metric's label with the baseline's absolute value behind it."""
-        info, base = self._infos[item.group, item.metric], self._base.get((item.group, item.metric))
-        if base is None:
-            return self._label(item)
-        is_rate = info.kind is MetricKind.RATE and info.done_per_sample > 0 and base.value > 0
-        value = _rate(info.done_per_sample / base.value, info.rate_unit) if is_rate else _time(base.value)
-        return f"{self._label(item)} ({value})"
-
-    def _no_cost_clauses(self, free: Sequence[_Findings]) -> list[str]:
+    def _free(self, free: Sequence[_Findings], listed: int) -> str:
         if not free:
-            return []
+            return ""
         within = max(item.within or self._study.margin for one in free for item in one.items)
-        n = min(item.overhead.n for one in free for item in one.items if item.overhead is not None)
-        names = _list([one.name for one in free])
-        return [f"no cost beyond {_percent(within)} for {names} on any compared metric (n = {n})"]
+        return f"{_told([one.name for one in free], listed, 'is free', 'are free')}, within {_percent(within)}"
 
-    def _undecided_clauses(self, open_: Sequence[_Findings]) -> list[str]:
-        """Return the undecided environments: first those with a difference that is not significant, then the others."""
-        hinted = [one for one in open_ if any(_excludes_zero(item) for item in one.of(Verdict.INCONCLUSIVE))]
-        parts = []
-        for one in hinted[:LISTED]:
-            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _excludes_zero(item)]
-            parts.append(f"undecided for {one.name}: {self._largest(items)}")
-        rest = [one for one in open_ if one not in hinted]
-        if not rest:
-            return parts
-        bound = max(one.bound for one in rest)
-        names = _list([one.name for one in rest])
-        most = f", at most {_overhead(bound)}" if 0 <= bound < math.inf else ""
-        undecided = sum(len(one.of(Verdict.INCONCLUSIVE)) for one in rest)
-        of = sum(len(one.items) for one in rest)
-        return [*parts, f"no cost found for {names}{most} ({undecided} of {of} undecided)"]
+    def _costs(self, costly: Sequence[_Findings], listed: int, whole: bool) -> str:
+        if not costly:
+            return ""
+        first, *others = costly
+        worst = first.of(Verdict.COSTS)[0]
+        sentence = f"{first.name} {'costs most:' if others else 'takes'} {_figure(worst)} on {self._label(worst)}"
+        if not others or not whole:
+            return sentence
+        largest = others[0].of(Verdict.COSTS)[0]
+        also = _told([one.name for one in others], listed, "costs", "cost")
+        return f"{sentence}; {also} up to {_figure(largest)}"
 
-    def _effect(self, item: Comparison) -> str:
-        """Return the effect of an environment on one metric, with the figures of its cell."""
+    def _choice(self, findings: Sequence[_Findings]) -> str:
+        """Return which environment to choose for a program bound by each of `BOUND_BY`, of those decided there.
+
+        Environments of the baseline's runtime are no choice if there are others: they are there to compare.
+        """
+        runtime = {each.name: each.runtime for each in self._study.environments}
+        others = [one for one in findings if runtime.get(one.name) != runtime.get(self._study.baseline)]
+        candidates = others or findings
+        best: dict[str, list[str]] = {}
+        for bound_by in BOUND_BY:
+            worst = {
+                one.name: _worst(items)
+                for one in candidates
+                if (items := [item for item in one.items if self._bound_by(item) == bound_by])
+                and all(item.verdict in DECIDED for item in items)
+            }
+            if len(worst) > 1:
+                best.setdefault(min(worst, key=lambda name: worst[name]), []).append(bound_by)
+        if len(best) == 1 and len(candidates) > 1:
+            return f"Choose {next(iter(best))}"
+        parts = [f"for {' and '.join(bound_by)} {name}" for name, bound_by in best.items()]
+        return f"Choose {', '.join(parts)}" if parts else ""
+
+    def _bound_by(self, item: Comparison) -> str:
         info = self._infos[item.group, item.metric]
-        base, overhead = self._base.get((item.group, item.metric)), item.overhead
-        costs = overhead.value >= 0 if overhead is not None else item.verdict is Verdict.COSTS
-        if base is None or overhead is None:
-            return f"{'costs' if costs else 'gains'} on {self._label(item)}"
-        if info.kind is MetricKind.RATE and info.done_per_sample > 0 and item.absolute_s is not None:
-            verb = "lowers" if costs else "raises"
-            of_base, of_item = (
-                _rate(info.done_per_sample / cost.value, info.rate_unit) for cost in (base, item.absolute_s)
-            )
-            work = "per byte" if info.rate_unit == "B/s" else "for the same work"
-            bounds = f"{signed(overhead)} time {work}, n = {overhead.n}"
-            return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
-        if item.added_s is None or (item.added_s.value < 0) is costs:
-            return self._largest([item])
-        verb, to = ("adds", "to") if costs else ("takes", "off")
-        share = f"{signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
-        return f"{verb} {_time_interval(item.added_s, base.value)} ({share}, n = {overhead.n}) {to} {self._label(item)}"
+        if info.kind is MetricKind.RATE:
+            return "bandwidth" if info.rate_unit == "B/s" else "computing"
+        if info.message_bytes is None and "barrier" not in info.key.lower():
+            return "computing"
+        return "latency" if (info.message_bytes or 0) <= SMALL_BYTES else "bandwidth"
 
     def _label(self, item: Comparison) -> str:
         label = self._infos[item.group, item.metric].label
-        return f"{label} ({item.group})" if self._same_label[label] > 1 else label
+        return f"{label}, {item.group}" if self._same_label[label] > 1 else label
+
+
+def _worst_cost(one: _Findings) -> float:
+    return _size(one.of(Verdict.COSTS)[0])
+
+
+def _worst(items: Sequence[Comparison]) -> float:
+    return max(_signed_size(item) for item in items)
 
 
 def _size(item: Comparison) -> float:
@@ -219,11 +218,6 @@ def _signed_size(item: Comparison) -> float:
     return math.log1p(item.overhead.value) if item.overhead and item.overhead.value < math.inf else math.inf
 
 
-def _excludes_zero(item: Comparison) -> bool:
-    """Tell whether the plain interval excludes zero, although nothing is decided."""
-    return item.overhead is not None and not item.overhead.low <= 0 <= item.overhead.high
-
-
 def _smallest_difference(item: Comparison) -> float:
     """Return the smallest difference in the adjusted interval, as a logarithm; 0 if it contains zero."""
     bounds = item.simultaneous
@@ -232,36 +226,38 @@ def _smallest_difference(item: Comparison) -> float:
     return math.log1p(bounds.low) if bounds.low > 0 else -math.log1p(bounds.high)
 
 
-def _list(names: Sequence[str]) -> str:
-    shown = list(names[:LISTED])
-    if len(names) > LISTED:
-        shown.append(f"{len(names) - LISTED} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _overhead(value: float) -> str:
-    return f"×{1 + value:,.0f}" if value >= TIMES_FROM else f"{three_digits(100.0 * value, '+')} %"
+def _told(names: Sequence[str], listed: int, one: str, several: str) -> str:
+    """Return names and what is said of them; "" if there are none."""
+    if not names:
+        return ""
+    shown = list(names[:listed])
+    if len(names) > listed:
+        shown.append(f"{len(names) - listed} more")
+    text = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return f"{text} {one if len(names) == 1 else several}"
 
 
 # The import contract forbids `tare.report.units` here; a sentence needs less than a table.
 
 
-def _time(seconds: float) -> str:
-    size, unit = _unit(seconds)
-    return f"{three_digits(seconds / size)} {unit}"
+def _figure(item: Comparison) -> str:
+    """Return a difference as more or less time, with the digits that its interval carries."""
+    found = item.overhead
+    if found is None or not math.isfinite(found.value):
+        return "more time"
+    half = (found.high - found.low) / 2
+    if found.value >= TIMES_FROM:
+        return f"{_rounded(1 + found.value, half)} times the time"
+    return f"{_rounded(100 * abs(found.value), 100 * half)} % {'more' if found.value > 0 else 'less'} time"
 
 
-def _time_interval(added: Estimate, base_s: float) -> str:
-    """Return an added (or saved) time with its interval in one unit, with the digits of the table."""
-    sign = -1.0 if added.value < 0 else 1.0
-    bounds = sorted((sign * added.low, sign * added.high))
-    largest = max(abs(added.low), abs(added.high))
-    size, unit = _unit(base_s if 0.02 <= largest / _unit(base_s)[0] < 1000 else largest)
-    half, before = (added.high - added.low) / 2.0 / size, math.floor(math.log10(largest / size)) if largest else 0
-    wanted = -math.floor(math.log10(half / 2 * (1 + 1e-9))) if half > 0 else 2 - before
-    digits = min(max(0, wanted), max(0, 3 - max(0, before)))
-    low, high = (f"{bound / size:.{digits}f}" for bound in bounds)
-    return f"{abs(added.value) / size:.{digits}f} {unit} [{low}, {high}]"
+def _rounded(value: float, half: float) -> str:
+    """Return a value rounded to the first digit of half its interval, at most three digits."""
+    if not 0 < half < math.inf:
+        return three_digits(value)
+    place = math.floor(math.log10(half))
+    rounded = round(value, -place) or value
+    return three_digits(rounded)
 
 
 def signed(overhead: Estimate) -> str:
@@ -280,15 +276,3 @@ def _per_cent(fraction: float) -> str:
 
 def _percent(fraction: float) -> str:
     return f"{three_digits(100.0 * fraction)} %"
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if abs(seconds) >= size:
-            return size, unit
-    return 1e-9, "ns"
-
-
-def _rate(value: float, unit: str) -> str:
-    size, suffix = rate_scale(value, unit)
-    return f"{three_digits(value / size)} {suffix}"

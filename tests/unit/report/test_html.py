@@ -161,7 +161,7 @@ def test_a_result_of_real_code_and_one_without_samples_or_trials_make_a_report(r
     assert 'id="ecdf-' not in page
     summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
     page = render_html(summary, result.trials, result.samples)
-    assert all(units.keep_together(clause) in page for clause in view.clauses(summary))
+    assert units.keep_together(summary.headline) in page
     assert page.count("<td class=") > 50
 
 

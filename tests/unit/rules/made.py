@@ -20,6 +20,8 @@ from unit.summaries import MICRO, NoSamples, make_plan, make_trial
 RATIO = re.compile("[+\u2212-]?\\d[\\d.,]* ?%|×\\d")
 ABSOLUTE = re.compile("\\d[\\d.,]* ?(ns|µs|us|ms|s|min|h|[kMGT]?B/s)\\b")
 INTERVAL = re.compile("\\[[^\\]]*,[^\\]]*\\]")
+SAID = re.compile(r"(\d[\d.,]*)( %| times) (more|less|the) time")
+"""A difference in the headline, whose figure, interval and base are in the tables."""
 PLACEMENTS = (Placement(), Placement(nodes=1, ranks_per_node=2))
 
 
@@ -189,3 +191,18 @@ def tables_of(terminal: str) -> list[Table]:
                 rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], cells, strict=True)]
         tables.append(Table(name="terminal", heads=heads, rows=rows))
     return tables
+
+
+def check_headline(summary: Summary) -> None:
+    """Hold each difference of the headline to a cell of an environment that it names; it is short and plain."""
+    assert len(summary.headline.split()) <= 40, summary.headline
+    assert not re.search(r"[\[\]()]", summary.headline), summary.headline
+    known = [item for item in summary.comparisons if item.overhead is not None]
+    for number, unit, word in SAID.findall(summary.headline):
+        said = float(number.replace(",", ""))
+        cells = [
+            (100 * abs(one.value), 100 * (one.high - one.low)) if unit == " %" else (1 + one.value, one.high - one.low)
+            for item in known
+            if (one := item.overhead) and word != ("less" if one.value > 0 else "more")
+        ]
+        assert any(abs(said - value) <= width / 2 + 5e-3 * value for value, width in cells), (summary.headline, cells)

@@ -93,7 +93,7 @@ def test_a_group_of_each_placement_has_its_own_baseline_and_columns() -> None:
         ("micro 2n x 4r", "latency:8"),
     ]
     assert [c.environment for c in summary.comparisons] == [BARE, BARE, SELF, SELF, "overlay", "overlay"]
-    assert "8-byte latency (micro 2n x" in summary.headline
+    assert "8-byte latency, micro 2n x" in summary.headline
 
 
 def test_columns_are_listed_for_all_cells_and_a_group_without_launches_keeps_one() -> None:

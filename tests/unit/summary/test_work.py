@@ -237,7 +237,7 @@ def test_it_has_no_figures_no_mark_of_a_verdict_and_the_exit_code_of_cells_witho
     assert summary.exit_code == EXIT_CELLS_FAILED
     found = of(summary, "fast")
     assert (found.overhead, found.at_most, found.mean, found.p_value) == (None, None, None, None)
-    assert "fast is not comparable (its ranks wrote 300 B" in summary.headline
+    assert "fast is not comparable: its ranks wrote 300 B" in summary.headline
     assert of(summarise(*made(nothing, nothing), {}), "fast").verdict is Verdict.GAINS
 
 
