@@ -118,11 +118,14 @@ def report(
     form: options.FormatOption = "",
     output: options.OutputOption = None,
     figures: options.FiguresOption = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print intervals, means, causes and caveats, too.")
+    ] = False,
 ) -> None:
-    """Print the tables of a results folder again; --html writes the HTML report, --format one for other tools."""
+    """Print the result of a results folder again; --html writes the HTML report, --format one for other tools."""
     from tare.cli.afterwards.export_command import report_results
 
-    raise typer.Exit(report_results(results, html, form, output, figures))
+    raise typer.Exit(report_results(results, html, form, output, figures, details=details))
 
 
 app.command()(of_results.explain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from tare.node_service import clean
 from tare.plan import grants
 from tare.plan.cells import available
 from tare.plan.thin import thin
-from tare.report import laying_out, render
+from tare.report import BriefReport, laying_out, render
 from tare.report.samples.counting import CountsOf, count_here, counting
 from tare.run.progress import Progress, Watcher
 from tare.store.cycles import without_cycle_search
@@ -228,11 +229,11 @@ def _tell_others() -> None:
         say(f"tare: another lab is up (process {numbers}): it shares this study's cores and disturbs its figures")
 
 
-def show_report(folder: Path, html: Path | None, figures: Path | None = None) -> int:
+def show_report(folder: Path, html: Path | None, figures: Path | None = None, *, details: bool = False) -> int:
     """Print the report of a results folder, and write its HTML and its figures where asked."""
     with without_cycle_search(), counting(folder if html else None) as counts_of:
         results = read_only(folder, skip_damaged=True)
-        summary = _report(results, html, counts_of=counts_of)
+        summary = _report(results, html, counts_of=counts_of, details=details)
         if figures is not None:
             _write_figures(summary, results, figures)
         return summary.exit_code
@@ -294,17 +295,21 @@ def _report(
     html: Path | None,
     write: Callable[[Path, Iterable[str]], None] = write_output,
     counts_of: CountsOf = count_here,
+    *,
+    details: bool = False,
 ) -> Summary:
-    """Print the tables, write the HTML report, and return what is in them.
+    """Print the first screen or all `details`, write the HTML report, and return what is in them.
 
     `write` is `write_whole` for the page of a results folder; `counts_of` counts the samples.
     """
     summary = session.summary_of(results, results.path)
+    more = shlex.join(("tare", "report", str(results.path), "--details"))
+    shown = render(summary) if details else BriefReport(summary=summary, details=more)
     if html is None:
-        Console().print(render(summary))
+        Console().print(shown)
         return summary
     with laying_out(summary, results.trials, results, counts_of(results)) as parts:
-        Console().print(render(summary))
+        Console().print(shown)
         page = parts()
     with writing("the report", html, "file with --html"):
         write(html, page)

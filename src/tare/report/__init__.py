@@ -1,12 +1,14 @@
 """Render reports of a summary for readers: the terminal's tables and the HTML page. `tare.export` has other formats.
 
-`render_html` needs summary, trials and samples; `render_text` and `terminal.render` need the summary alone.
+`render_html` needs summary, trials and samples; the terminal's need the summary alone: `BriefReport`, the first screen,
+`render_text` and `render`, all of it.
 """
 
 from __future__ import annotations
 
+from tare.report.brief import BriefReport
 from tare.report.html import laying_out, render_html
 from tare.report.samples.histograms import SampleSource
 from tare.report.terminal import render, render_text
 
-__all__ = ["SampleSource", "laying_out", "render", "render_html", "render_text"]
+__all__ = ["BriefReport", "SampleSource", "laying_out", "render", "render_html", "render_text"]

@@ -82,7 +82,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
             reason=reasons.get(name),
             cause=row_cause(name, group.columns, summary),
         )
-        for name in group.rows
+        for name in view.by_cost(group, summary)
     )
     heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
     notes = tuple(note for note in all_notes if note not in reasons.values())

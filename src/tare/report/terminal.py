@@ -7,7 +7,7 @@ whether symbols are ASCII. Rich itself respects `NO_COLOR`.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,8 +50,7 @@ class TerminalReport:
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield _item("!", "bold yellow", encode(warning))
         yield Text(encode(summary.headline), style="bold")
-        badge = "emulated lab: " if summary.emulated else ""
-        yield Text(encode(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
+        yield machine(summary, plain)
         all_groups = view.groups(summary)
         groups = merge(all_groups if self.all_metrics else view.judged(all_groups))
         for group in groups:
@@ -99,6 +98,14 @@ def encoder(plain: bool) -> Callable[[str], str]:
 
 def _list(labels: Sequence[str]) -> str:
     return ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
+
+
+def machine(summary: Summary, plain: bool) -> Text:
+    """Return the line about the machine."""
+    badge = "emulated lab: " if summary.emulated else ""
+    return Text(
+        encoder(plain)(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim"
+    )
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -291,10 +298,15 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
         yield _item("!", "yellow", encode(f"{environments}: {statement}"))
     for caveat in remarks.caveats(group, summary):
         yield _item("!", "yellow", encode(caveat))
-    for note in remarks.notes(group):
+    yield from verdict_notes(group, plain)
+
+
+def verdict_notes(group: TableGroup, plain: bool, of: Collection[Verdict] = tuple(Verdict)) -> Iterator[RenderableType]:
+    """Yield the reasons of these verdicts of one table."""
+    for note in (each for each in remarks.notes(group) if each.verdict in of):
         look = VERDICT_STYLES[note.verdict]
         text = f"{_cells_of(note)}: {note.verdict.value}, {note.text}"
-        yield _item(look.ascii if plain else look.symbol, look.style, encode(text))
+        yield _item(look.ascii if plain else look.symbol, look.style, encoder(plain)(text))
 
 
 def _cells_of(note: remarks.Note) -> str:
@@ -304,6 +316,15 @@ def _cells_of(note: remarks.Note) -> str:
 
 def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
     """Yield the meanings of the symbols and words that occur in the cells."""
+    yield from symbols(summary, plain, width, ("≤ at most (one-sided 95 %)", "+ is slower, also for rates"))
+    loop = "; loop: back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
+    raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
+    words = f"First line: typical launch; mean: average over all iterations{raw}{loop}."
+    yield Text(encoder(plain)(words), style="dim")
+
+
+def symbols(summary: Summary, plain: bool, width: int, more: Sequence[str]) -> list[Text]:
+    """Return the lines that explain the symbols of verdicts that occur, and `more` words."""
     encode = encoder(plain)
     seen = {comparison.verdict for comparison in summary.comparisons}
     margins = sorted({item.within for item in summary.comparisons if item.within is not None})
@@ -315,13 +336,8 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
         words = "no cost: within this many %" if marks else verdict.value
         symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
         entries.append(Text.assemble((symbol, f"{look.style} not dim"), f" {words}", style="dim"))
-    entries += [
-        Text(encode(words), style="dim") for words in ("≤ at most (one-sided 95 %)", "+ is slower, also for rates")
-    ]
-    yield from _fill_lines(entries, width)
-    loop = "; loop: back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
-    raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
-    yield Text(encode(f"First line: typical launch; mean: average over all iterations{raw}{loop}."), style="dim")
+    entries += [Text(encode(words), style="dim") for words in more]
+    return _fill_lines(entries, width)
 
 
 def _fill_lines(entries: Sequence[Text], width: int) -> list[Text]:

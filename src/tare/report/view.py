@@ -5,6 +5,7 @@ Only order and text are computed here; verdicts and intervals come from the summ
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,6 +118,18 @@ def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary)
 def _ordered(rows: Mapping[str, None], summary: Summary) -> tuple[str, ...]:
     first = [name for name in (summary.baseline, summary.self_name) if name in rows]
     return (*first, *(name for name in rows if name not in first))
+
+
+def by_cost(group: TableGroup, summary: Summary) -> tuple[str, ...]:
+    """Return the rows: the baseline and itself, then environments by their largest cost, last those without figures."""
+
+    def worst(name: str) -> float:
+        found = [cell.overhead for column in group.columns if (cell := column.cells.get(name)) is not None]
+        known = [overhead.value for overhead in found if overhead is not None]
+        return max(known) if known else math.inf
+
+    first = [name for name in (summary.baseline, summary.self_name) if name in group.rows]
+    return (*first, *sorted((name for name in group.rows if name not in first), key=worst))
 
 
 def machine_line(summary: Summary) -> str:

@@ -17,8 +17,9 @@ from rich.console import Console
 
 import samples_factory as factory
 from factory_options import SWEEP, Options
-from tare.model import Estimate, MetricInfo, MetricKind
-from tare.report import render, render_text, terminal, units
+from golden_texts import check_golden
+from tare.model import Estimate, MetricInfo, MetricKind, Summary
+from tare.report import BriefReport, render, render_text, terminal, units
 from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.verdicts import VERDICT_STYLES
 from tare.report.view import Column, TableGroup, heading
@@ -41,6 +42,32 @@ def test_the_report_equals_its_golden_file(result: factory.Result, name: str, as
     if UPDATE:
         (GOLDEN / name).write_text(text, encoding="utf-8")
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def brief(summary: Summary, *, ascii_only: bool = False, width: int = 80) -> str:
+    details = "tare report results/quickstart --details"
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(BriefReport(summary=summary, details=details, ascii_only=ascii_only))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def test_the_first_screen_equals_its_golden_file_and_fits_24_lines(result: factory.Result) -> None:
+    plan, trials = result.plan, result.trials
+    whole = factory.make(Options(samples=10, trouble=False))
+    summary = replace(result.summary, headline=summarise(plan, trials, {}).headline)
+    untroubled = replace(whole.summary, headline=summarise(whole.plan, whole.trials, {}).headline)
+    texts = {
+        "troubled": brief(summary),
+        "untroubled": brief(untroubled),
+        "ascii": brief(summary, ascii_only=True),
+        "narrow": brief(summary, width=40),
+    }
+    check_golden(GOLDEN / "brief.txt", texts)
+    assert len(texts["untroubled"].splitlines()) <= 24
+    assert texts["ascii"].isascii()
+    for text, width in ((texts["troubled"], 80), (texts["ascii"], 80), (texts["narrow"], 40)):
+        assert max(map(len, text.splitlines())) <= width
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 200])

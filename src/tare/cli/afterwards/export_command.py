@@ -19,13 +19,23 @@ from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
 
-def report_results(folder: Path, html: Path | None, form: str, output: Path | None, figures: Path | None = None) -> int:
+def report_results(
+    folder: Path,
+    html: Path | None,
+    form: str,
+    output: Path | None,
+    figures: Path | None = None,
+    *,
+    details: bool = False,
+) -> int:
     """Print the tables and write page and figures, if asked; or write the format `form`. Return the exit code."""
     if (html or figures) and (form or output):
         raise UsageError("--html or --figures, and --format, are two reports", remedy="leave one of them out")
     if output and not form:
         raise UsageError("-o needs a format", remedy=f"name one with --format: {', '.join(FORMATS)}")
-    return export_results(folder, form, output) if form else commands.show_report(folder, html, figures)
+    if form:
+        return export_results(folder, form, output)
+    return commands.show_report(folder, html, figures, details=details)
 
 
 def export_results(folder: Path, name: str, output: Path | None) -> int:
