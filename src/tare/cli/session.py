@@ -76,8 +76,7 @@ def make_ready(
         become_root(carried)  # the files are built by now: as root of a user namespace they could not be
     if links := _links(plan, shown):
         say(f"tare: containers do not see where these links lead: {links}; show it with --bind, in a study binds")
-    if closed and not cwd:
-        folders = ", ".join(closed)
+    if not cwd and (folders := ", ".join(without_programs(plan, closed))):
         where = "in containers" if CLUSTERS[plan.study.cluster].is_real else "in any environment"
         say(f"tare: programs may not write to {folders}, {where}, unlike with tare launch: {LET_WRITE}")
     unseen = _undivided(plan, (*shown, *([cwd] if cwd else [])))
@@ -114,6 +113,12 @@ def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:
     opened = [Path(path) for each in environments for path in writable(each.binds)]
     others = [place for place in shown if place != cwd and not any(map(Path(place).is_relative_to, opened))]
     return tuple(others) if any(each.image for each in environments) else ()
+
+
+def without_programs(plan: Plan, folders: Iterable[str]) -> list[str]:
+    """Return folders without those of third-party programs, in which users' programs have nothing to write."""
+    programs = {located.shown_folder(each) for each in plan.study.workloads if located.is_shown(each)}
+    return [folder for folder in folders if folder not in programs]
 
 
 def check_available(plan: Plan) -> None:

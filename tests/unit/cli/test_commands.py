@@ -288,3 +288,10 @@ def test_commands_of_a_study_work_in_the_folder_of_its_file_or_in_the_one_they_m
         return
     assert (seen["here"], seen["cwd"]) == (work, str(work) if writable else "")
     assert set(seen["shown"]) == {str(there), str(work)}
+
+
+def test_folders_of_third_party_programs_are_not_told_as_closed(tmp_path: Path) -> None:
+    program = script(tmp_path / "bench" / "example", "exit 0")
+    theirs = Workload(name="t", program="example", path=str(program))
+    plan = SimpleNamespace(study=SimpleNamespace(workloads=(theirs, Workload(name="own", command=("./app",)))))
+    assert session.without_programs(plan, ("/here", str(program.parent))) == ["/here"]  # type: ignore[arg-type]
