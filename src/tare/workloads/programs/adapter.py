@@ -109,7 +109,10 @@ class ProgramAdapter(ABC):
         """Parse the complete lines of an output; raise `OutputError` naming the line that is missing or wrong."""
 
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        """Parse the program's output; raise `OutputError` with the reason, a failure that it printed first."""
+        """Parse the program's output; raise `OutputError` with the reason, a failure that it printed first.
+
+        A time, rate or share below zero means that it was not measured: it is no figure.
+        """
         lines = whole(text)
         failure = first_failure(lines, self.failure)
         try:
@@ -117,6 +120,6 @@ class ProgramAdapter(ABC):
         except OutputError as error:
             printed = failure or first_complaint(lines)
             raise OutputError(f"{self.name} printed {printed!r}; {error}" if printed else str(error)) from error
-        return (
-            replace(reading, wrong=(f"{self.name}, which printed {failure!r}", *reading.wrong)) if failure else reading
-        )
+        figures = tuple(figure for figure in reading.figures if figure.value >= 0 or not figure.unit)
+        failed = (f"{self.name}, which printed {failure!r}",) if failure else ()
+        return replace(reading, figures=figures, wrong=(*failed, *reading.wrong))

@@ -15,15 +15,21 @@ Row = tuple[str, ...]
 CELL: Final = re.compile(rf"(?:{NUMBER})", re.IGNORECASE)
 WHOLE: Final = re.compile(r"[0-9]{1,18}")
 OF_WHOLE_NUMBERS: Final = frozenset({"Size", "#bytes", "Group"})
+MEASURED: Final = re.compile(r"us\)|usec|MB/s|Mbytes")
+"""Columns of times and rates: these programs print all of their cells with the same number of decimals."""
+WITH_DECIMALS: Final = re.compile(
+    r"[-+]?[0-9]+\.(?P<decimals>[0-9]+)(?P<exponent>e[-+]?[0-9]+)?|[-+]?(?:nan|inf)", re.I
+)
+WITH_COMMA: Final = re.compile(r"[-+]?[\d.']*\d,\d[\d,.]*")
 LONGEST: Final = 80
 
 
 def rows_of(lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str] = ()) -> list[Row]:
-    """Return the lines that are rows: as many numbers as columns, sizes that are whole.
+    """Return the lines that are rows: as many numbers as columns, sizes that are whole, measured ones with decimals.
 
     The columns `words` have a word. All other lines are not the table's: what launchers and libraries print meanwhile.
     """
-    shapes = [re.compile(r"\S+") if name in words else WHOLE if name in OF_WHOLE_NUMBERS else CELL for name in columns]
+    shapes = [re.compile(r"\S+") if name in words else _shape(name) for name in columns]
     cells = (tuple(line.split()) for line in lines)
     return [
         row
@@ -32,11 +38,28 @@ def rows_of(lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str
     ]
 
 
+def _shape(column: str) -> re.Pattern[str]:
+    return WHOLE if column in OF_WHOLE_NUMBERS else WITH_DECIMALS if MEASURED.search(column) else CELL
+
+
 def check_rows(rows: Sequence[Row], lines: Sequence[str], columns: Sequence[str], *, what: str) -> None:
     """Raise `OutputError` if a table has no row, with the line that could have been one."""
     if not rows:
         near = next((line for line in lines if re.match(r"\s*[\d.+-]+\S*(?:\s|$)", line)), "")
         raise OutputError(f"{what}: the table has no row{_because(near, columns)}")
+
+
+def check_decimals(rows: Sequence[Row], columns: Sequence[str], *, what: str) -> None:
+    """Raise `OutputError` if a cell has fewer decimals than others of its column: the rest of it is elsewhere."""
+    for at, name in enumerate(columns):
+        cells = [found for row in rows if MEASURED.search(name) and (found := WITH_DECIMALS.fullmatch(row[at]))]
+        plain = {found[0]: len(found["decimals"]) for found in cells if found["decimals"] and not found["exponent"]}
+        torn = next((cell for cell, decimals in plain.items() if decimals < max(plain.values())), "")
+        if torn:
+            raise OutputError(
+                f"{what}: {torn} in the column {name} has fewer decimals than its other rows: "
+                "what another process printed has cut it, run it again"
+            )
 
 
 def check_sizes(
@@ -48,6 +71,11 @@ def check_sizes(
             raise OutputError(
                 f"{what}: a row of {following} bytes follows that of {one} bytes: it is not of this table"
             )
+    if wanted and wanted[-1] in seen and seen[-1] > wanted[-1]:
+        raise OutputError(
+            f"{what}: a row of {seen[-1]} bytes is behind that of the last size, {wanted[-1]} bytes: "
+            "it is not of this table, or the output is of a run with other arguments"
+        )
     missing = next((size for size in wanted if size not in set(seen)), None)
     if missing is not None:
         near = next((line for line in lines if line.split()[:1] == [str(missing)]), "")
@@ -66,5 +94,6 @@ def cells_of(columns: Sequence[str], row: Row) -> Mapping[str, str]:
 def _because(near: str, columns: Sequence[str]) -> str:
     if not near:
         return ""
-    comma = ", and numbers with commas are not supported (LC_ALL=C)" if re.search(r"\d,\d", near) else ""
+    has_comma = any(WITH_COMMA.fullmatch(cell) for cell in near.split())
+    comma = ", and numbers with commas are not supported (LC_ALL=C)" if has_comma else ""
     return f": this line does not have the {len(columns)} numbers of its columns{comma}: {near.strip()[:LONGEST]}"
