@@ -84,6 +84,7 @@ class Hpcc(ProgramAdapter):
         return 10.0 + 2.0 * hpl.expected_s(arguments, placement)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        lines = [line.strip() for line in lines]
         ended(lines, LAST, what="hpcc")
         values = summary(lines)
         version = ".".join(_value(values, f"Version{part}") for part in ("Major", "Minor"))

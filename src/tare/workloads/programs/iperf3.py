@@ -30,6 +30,8 @@ FORBIDDEN: Final = frozenset(
 """Options that `tare-pair` sets for the two sides itself, or that would hide the result."""
 
 BIDIRECTIONAL: Final = "--bidir"
+PARTS: Final = frozenset({"start", "end", "error", "event"})
+"""What its JSON has: a log in JSON has none of them."""
 FROM_3_11: Final = "3.11"
 """The version from which the result of UDP has what the receiver saw (`sum_received`)."""
 STATISTIC: Final = "mean of one run, as the receiver saw it"
@@ -103,6 +105,8 @@ class Iperf3(ProgramAdapter):
             raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
         if any(name.endswith("_bidir_reverse") for name in _end(result)):
             raise OutputError(f"iperf3: the output is of {BIDIRECTIONAL}, which has a figure for each direction")
+        if _is_reverse(result) and not {"-R", "--reverse"} & set(arguments):
+            raise OutputError("iperf3: the output is of -R, the other direction")
         received = _received(result, str(protocol))
         return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(_figures(result)))
 
@@ -112,13 +116,26 @@ def _protocol(arguments: tuple[str, ...]) -> str:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """Return the JSON object in a program's output; text before or after it is ignored."""
-    starts = [found.start() for found in re.finditer(r"^\{", text, re.MULTILINE)]
-    if not starts:
+    """Return the JSON object in a program's output; text around it, and lines of a log in JSON, are ignored."""
+    found: list[dict[str, Any]] = []
+    end = 0
+    for start in (each.start() for each in re.finditer(r"^\{", text, re.MULTILINE)):
+        if start >= end:
+            one, length = _decoded(text[start:])
+            end = start + length
+            found += [one] if one.keys() & PARTS else []
+    if not found:
         raise OutputError("iperf3: the line '{' that begins its JSON is missing")
-    part = text[starts[0] :]
+    if "event" in found[0]:
+        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
+    check_single(len(found), "the JSON of iperf3")
+    return found[0]
+
+
+def _decoded(part: str) -> tuple[dict[str, Any], int]:
+    """Return the JSON object with which a text begins, and its length."""
     try:
-        found, length = json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
+        return json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
     except json.JSONDecodeError as error:
         if "\n" not in part[error.pos :].strip():
             raise OutputError("iperf3: the output is cut off: the '}' that ends its JSON is missing") from error
@@ -128,12 +145,6 @@ def _document(text: str) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise OutputError(f"iperf3: its JSON is broken: {error}") from error
-    if isinstance(found, dict) and "event" in found:
-        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
-    check_single(1 + sum(start >= starts[0] + length for start in starts), "the JSON of iperf3")
-    if not isinstance(found, dict):
-        raise OutputError("iperf3: its JSON is not an object")
-    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,6 +153,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise OutputError(f"iperf3: {twice!r} is in its JSON twice, once for each direction of {BIDIRECTIONAL}")
     return dict(pairs)
+
+
+def _is_reverse(result: Mapping[str, Any]) -> bool:
+    """Return whether the server sent; a version that does not say so has no such option."""
+    test = _at(result, "start", "test_start")
+    return isinstance(test, Mapping) and bool(test.get("reverse"))
 
 
 def _at(result: Mapping[str, Any], *keys: str) -> object:
@@ -171,9 +188,11 @@ def _received(result: Mapping[str, Any], protocol: str) -> float:
     """Return the bits a second at the receiver; older versions give those sent over UDP and the share that was lost."""
     if protocol != "UDP" or "sum_received" in _end(result):
         return _number(result, "end", "sum_received", "bits_per_second")
-    if _at(result, "start", "test_start", "reverse"):
+    if _is_reverse(result):
         raise OutputError(f"iperf3: -u with -R needs version {FROM_3_11} or later: end.sum_received is missing")
     lost = _number(result, "end", "sum", "lost_percent")
+    if not 0 <= lost <= 100:
+        raise OutputError(f"iperf3: end.sum.lost_percent is {lost:g}, so that what the receiver got is not known")
     return _number(result, "end", "sum", "bits_per_second") * (1 - lost / 100)
 
 

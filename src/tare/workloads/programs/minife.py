@@ -19,6 +19,7 @@ RESULTS: Final = "miniFE*.yaml"
 LAST: Final = "Total Program Time:"
 MOST_ITERATIONS: Final = 200
 """The program ends there; earlier it ends only with a residual near the precision of the machine."""
+ROUNDING: Final = 0.01
 CONVERGED: Final = 1e-6
 
 QUANTITY: Final = Quantity(
@@ -77,6 +78,12 @@ class MiniFe(ProgramAdapter):
             told = f"the final norm of the residual is {residual}, which must be below {allowed:.3g}"
             return Reading(metrics=(), wrong=(f"miniFE: {told} after {iterations:g} iterations",))
         seconds = number(after(lines, "Total CG Time:", what="miniFE"), "Total CG Time of miniFE")
+        counted = [line.partition(":")[2] for line in lines if line.strip().startswith("Total CG Flops:")]
+        flops = number(counted[-1], "Total CG Flops of miniFE") if counted else mflops * 1e6 * seconds
+        if not abs(mflops * 1e6 * seconds - flops) <= ROUNDING * flops:
+            raise OutputError(
+                f"miniFE: {flops:g} operations in {seconds:g} s are not {mflops:g} Mflops: one of the three is wrong"
+            )
         figures = [
             Figure(key="minife.time", label="miniFE, time of the solver", value=seconds, unit="s"),
             Figure(key="minife.iterations", label="miniFE, iterations", value=iterations),

@@ -11,7 +11,7 @@ from typing import Final
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import after, check_single, known_version, number
+from tare.workloads.programs.lines import after, check_single, count, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
 
@@ -131,7 +131,12 @@ class Npb(ProgramAdapter):
                 f"{what}: {mops:g} Mop/s in {seconds:g} s are not the operations of class {letter}: "
                 "one of the two lines is wrong"
             )
-        ranks = number(_value(report, "Total processes", what), f"Total processes of {what}")
+        ranks = _ranks(report, what)
+        if arguments[0].rpartition(".")[2] not in {"x", str(ranks)}:
+            raise OutputError(
+                f"{what}: {arguments[0]} ran on {ranks} rank{'s' * (ranks != 1)}: "
+                "start it by the launcher of the MPI for which it was built"
+            )
         figures = (Figure(key=f"{kernel}.ranks", label=f"{kernel.upper()}, ranks that took part", value=ranks),)
         return Reading(metrics=(metric,), figures=figures)
 
@@ -163,6 +168,13 @@ def _value(report: Sequence[str], label: str, what: str) -> str:
         if sign and name.strip() == label and value.strip():
             return value.strip()
     return after([], f"{label} =", what=what)
+
+
+def _ranks(report: Sequence[str], what: str) -> int:
+    """Return how many ranks took part: 3.4 leaves those out that the benchmark cannot use."""
+    total = count(_value(report, "Total processes", what), f"Total processes of {what}")
+    active = next((line.partition("=")[2].strip() for line in report if line.strip().startswith("Active proc")), "")
+    return count(active, f"Active processes of {what}") if active else total
 
 
 def _rank_rule(kernel: str, ranks: int) -> str | None:
