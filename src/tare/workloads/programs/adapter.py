@@ -11,7 +11,7 @@ from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import OutputError
 from tare.workloads.programs.failures import first_complaint, first_failure
-from tare.workloads.programs.lines import whole
+from tare.workloads.programs.lines import torn_value, whole
 from tare.workloads.programs.options import called
 
 
@@ -42,6 +42,8 @@ class ProgramAdapter(ABC):
     """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
+    has_single_values: bool = False
+    """Whether it prints its results as `name = number`, each on a line of its own."""
     failure: re.Pattern[str] | None = None
     """The lines with which the program itself says that it failed, or that its result is wrong."""
 
@@ -116,6 +118,8 @@ class ProgramAdapter(ABC):
         lines = whole(text)
         failure = first_failure(lines, self.failure)
         try:
+            if torn := self.has_single_values and torn_value(lines):
+                raise OutputError(f"a line end is within the number of the line {torn[:80]!r}")
             reading = self.parse(lines, arguments)
         except OutputError as error:
             printed = failure or first_complaint(lines)

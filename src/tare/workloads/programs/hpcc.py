@@ -56,6 +56,7 @@ class Hpcc(ProgramAdapter):
     """The program of Debian, which runs all of its tests; its input file is written for the number of ranks."""
 
     name = "hpcc"
+    has_single_values = True
     describes = (
         "HPC Challenge: arguments n= (order of HPL's matrix) or memory= (share of one node's memory), nb= (list)"
     )
@@ -65,7 +66,9 @@ class Hpcc(ProgramAdapter):
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"
     places = ("/opt/tare/programs/hpcc/bin",)
-    failure = re.compile(rf"{hpl.FAILURE.pattern}|^\|\|Ax-b\|\|_oo/.*FAILED")
+    failure = re.compile(
+        rf"{hpl.FAILURE.pattern}|^(?:\|\|Ax-b\|\|_oo/|WALL|CPU ).*FAILED|^Node\(s\) with error [1-9]|^Failed Val"
+    )
     brought_by = install("hpcc")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:

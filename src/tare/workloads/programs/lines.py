@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from tare.workloads.output import OutputError
@@ -26,6 +27,9 @@ PREFIX: Final = re.compile(
 """What srun, Hydra, aprun and PALS put before each line if they are asked to (`0: `, `[0] `, `[PE_0]: `, `node1 0: `),
 and what logs of containers do: a time, `name | `, or `[pod/POD/CONTAINER] `."""
 MOST_PREFIXES: Final = 3
+BEGUN: Final = re.compile(r"[=:]\s*!?\s*[-+]?[0-9][-+0-9.eE]*$")
+REST: Final = re.compile(r"[0-9.eE][-+0-9.eE]*")
+"""The begin of a number at the end of a line, and the rest of one."""
 NO_WORD: Final = re.compile(r"[^\w=]+")
 ROW: Final = re.compile(rf"\s*(?:(?:{NUMBER})\s+)*[0-9]+\.(?P<decimals>[0-9]+)", re.IGNORECASE)
 
@@ -52,6 +56,15 @@ def _untagged(line: str) -> str:
     """Return a line without mpirun's tag, which is also where mpirun had read a part of it."""
     found = TAGGED.match(line)
     return line[found.end() :].replace(found[0].rstrip(), "").rstrip() if found else line.rstrip()
+
+
+def torn_value(lines: Sequence[str]) -> str:
+    """Return the first line `name = number` with decimals whose rest is on the next line, "" if there is none."""
+    pairs = pairwise(lines)
+    torn = (
+        one for one, rest in pairs if REST.fullmatch(rest) and (begin := BEGUN.search(one)) and "." in begin[0] + rest
+    )
+    return next(torn, "")
 
 
 def _is_like(row: str, known: str) -> bool:

@@ -71,6 +71,7 @@ class Npb(ProgramAdapter):
     """A binary of the suite; the first argument is its name, which contains benchmark, class and ranks."""
 
     name = "npb"
+    has_single_values = True
     describes = "a binary of the NAS Parallel Benchmarks: arguments: [bt.A.x], or bt.A.4 of 3.3"
     measures = "Mop/s of EP, IS, CG, MG, FT, BT, SP or LU, by NAS's count of operations"
     versions = "3.3 and 3.4"
@@ -81,6 +82,7 @@ class Npb(ProgramAdapter):
     synchronisation = "a barrier before the timed section"
     reduction = "maximum over ranks of one run"
     places = ("/opt/tare/programs/npb/bin",)
+    failure = re.compile(r"^\s*(?:verification failed|FAILURE:)", re.IGNORECASE)
     brought_by = "the NPB are not packaged: build them for this MPI, then name the folder by path:"
 
     def executable(self, arguments: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, known_version, number
 from tare.workloads.programs.options import option_value
 from tare.workloads.programs.quantities import Quantity, sized
-from tare.workloads.programs.tables import Row, cells_of, check_decimals, check_rows, check_sizes, rows_of
+from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
 
 MIB: Final = 1 << 20
 VALIDATION: Final = "Validation"
@@ -136,9 +136,9 @@ class Osu(ProgramAdapter):
         low, high = _bounds(arguments, self.largest) or (1, self.largest)
         if self.sizeless:
             check_single(len(rows), f"{self.name}: the row of its table")
+            self._check_whole(rows[0], body)
         else:
             self._check_sizes(columns, rows, lines, (low, high))
-        check_decimals(rows, columns, what=self.name)
         value_at = next(at for at, name in enumerate(columns) if name in self.column)
         metrics = []
         for row in rows:
@@ -183,6 +183,14 @@ class Osu(ProgramAdapter):
 
     def _size(self, row: Row) -> int:
         return count(row[0], f"{self.name}: a message size")
+
+    def _check_whole(self, row: Row, lines: Sequence[str]) -> None:
+        """Raise `OutputError` if the begin of the number may be on the line before: a row of OSU begins with blanks."""
+        at = next(at for at, line in enumerate(lines) if tuple(line.split()) == row)
+        if at and lines[at - 1].strip()[:1].isdigit() and lines[at][:1].isdigit():
+            raise OutputError(
+                f"{self.name}: {lines[at]} may be a part of a number: the line before is {lines[at - 1].strip()}"
+            )
 
     def _check_sizes(
         self, columns: Sequence[str], rows: Sequence[Row], lines: Sequence[str], bounds: tuple[int, int]

@@ -25,7 +25,7 @@ DAY_S: Final = 86_400.0
 class Printed:
     """A figure that a program prints: the group `value` of a line, in `factor` seconds or units a second.
 
-    `added` says that a launch may print several, which are added.
+    A line that matches without this group is broken. `added` says that a launch may print several, which are added.
     """
 
     quantity: Quantity
@@ -36,12 +36,15 @@ class Printed:
     def metric(self, lines: Sequence[str], program: str) -> Metric:
         """Return the metric; raise `OutputError` if its line is missing, or there more often than it may be."""
         label = self.quantity.label
-        found = [match["value"] for line in lines if (match := re.match(self.line, line))]
+        found = [match["value"] or line for line in lines if (match := re.match(self.line, line))]
         if not found:
             raise OutputError(f"{program}: the line with {label} is missing: the output is cut off or of another mode")
         if not self.added:
             check_single(len(found), f"{program}: the line with {label}")
-        value = sum(number(each, label) for each in found) * self.factor
+        values = [number(each, label) for each in found]
+        if min(values) < 0:
+            raise OutputError(f"{program}: {label} is {min(values):g}, which is not possible")
+        value = sum(values) * self.factor
         return self.quantity.ran(value) if self.quantity.kind is MetricKind.RATE else self.quantity.took(value)
 
 
@@ -147,7 +150,7 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         printed=(
             Printed(
                 quantity=Quantity(key="lammps", label="LAMMPS, loop time", statistic="all loops, average over ranks"),
-                line=r".*?Loop time of (?P<value>.*?)(?: on \d+ procs?\b.*)?$",  # also one that is torn
+                line=r".*?Loop time of (?:(?P<value>\S+) on \d+ proc|)",
                 added=True,
             ),
         ),

@@ -16,10 +16,9 @@ CELL: Final = re.compile(rf"(?:{NUMBER})", re.IGNORECASE)
 WHOLE: Final = re.compile(r"[0-9]{1,18}")
 OF_WHOLE_NUMBERS: Final = frozenset({"Size", "#bytes", "Group"})
 MEASURED: Final = re.compile(r"us\)|usec|MB/s|Mbytes")
-"""Columns of times and rates: these programs print all of their cells with the same number of decimals."""
-WITH_DECIMALS: Final = re.compile(
-    r"[-+]?[0-9]+\.(?P<decimals>[0-9]+)(?P<exponent>e[-+]?[0-9]+)?|[-+]?(?:nan|inf)", re.I
-)
+"""Columns of times and rates: these programs print them with two decimals. One with fewer is a part of a number."""
+WITH_DECIMALS: Final = re.compile(r"[-+]?(?:[0-9]+\.[0-9]{2,}|[0-9.]+e[-+]?[0-9]+|nan|inf)", re.IGNORECASE)
+VERDICT: Final = re.compile(r"pass(?:ed)?|fail(?:ed)?|error|n/?a|-+", re.IGNORECASE)
 WITH_COMMA: Final = re.compile(r"[-+]?[\d.']*\d,\d[\d,.]*")
 LONGEST: Final = 80
 
@@ -27,9 +26,9 @@ LONGEST: Final = 80
 def rows_of(lines: Iterable[str], columns: Sequence[str], *, words: Iterable[str] = ()) -> list[Row]:
     """Return the lines that are rows: as many numbers as columns, sizes that are whole, measured ones with decimals.
 
-    The columns `words` have a word. All other lines are not the table's: what launchers and libraries print meanwhile.
+    The columns `words` have a verdict. All other lines are not the table's: launchers and libraries print them.
     """
-    shapes = [re.compile(r"\S+") if name in words else _shape(name) for name in columns]
+    shapes = [VERDICT if name in words else _shape(name) for name in columns]
     cells = (tuple(line.split()) for line in lines)
     return [
         row
@@ -47,19 +46,6 @@ def check_rows(rows: Sequence[Row], lines: Sequence[str], columns: Sequence[str]
     if not rows:
         near = next((line for line in lines if re.match(r"\s*[\d.+-]+\S*(?:\s|$)", line)), "")
         raise OutputError(f"{what}: the table has no row{_because(near, columns)}")
-
-
-def check_decimals(rows: Sequence[Row], columns: Sequence[str], *, what: str) -> None:
-    """Raise `OutputError` if a cell has fewer decimals than others of its column: the rest of it is elsewhere."""
-    for at, name in enumerate(columns):
-        cells = [found for row in rows if MEASURED.search(name) and (found := WITH_DECIMALS.fullmatch(row[at]))]
-        plain = {found[0]: len(found["decimals"]) for found in cells if found["decimals"] and not found["exponent"]}
-        torn = next((cell for cell, decimals in plain.items() if decimals < max(plain.values())), "")
-        if torn:
-            raise OutputError(
-                f"{what}: {torn} in the column {name} has fewer decimals than its other rows: "
-                "what another process printed has cut it, run it again"
-            )
 
 
 def check_sizes(

@@ -134,7 +134,7 @@ TITLES = {
 def test_a_title_of_osu_is_of_one_test(name: str) -> None:
     columns = {"osu_mbw_mr": "MB/s        Messages/s"}.get(name, "Bandwidth (MB/s)" if "bw" in name else "Latency (us)")
     columns = "Overall(us)       Overlap(%)" if name.startswith("osu_i") else columns
-    row = f"{'' if 'barrier' in name else '8    '}{'   '.join('2.5' for _ in columns.split('  ') if _.strip())}"
+    row = f"{'' if 'barrier' in name else '8    '}{'   '.join('2.50' for _ in columns.split('  ') if _.strip())}"
     size = "" if "barrier" in name else "Size       "
     text = f"# OSU {TITLES[name]} Test v5.6.3\n# {size}{columns}\n{row}\n"
     own = PROGRAMS[name].read(text, ("-m", "8:8"))
