@@ -42,8 +42,8 @@ class ProgramAdapter(ABC):
     """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
-    has_single_values: bool = False
-    """Whether it prints its results as `name = number`, each on a line of its own."""
+    results: tuple[str, ...] = ()
+    """What names its results in lines `name = number`."""
     failure: re.Pattern[str] | None = None
     """The lines with which the program itself says that it failed, or that its result is wrong."""
 
@@ -118,7 +118,7 @@ class ProgramAdapter(ABC):
         lines = whole(text)
         failure = first_failure(lines, self.failure)
         try:
-            if torn := self.has_single_values and torn_value(lines):
+            if torn := torn_value(lines, self.results):
                 raise OutputError(f"a line end is within the number of the line {torn[:80]!r}")
             reading = self.parse(lines, arguments)
         except OutputError as error:

@@ -41,10 +41,11 @@ COMPLAINS: Final = re.compile(
 NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error|\"error\":", re.IGNORECASE)
 NOTHING: Final = re.compile(
     r"""\b(?:0|no)\ (?:\w+\ )?(?:errors?|fail(?:ed|ures?)|oom[-_ ]kills?)\b
-    |(?:errors?|fail(?:ed|ures?)|oom[-_ ]kills?)(?:\ events?)?\s*[:=]?\s*0\s*$""",
+    |(?:errors?|fail(?:ed|ures?)|oom[-_ ]kills?)(?:\ events?)?\s*[:=]?\s*0\s*$
+    |^ERROR:\ ld\.so:\ .*ignored\.?$""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Counts of failures that are zero, as those that a control group prints (`oom_kill 0`)."""
+"""Counts of failures that are zero, as those that a control group prints (`oom_kill 0`), and what was ignored."""
 
 
 def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> str:

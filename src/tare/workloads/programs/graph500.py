@@ -33,7 +33,7 @@ class Graph500(ProgramAdapter):
     """The program, with scale and edge factor as arguments."""
 
     name = "graph500"
-    has_single_values = True
+    results = ("harmonic_mean_TEPS",)
     file = "graph500_reference_bfs"
     describes = "Graph500's BFS: arguments scale= and edgefactor="
     measures = "traversed edges a second of 64 searches, each validated"

@@ -56,7 +56,7 @@ class Hpcc(ProgramAdapter):
     """The program of Debian, which runs all of its tests; its input file is written for the number of ranks."""
 
     name = "hpcc"
-    has_single_values = True
+    results = tuple(RATES)
     describes = (
         "HPC Challenge: arguments n= (order of HPL's matrix) or memory= (share of one node's memory), nb= (list)"
     )

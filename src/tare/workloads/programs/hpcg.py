@@ -41,7 +41,7 @@ class Hpcg(ProgramAdapter):
     """The program, with the local grid and the time in seconds as arguments."""
 
     name = "hpcg"
-    has_single_values = True
+    results = ("GFLOP/s rating of",)
     file = "xhpcg"
     describes = "HPCG: arguments nx= ny= nz= (local grid, multiples of 8) and rt= (seconds, 0: one set)"
     measures = "FLOP/s of preconditioned conjugate gradients, the rating of its final summary"

@@ -32,6 +32,11 @@ FORBIDDEN: Final = frozenset(
 BIDIRECTIONAL: Final = "--bidir"
 PARTS: Final = frozenset({"start", "end", "error", "event"})
 """What its JSON has: a log in JSON has none of them."""
+JSON_LINE: Final = re.compile(
+    r'\s*(?:[{[]?\s*"[^"]*"\s*:.*|"[^"]*",?|[][{}]+,?|[{[].*[]}],?|-?(?:\d[-+.\de]*|true|false|null|nan|inf\w*),?)\s*',
+    re.IGNORECASE,
+)
+"""The lines that JSON can have: the others are of launchers and libraries."""
 FROM_3_11: Final = "3.11"
 """The version from which the result of UDP has what the receiver saw (`sum_received`)."""
 STATISTIC: Final = "mean of one run, as the receiver saw it"
@@ -94,7 +99,7 @@ class Iperf3(ProgramAdapter):
         return 1.0 + (float(seconds) if re.fullmatch(r"[0-9]+", seconds) else USUAL_S)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
-        result = _document("\n".join(lines))
+        result = _document("\n".join(filter(JSON_LINE.fullmatch, lines)))
         if "error" in result:
             raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
@@ -116,7 +121,7 @@ def _protocol(arguments: tuple[str, ...]) -> str:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """Return the JSON object in a program's output; text around it, and lines of a log in JSON, are ignored."""
+    """Return the JSON object in a program's output; objects of a log in JSON beside it are ignored."""
     found: list[dict[str, Any]] = []
     end = 0
     for start in (each.start() for each in re.finditer(r"^\{", text, re.MULTILINE)):

@@ -26,7 +26,7 @@ class Kmi(ProgramAdapter):
     """The program, with its four options as arguments."""
 
     name = "kmi"
-    has_single_values = True
+    results = (THROUGHPUT,)
     file = "BENCH_QUERY"
     describes = "KMI_HASH's BENCH_QUERY: arguments n= (reads a rank), m= (queries a rank), l=, q= (their lengths)"
     measures = "queries a second over all ranks, one query at a time each"

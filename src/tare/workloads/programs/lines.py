@@ -58,13 +58,10 @@ def _untagged(line: str) -> str:
     return line[found.end() :].replace(found[0].rstrip(), "").rstrip() if found else line.rstrip()
 
 
-def torn_value(lines: Sequence[str]) -> str:
-    """Return the first line `name = number` with decimals whose rest is on the next line, "" if there is none."""
-    pairs = pairwise(lines)
-    torn = (
-        one for one, rest in pairs if REST.fullmatch(rest) and (begin := BEGUN.search(one)) and "." in begin[0] + rest
-    )
-    return next(torn, "")
+def torn_value(lines: Sequence[str], names: Sequence[str]) -> str:
+    """Return the first line `name = number`, with one of these names, whose rest is on the next line, "" if none is."""
+    torn = (one for one, rest in pairwise(lines) if REST.fullmatch(rest) and BEGUN.search(one))
+    return next((line for line in torn if any(name in line for name in names)), "")
 
 
 def _is_like(row: str, known: str) -> bool:

@@ -31,7 +31,7 @@ class MiniFe(ProgramAdapter):
     """The program, with the size of the global grid as arguments."""
 
     name = "minife"
-    has_single_values = True
+    results = ("Total CG Mflops",)
     file = "miniFE.x"
     describes = "miniFE: arguments nx= ny= nz= (elements of the global grid)"
     measures = "FLOP/s of 200 iterations of conjugate gradients (Total CG Mflops)"

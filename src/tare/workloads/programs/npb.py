@@ -71,7 +71,7 @@ class Npb(ProgramAdapter):
     """A binary of the suite; the first argument is its name, which contains benchmark, class and ranks."""
 
     name = "npb"
-    has_single_values = True
+    results = ("Mop/s total", "Time in seconds")
     describes = "a binary of the NAS Parallel Benchmarks: arguments: [bt.A.x], or bt.A.4 of 3.3"
     measures = "Mop/s of EP, IS, CG, MG, FT, BT, SP or LU, by NAS's count of operations"
     versions = "3.3 and 3.4"

@@ -15,6 +15,22 @@ from unit.workloads.programs.known import OUTPUTS, Output, shown
 
 every_output = pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: output.file)
 
+OTHERS = (
+    "[n1:4711] 1 more process has sent help message help-mpi-btl-openib.txt / no device params found",
+    "[1731000000.123456] [n1:4711 :0]   ucp_context.c:1774 UCX  WARN  UCP version is incompatible, required: 1.14",
+    "INFO:    Converting SIF file to temporary sandbox...",
+    "WARNING: While bind mounting '/scratch:/scratch': destination is already in the mount point list",
+    "srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
+    "libibverbs: Warning: couldn't load driver 'libmlx4-rdmav34.so': cannot open shared object file: No such file",
+    "ERROR: ld.so: object 'libfoo.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.",
+    "Note: The following floating-point exceptions are signalling: IEEE_UNDERFLOW_FLAG IEEE_DENORMAL",
+    "[0] MPI startup(): 0       4711     n1         0",
+    "--------------------------------------------------------------------------",
+    "0.50 1.25 2.75",
+    "16 processors",
+    "oom_kill 0",
+)
+
 
 def named(file: str) -> Output:
     return next(output for output in OUTPUTS if output.file == file)
@@ -110,6 +126,14 @@ def test_other_text_within_a_number_gives_the_same_figures_or_none(output: Outpu
             except OutputError:
                 continue
             assert part.wrong or shown(part).items() <= whole.items(), text[found.start() - 40 : found.end()]
+
+
+@every_output
+def test_lines_of_launchers_and_libraries_anywhere_change_nothing(output: Output) -> None:
+    whole, lines = output.read(), output.text.splitlines(keepends=True)
+    for other in OTHERS:
+        for at in range(len(lines) + 1):
+            assert output.read("".join((*lines[:at], f"{other}\n", *lines[at:]))) == whole, (other, at)
 
 
 @pytest.mark.parametrize(
