@@ -34,7 +34,7 @@ CALLED: Final = re.compile(
     r"#\s*(?:Calling sequence was:\s*)?(?:\S*/)?(?P<program>IMB-(?:MPI1|RMA|NBC|EXT|P2P|MT|IO))\b"
 )
 BEGIN: Final = re.compile(r"\s*#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
-RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
+RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*(?P<groups>\d+) groups of\s+)(?P<ranks>\d+)\b")
 """How many ranks worked together: with -multi, those of one of the groups."""
 LAST_BYTES: Final = re.compile(r"\s*#\s*Maximum message length in bytes:\s*(\d{1,18})")
 SKIPPED: Final = re.compile(r"\s*(?P<size>\d{0,18})\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
@@ -176,14 +176,14 @@ def _tables(lines: Sequence[str], arguments: Sequence[str]) -> list[Table]:
     found: list[Table] = []
     for at, end in pairwise([*starts, len(lines)]):
         test = _test(lines[at])
-        ranks = next((match["ranks"] for line in lines[at:end] if (match := RANKS.match(line))), None)
-        if ranks is None:
+        together = next((match for line in lines[at:end] if (match := RANKS.match(line))), None)
+        if together is None:
             raise OutputError(f"{test}: the line '# #processes = ...' is missing")
         parts = list(_parts(test, lines[at:end]))
         if not parts:
             raise OutputError(f"{test}: the line that names the columns is missing")
         last = _last_bytes(test, lines[:at], arguments)
-        found += [_table(part, count(ranks, f"#processes of {test}"), arguments, last) for part in parts]
+        found += [_table(part, together, arguments, last) for part in parts]
     return found
 
 
@@ -208,13 +208,16 @@ def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ..
 
 
 def _table(
-    part: tuple[str, tuple[str, ...], list[str]], ranks: int, arguments: Sequence[str], last_bytes: int
+    part: tuple[str, tuple[str, ...], list[str]], together: re.Match[str], arguments: Sequence[str], last_bytes: int
 ) -> Table:
     """Return a table; raise `OutputError` if it lacks the row of a size that was neither measured nor skipped."""
     test, columns, body = part
     rows = rows_of(body, columns)
     if columns[0] == GROUP:
-        columns, rows = columns[1:], _slowest(test, columns[1:], [row[1:] for row in rows])
+        columns, rows = (
+            columns[1:],
+            _slowest(columns[1:], [row[1:] for row in rows], int(together["groups"] or 1), test),
+        )
     skipped = {int(found["size"] or 0): found["reason"] for line in body if (found := SKIPPED.match(line))}
     if skipped and not rows:
         raise OutputError(f"{test}: IMB skipped every size ({_reasons(skipped)})")
@@ -230,14 +233,21 @@ def _table(
         check_sizes(seen, wanted, body, columns, what=test)
     else:
         check_single(len(rows), f"{test}: the row of its table")
-    return Table(test=test, ranks=ranks, columns=columns, rows=tuple(rows), skipped=skipped)
+    return Table(
+        test=test,
+        ranks=count(together["ranks"], f"#processes of {test}"),
+        columns=columns,
+        rows=tuple(rows),
+        skipped=skipped,
+    )
 
 
-def _slowest(test: str, columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+def _slowest(columns: Sequence[str], rows: Sequence[Row], groups: int, test: str) -> list[Row]:
     """Return for each size the row of the slowest group: -multi 1 has one of each, which must all be there."""
     times = Counter(row[0] if columns[0] == BYTES else "" for row in rows)
-    if lacking := next((size for size, number_of in times.items() if number_of < max(times.values())), ""):
-        raise OutputError(f"{test}: of the rows of {lacking} bytes, one for each group, not all are there")
+    for size, found in times.items():
+        if found < groups:
+            raise OutputError(f"{test}: {found} of {groups} groups have a row{f' of {size} bytes' * bool(size)}")
     at = next((columns.index(name) for name in TIMES if name in columns), -1)
     sign = -1 if at == -1 else 1
     best: dict[str, Row] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from tare.host.packages import install
@@ -33,7 +34,7 @@ BIDIRECTIONAL: Final = "--bidir"
 PARTS: Final = frozenset({"start", "end", "error", "event"})
 """What its JSON has: a log in JSON has none of them."""
 JSON_LINE: Final = re.compile(
-    r'\s*(?:[{[]?\s*"[^"]*"\s*:.*|"[^"]*",?|[][{}]+,?|[{[].*[]}],?|-?(?:\d[-+.\de]*|true|false|null|nan|inf\w*),?)\s*',
+    r'\s*(?:[{[]?\s*"[^"]*"\s*:.*|"[^"]*",?|[][{},\s]+|[{[].*[]}],?|-?(?:\d[-+.\de]*|true|false|null|nan|inf\w*),?)\s*',
     re.IGNORECASE,
 )
 """The lines that JSON can have: the others are of launchers and libraries."""
@@ -99,7 +100,7 @@ class Iperf3(ProgramAdapter):
         return 1.0 + (float(seconds) if re.fullmatch(r"[0-9]+", seconds) else USUAL_S)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
-        result = _document("\n".join(filter(JSON_LINE.fullmatch, lines)))
+        result = _document(lines)
         if "error" in result:
             raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
@@ -120,8 +121,19 @@ def _protocol(arguments: tuple[str, ...]) -> str:
     return "UDP" if {"-u", "--udp"} & set(arguments) else "TCP"
 
 
-def _document(text: str) -> dict[str, Any]:
-    """Return the JSON object in a program's output; objects of a log in JSON beside it are ignored."""
+def _document(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON object in a program's output, without lines that are none of JSON if they are within it."""
+    try:
+        return _object("\n".join(lines))
+    except OutputError:
+        kept = [line for line in lines if JSON_LINE.fullmatch(line)]
+        with suppress(OutputError):
+            return _object("\n".join(kept))
+        raise
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object of a result in a text; objects of a log in JSON beside it are ignored."""
     found: list[dict[str, Any]] = []
     end = 0
     for start in (each.start() for each in re.finditer(r"^\{", text, re.MULTILINE)):
