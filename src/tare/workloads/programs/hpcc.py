@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -110,7 +111,10 @@ def summary(lines: Sequence[str]) -> dict[str, str]:
             raise OutputError(f"hpcc: the line {mark!r} is missing")
         check_single(lines.count(mark), "the summary of hpcc")
     part = lines[lines.index(BEGIN) : lines.index(END)]
-    return dict(line.split("=", 1) for line in part if "=" in line)
+    pairs = [line.split("=", 1) for line in part if "=" in line]
+    for key, times in Counter(key for key, _ in pairs).items():
+        check_single(times, f"hpcc: the line '{key}='")
+    return dict(pairs)
 
 
 def _value(values: Mapping[str, str], key: str) -> str:

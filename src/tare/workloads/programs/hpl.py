@@ -36,7 +36,7 @@ CHECK: Final = re.compile(rf"^\|\|Ax-b\|\|_oo/.*=\s*(?P<residual>{NUMBER})\s*\.+
 TITLE: Final = "T/V"
 ALLOWED: Final = 16.0
 END: Final = "End of Tests."
-FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests skipped because")
+FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests (?:skipped because|completed and failed)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, ended, known_version, number
 from tare.workloads.programs.options import called, option_value, with_value
 from tare.workloads.programs.quantities import Quantity, sized
-from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
+from tare.workloads.programs.tables import Row, cells_of, check_order, check_rows, check_sizes, rows_of
 
 PLACE: Final = "/opt/tare/programs/imb"
 VERSIONS: Final = ("2018", "2019", "2021")
@@ -24,6 +24,7 @@ BYTES: Final = "#bytes"
 REPETITIONS: Final = "#repetitions"
 TIMES: Final = ("t_max[usec]", "t[usec]", "t_ovrl[usec]", "t_avg[usec]")
 """Columns that can be the metric, the best first: a job waits for its slowest rank."""
+IN_ORDER: Final = ("t_min[usec]", "t_avg[usec]", "t_max[usec]")
 RATE: Final = "Mbytes/sec"
 OVERLAP: Final = "overlap[%]"
 DEFECTS: Final = "defects"
@@ -233,6 +234,7 @@ def _table(
         check_sizes(seen, wanted, body, columns, what=test)
     else:
         check_single(len(rows), f"{test}: the row of its table")
+    check_order(rows, columns, IN_ORDER, what=test)
     return Table(
         test=test,
         ranks=count(together["ranks"], f"#processes of {test}"),
@@ -315,6 +317,8 @@ def _metrics(table: Table) -> Iterator[Metric]:
         where = f"{column or RATE} of {table.test}" + ("" if size is None else f" at {size} bytes")
         if column:
             yield _quantity(table.test, size).took(number(cells[column], where) * 1e-6)
+        elif other := next((name for name in table.columns if name.startswith("t") and name.endswith("sec]")), ""):
+            raise OutputError(f"{table.test}: the column {other} is not supported, expected {TIMES[1]}")
         elif RATE in cells:
             if size:
                 quantity = _quantity(table.test, size, done=float(size))

@@ -73,7 +73,7 @@ class MiniFe(ProgramAdapter):
         iterations = number(after(lines, "Iterations:", what="miniFE"), "Iterations of miniFE")
         residual = after(lines, "Final Resid Norm:", what="miniFE")
         allowed = largest_residual(max(map(int, wanted)), iterations)
-        if not re.fullmatch(r"[\d.eE+-]+", residual) or not number(residual, "Final Resid Norm") < allowed:
+        if not re.fullmatch(r"[\d.eE+-]+", residual) or not 0 <= number(residual, "Final Resid Norm") < allowed:
             told = f"the final norm of the residual is {residual}, which must be below {allowed:.3g}"
             return Reading(metrics=(), wrong=(f"miniFE: {told} after {iterations:g} iterations",))
         ended(lines, LAST, what="miniFE")

@@ -13,7 +13,7 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, known_version, number
 from tare.workloads.programs.options import option_value
 from tare.workloads.programs.quantities import Quantity, sized
-from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
+from tare.workloads.programs.tables import Row, cells_of, check_order, check_rows, check_sizes, rows_of
 
 MIB: Final = 1 << 20
 VALIDATION: Final = "Validation"
@@ -33,6 +33,7 @@ LATENCY: Final = ("Latency (us)", "Avg Latency(us)")
 BANDWIDTH: Final = ("Bandwidth (MB/s)", "MB/s", "Avg Bandwidth(MB/s)")
 OVERALL: Final = ("Overall(us)",)
 """The names that the column of the metric has in several versions."""
+IN_ORDER: Final = ("Min Latency(us)", "Avg Latency(us)", "Max Latency(us)")
 OWN_LIMIT: Final = 512 * MIB
 FIGURES: Final = {
     "Min Latency(us)": ("fastest", "fastest rank", 1e-6, "s"),
@@ -139,6 +140,7 @@ class Osu(ProgramAdapter):
             self._check_whole(rows[0], body)
         else:
             self._check_sizes(columns, rows, lines, (low, high))
+        check_order(rows, columns, IN_ORDER, what=self.name)
         value_at = next(at for at, name in enumerate(columns) if name in self.column)
         metrics = []
         for row in rows:

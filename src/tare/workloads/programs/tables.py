@@ -48,6 +48,17 @@ def check_rows(rows: Sequence[Row], lines: Sequence[str], columns: Sequence[str]
         raise OutputError(f"{what}: the table has no row{_because(near, columns)}")
 
 
+def check_order(rows: Iterable[Row], columns: Sequence[str], names: Sequence[str], *, what: str) -> None:
+    """Raise `OutputError` for a row in which minimum, average and maximum, columns with these names, do not rise."""
+    if not set(names) <= set(columns):
+        return
+    for row in rows:
+        cells = cells_of(columns, row)
+        least, average, most = (cells[name] for name in names)
+        if not float(least) <= float(average) <= float(most):
+            raise OutputError(f"{what}: {', '.join(names)} are {least}, {average} and {most}: one of them is wrong")
+
+
 def check_sizes(
     seen: Sequence[int], wanted: Sequence[int], lines: Sequence[str], columns: Sequence[str], *, what: str
 ) -> None:
