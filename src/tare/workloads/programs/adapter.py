@@ -11,7 +11,7 @@ from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import OutputError
 from tare.workloads.programs.failures import first_complaint, first_failure
-from tare.workloads.programs.lines import whole
+from tare.workloads.programs.lines import torn_value, whole
 from tare.workloads.programs.options import called
 
 
@@ -42,6 +42,8 @@ class ProgramAdapter(ABC):
     """The name of the file that is run, if it is not the program's own and the same for all arguments."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
+    results: tuple[str, ...] = ()
+    """What names its results in lines `name = number`."""
     failure: re.Pattern[str] | None = None
     """The lines with which the program itself says that it failed, or that its result is wrong."""
 
@@ -109,14 +111,19 @@ class ProgramAdapter(ABC):
         """Parse the complete lines of an output; raise `OutputError` naming the line that is missing or wrong."""
 
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        """Parse the program's output; raise `OutputError` with the reason, a failure that it printed first."""
+        """Parse the program's output; raise `OutputError` with the reason, a failure that it printed first.
+
+        A time, rate or share below zero means that it was not measured: it is no figure.
+        """
         lines = whole(text)
         failure = first_failure(lines, self.failure)
         try:
+            if torn := torn_value(lines, self.results):
+                raise OutputError(f"a line end is within the number of the line {torn[:80]!r}")
             reading = self.parse(lines, arguments)
         except OutputError as error:
             printed = failure or first_complaint(lines)
             raise OutputError(f"{self.name} printed {printed!r}; {error}" if printed else str(error)) from error
-        return (
-            replace(reading, wrong=(f"{self.name}, which printed {failure!r}", *reading.wrong)) if failure else reading
-        )
+        figures = tuple(figure for figure in reading.figures if figure.value >= 0 or not figure.unit)
+        failed = (f"{self.name}, which printed {failure!r}",) if failure else ()
+        return replace(reading, figures=figures, wrong=(*failed, *reading.wrong))

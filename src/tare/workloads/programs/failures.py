@@ -39,6 +39,13 @@ COMPLAINS: Final = re.compile(
 )
 """What a line may have that says why there is no result; looked for only where there is none."""
 NO_COMPLAINT: Final = re.compile(r"warn|tests completed|solution error|\"error\":", re.IGNORECASE)
+NOTHING: Final = re.compile(
+    r"""\b(?:0|no)\ (?:\w+\ )?(?:errors?|fail(?:ed|ures?)|oom[-_ ]kills?)\b
+    |(?:errors?|fail(?:ed|ures?)|oom[-_ ]kills?)(?:\ events?)?\s*[:=]?\s*0\s*$
+    |^ERROR:\ ld\.so:\ .*ignored\.?$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Counts of failures that are zero, as those that a control group prints (`oom_kill 0`), and what was ignored."""
 
 
 def first_failure(lines: Sequence[str], own: re.Pattern[str] | None = None) -> str:
@@ -53,7 +60,8 @@ def first_complaint(lines: Sequence[str]) -> str:
 
 def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> str:
     ends = _ends(lines)
-    return next((_shown(ends, at) for at, line in enumerate(ends) if pattern.search(line[:LOOKED_AT])), "")
+    cut = ((at, line[:LOOKED_AT]) for at, line in enumerate(ends))
+    return next((_shown(ends, at) for at, line in cut if pattern.search(line) and not NOTHING.search(line)), "")
 
 
 def _ends(lines: Sequence[str]) -> Sequence[str]:

@@ -17,6 +17,7 @@ USUAL: Final = {"scale": "16", "edgefactor": "16"}
 TEPS: Final = "bfs harmonic_mean_TEPS"
 SPREAD: Final = "bfs harmonic_stddev_TEPS"
 VALIDATED: Final = "bfs stddev_validate"
+ROUNDING: Final = 1e-3
 QUANTITY: Final = Quantity(
     key="bfs", label="Graph500 BFS", statistic="harmonic mean of TEPS over all searches", done=1e6, unit="TEPS"
 )
@@ -32,6 +33,7 @@ class Graph500(ProgramAdapter):
     """The program, with scale and edge factor as arguments."""
 
     name = "graph500"
+    results = ("harmonic_mean_TEPS",)
     file = "graph500_reference_bfs"
     describes = "Graph500's BFS: arguments scale= and edgefactor="
     measures = "traversed edges a second of 64 searches, each validated"
@@ -81,6 +83,9 @@ class Graph500(ProgramAdapter):
         check_single(sum(line.startswith("SCALE:") for line in lines), "the output of Graph500")
         # The line after it is printed only after the complete line with the result.
         teps, _ = number(_value(values, TEPS), TEPS), _value(values, SPREAD)
+        low, high = (number(values.get(f"bfs {name}", values[TEPS]), name) for name in ("min_TEPS", "max_TEPS"))
+        if not low * (1 - ROUNDING) <= teps <= high * (1 + ROUNDING):
+            raise OutputError(f"Graph500: {TEPS} is {teps:g}, which is not between min_TEPS and max_TEPS: one is wrong")
         if VALIDATED not in values:
             raise OutputError(
                 f"Graph500: the line '{VALIDATED}:' is missing: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -56,6 +57,7 @@ class Hpcc(ProgramAdapter):
     """The program of Debian, which runs all of its tests; its input file is written for the number of ranks."""
 
     name = "hpcc"
+    results = tuple(RATES)
     describes = (
         "HPC Challenge: arguments n= (order of HPL's matrix) or memory= (share of one node's memory), nb= (list)"
     )
@@ -65,7 +67,9 @@ class Hpcc(ProgramAdapter):
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"
     places = ("/opt/tare/programs/hpcc/bin",)
-    failure = re.compile(rf"{hpl.FAILURE.pattern}|^\|\|Ax-b\|\|_oo/.*FAILED")
+    failure = re.compile(
+        rf"{hpl.FAILURE.pattern}|^(?:\|\|Ax-b\|\|_oo/|WALL|CPU ).*FAILED|^Node\(s\) with error [1-9]|^Failed Val"
+    )
     brought_by = install("hpcc")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
@@ -84,6 +88,7 @@ class Hpcc(ProgramAdapter):
         return 10.0 + 2.0 * hpl.expected_s(arguments, placement)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
+        lines = [line.strip() for line in lines]
         ended(lines, LAST, what="hpcc")
         values = summary(lines)
         version = ".".join(_value(values, f"Version{part}") for part in ("Major", "Minor"))
@@ -106,7 +111,10 @@ def summary(lines: Sequence[str]) -> dict[str, str]:
             raise OutputError(f"hpcc: the line {mark!r} is missing")
         check_single(lines.count(mark), "the summary of hpcc")
     part = lines[lines.index(BEGIN) : lines.index(END)]
-    return dict(line.split("=", 1) for line in part if "=" in line)
+    pairs = [line.split("=", 1) for line in part if "=" in line]
+    for key, times in Counter(key for key, _ in pairs).items():
+        check_single(times, f"hpcc: the line '{key}='")
+    return dict(pairs)
 
 
 def _value(values: Mapping[str, str], key: str) -> str:

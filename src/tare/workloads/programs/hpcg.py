@@ -24,6 +24,7 @@ TESTS: Final = {
     "Iteration Count Information::Result": "iteration count",
     "Reproducibility Information::Result": "reproducibility test",
 }
+GRID: Final = "Local Domain Dimensions"
 SMALLEST: Final = 16
 ASPECT: Final = 8
 QUANTITY: Final = Quantity(
@@ -40,6 +41,7 @@ class Hpcg(ProgramAdapter):
     """The program, with the local grid and the time in seconds as arguments."""
 
     name = "hpcg"
+    results = ("GFLOP/s rating of",)
     file = "xhpcg"
     describes = "HPCG: arguments nx= ny= nz= (local grid, multiples of 8) and rt= (seconds, 0: one set)"
     measures = "FLOP/s of preconditioned conjugate gradients, the rating of its final summary"
@@ -82,7 +84,7 @@ class Hpcg(ProgramAdapter):
             raise OutputError("HPCG: the line 'version=' is missing: no result file was written")
         known_version(versions[0], ("3.1",), what="HPCG")
         check_single(len(versions), "the result of HPCG")
-        pairs = (re.sub(r"\s*::\s*", "::", line).partition("=") for line in lines)
+        pairs = [re.sub(r"\s*::\s*", "::", line).partition("=") for line in lines]
         values = {key.strip(): value.strip() for key, sign, value in pairs if sign}
         wrong = [f"HPCG: {key}={value}" for key, value in values.items() if key.startswith(SUMMARY) and key != RATING]
         wrong += [
@@ -95,6 +97,10 @@ class Hpcg(ProgramAdapter):
         for key in (*TESTS, RATING):
             if key not in values:
                 raise OutputError(f"HPCG: the output is cut off, its line '{key}=' is missing")
+            check_single(sum(name.strip() == key for name, *_ in pairs), f"HPCG: the line '{key}='")
+        for key, asked in keyed(arguments, USUAL).items():
+            if (size := values.get(f"{GRID}::{key}", asked)) != asked:
+                raise OutputError(f"the output is of HPCG with {key}={size}, not {asked}")
         metric = QUANTITY.ran(number(values[RATING], "HPCG's rating") * 1e9)
         figures = tuple(
             Figure(key=name, label=label, value=number(values[key], key), unit=unit)

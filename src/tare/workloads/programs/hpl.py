@@ -27,7 +27,7 @@ ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
 STATISTIC: Final = "one solution, the slowest rank's time"
 BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
-CODE: Final = re.compile(r"W[RC]\w*\d\w*")
+CODE: Final = re.compile(r"W[A-Z]{0,3}\d\w*")
 """What a row begins with: the variant that was timed."""
 IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
 """What vendors add behind a column and its figures, as in `Gflops (   per GPU)`."""
@@ -36,7 +36,7 @@ CHECK: Final = re.compile(rf"^\|\|Ax-b\|\|_oo/.*=\s*(?P<residual>{NUMBER})\s*\.+
 TITLE: Final = "T/V"
 ALLOWED: Final = 16.0
 END: Final = "End of Tests."
-FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests skipped because")
+FAILURE: Final = re.compile(r"HPL ERROR from process|^\s*[1-9]\d* tests (?:skipped because|completed and failed)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ def _solution(row: Mapping[str, str], lines: Sequence[str]) -> Solution:
     verdict, residual = check["verdict"].upper(), float(check["residual"])
     if verdict not in {"PASSED", "FAILED"}:
         raise OutputError(f"{where}: its check prints {check['verdict']!r}, neither PASSED nor FAILED")
-    passed = verdict == "PASSED" and residual < ALLOWED  # not so for NaN
+    passed = verdict == "PASSED" and 0 <= residual < ALLOWED  # not so for NaN
     n, nb = (count(row[key], f"{key} of {where}") for key in ("N", "NB"))
     flops_a_second = _rate(row, n, where) if passed else 0.0
     return Solution(n=n, nb=nb, flops_a_second=flops_a_second, residual=residual, passed=passed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,7 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, ended, known_version, number
 from tare.workloads.programs.options import called, option_value, with_value
 from tare.workloads.programs.quantities import Quantity, sized
-from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
+from tare.workloads.programs.tables import Row, cells_of, check_order, check_rows, check_sizes, rows_of
 
 PLACE: Final = "/opt/tare/programs/imb"
 VERSIONS: Final = ("2018", "2019", "2021")
@@ -23,14 +24,18 @@ BYTES: Final = "#bytes"
 REPETITIONS: Final = "#repetitions"
 TIMES: Final = ("t_max[usec]", "t[usec]", "t_ovrl[usec]", "t_avg[usec]")
 """Columns that can be the metric, the best first: a job waits for its slowest rank."""
+IN_ORDER: Final = ("t_min[usec]", "t_avg[usec]", "t_max[usec]")
 RATE: Final = "Mbytes/sec"
 OVERLAP: Final = "overlap[%]"
 DEFECTS: Final = "defects"
 GROUP: Final = "Group"
 END: Final = "# All processes entering MPI_Finalize"
 HEADER: Final = re.compile(r"Intel ?\(R\) MPI Benchmark(?:s| Suite)\s+V?(?P<version>\d[\d.]*)")
+CALLED: Final = re.compile(
+    r"#\s*(?:Calling sequence was:\s*)?(?:\S*/)?(?P<program>IMB-(?:MPI1|RMA|NBC|EXT|P2P|MT|IO))\b"
+)
 BEGIN: Final = re.compile(r"\s*#\s*Benchmarking\s+(?:Multi-)?(?P<test>\S+)")
-RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*\d+ groups of\s+)(?P<ranks>\d+)\b")
+RANKS: Final = re.compile(r"\s*#\s*(?:#processes\s*=\s*|\(\s*(?P<groups>\d+) groups of\s+)(?P<ranks>\d+)\b")
 """How many ranks worked together: with -multi, those of one of the groups."""
 LAST_BYTES: Final = re.compile(r"\s*#\s*Maximum message length in bytes:\s*(\d{1,18})")
 SKIPPED: Final = re.compile(r"\s*(?P<size>\d{0,18})\s*\b(?P<reason>out-of-mem|time-out|int-overflow)\b")
@@ -42,6 +47,8 @@ THIN_ITERATIONS: Final = "10"
 ALL_RANKS: Final = "1000000"
 """A value of -npmin above any number of ranks: then only all ranks together are measured, not also 2, 4, ..."""
 
+ONE_SIDED: Final = re.compile("put|get|accumulate|swap|fetch|window", re.IGNORECASE)
+OF_ONE_ELEMENT: Final = re.compile("swap|fetch", re.IGNORECASE)
 REDUCING: Final = re.compile("reduce|accumulate|swap|fetch", re.IGNORECASE)
 """Benchmarks that calculate with floats, so that they begin with four bytes."""
 
@@ -121,6 +128,11 @@ class Imb(ProgramAdapter):
         if not headers:
             raise OutputError(f"{self.name}: its first line 'Intel(R) MPI Benchmarks ...' is missing")
         known_version(headers[0]["version"], VERSIONS, what="the Intel MPI Benchmarks' version")
+        called_as = next((found["program"] for line in lines if (found := CALLED.match(line))), self.name)
+        if called_as != self.name:
+            raise OutputError(f"the output is of {called_as}, not of {self.name}")
+        if wrong := tuple(_defects(lines)):
+            return Reading(metrics=(), wrong=wrong)
         ended(lines, END, what=self.name)
         check_single(len(headers), f"the output of {self.name}")
         tables = largest(_tables(lines, arguments))
@@ -129,8 +141,6 @@ class Imb(ProgramAdapter):
                 raise OutputError(f"{self.name}: the line '# Benchmarking {test}' is missing")
         if not tables:
             raise OutputError(f"{self.name}: no line '# Benchmarking ...': nothing was run")
-        if wrong := tuple(fault for table in tables.values() for fault in _defects(table)):
-            return Reading(metrics=(), wrong=wrong)
         metrics = [metric for table in tables.values() for metric in _metrics(table)]
         figures = [figure for table in tables.values() for figure in _figures(table)]
         return Reading(metrics=tuple(metrics), figures=tuple(figures))
@@ -166,15 +176,15 @@ def _tables(lines: Sequence[str], arguments: Sequence[str]) -> list[Table]:
     starts = [at for at, line in enumerate(lines) if BEGIN.match(line)]
     found: list[Table] = []
     for at, end in pairwise([*starts, len(lines)]):
-        test = lines[at].split("Benchmarking", 1)[1].split()[0].removeprefix("Multi-")
-        ranks = next((match["ranks"] for line in lines[at:end] if (match := RANKS.match(line))), None)
-        if ranks is None:
+        test = _test(lines[at])
+        together = next((match for line in lines[at:end] if (match := RANKS.match(line))), None)
+        if together is None:
             raise OutputError(f"{test}: the line '# #processes = ...' is missing")
         parts = list(_parts(test, lines[at:end]))
         if not parts:
             raise OutputError(f"{test}: the line that names the columns is missing")
-        last = _last_bytes(lines[:at], arguments)
-        found += [_table(part, count(ranks, f"#processes of {test}"), arguments, last) for part in parts]
+        last = _last_bytes(test, lines[:at], arguments)
+        found += [_table(part, together, arguments, last) for part in parts]
     return found
 
 
@@ -199,13 +209,16 @@ def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ..
 
 
 def _table(
-    part: tuple[str, tuple[str, ...], list[str]], ranks: int, arguments: Sequence[str], last_bytes: int
+    part: tuple[str, tuple[str, ...], list[str]], together: re.Match[str], arguments: Sequence[str], last_bytes: int
 ) -> Table:
     """Return a table; raise `OutputError` if it lacks the row of a size that was neither measured nor skipped."""
     test, columns, body = part
     rows = rows_of(body, columns)
     if columns[0] == GROUP:
-        columns, rows = columns[1:], _slowest(columns[1:], [row[1:] for row in rows])
+        columns, rows = (
+            columns[1:],
+            _slowest(columns[1:], [row[1:] for row in rows], int(together["groups"] or 1), test),
+        )
     skipped = {int(found["size"] or 0): found["reason"] for line in body if (found := SKIPPED.match(line))}
     if skipped and not rows:
         raise OutputError(f"{test}: IMB skipped every size ({_reasons(skipped)})")
@@ -213,20 +226,38 @@ def _table(
     if BYTES in columns:
         seen = sorted([*(int(row[0]) for row in rows), *skipped]) if skipped else [int(row[0]) for row in rows]
         last = seen[-1] if skipped or not last_bytes else last_bytes
-        check_sizes(seen, _expected(test, seen, arguments, last), body, columns, what=test)
+        if not skipped and not last_bytes and any(line.split()[:1] == [str(2 * last)] for line in body):
+            last *= 2  # its row is there, but broken
+        wanted = _expected(test, seen, arguments, last)
+        if wanted and "-zero_size" not in arguments and not ONE_SIDED.search(test):
+            wanted = [0, *wanted]
+        check_sizes(seen, wanted, body, columns, what=test)
     else:
         check_single(len(rows), f"{test}: the row of its table")
-    return Table(test=test, ranks=ranks, columns=columns, rows=tuple(rows), skipped=skipped)
+    check_order(rows, columns, IN_ORDER, what=test)
+    return Table(
+        test=test,
+        ranks=count(together["ranks"], f"#processes of {test}"),
+        columns=columns,
+        rows=tuple(rows),
+        skipped=skipped,
+    )
 
 
-def _slowest(columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """Return for each size the row of the slowest group: -multi 1 has one of each."""
+def _slowest(columns: Sequence[str], rows: Sequence[Row], groups: int, test: str) -> list[Row]:
+    """Return for each size the row of the slowest group: -multi 1 has one of each, which must all be there."""
+    times = Counter(row[0] if columns[0] == BYTES else "" for row in rows)
+    for size, found in times.items():
+        if found < groups:
+            raise OutputError(f"{test}: {found} of {groups} groups have a row{f' of {size} bytes' * bool(size)}")
     at = next((columns.index(name) for name in TIMES if name in columns), -1)
     sign = -1 if at == -1 else 1
     best: dict[str, Row] = {}
     for row in rows:
         size = row[0] if columns[0] == BYTES else ""
         value = sign * number(row[at], f"{columns[at]} of a group")
+        if value * sign < 0:
+            raise OutputError(f"{test}: {columns[at]} of a group is {row[at]}, which is not possible")
         if size not in best or value > sign * float(best[size][at]):
             best[size] = row
     return list(best.values())
@@ -235,10 +266,10 @@ def _slowest(columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
 def _expected(test: str, seen: Sequence[int], arguments: Sequence[str], last: int) -> list[int]:
     """Return the sizes that a table must have: powers of two from the first requested one on, up to `last`."""
     sizes = _sizes(arguments) or (0, 1)
-    if "-msglen" in arguments or seen[-1] == 0:
+    if "-msglen" in arguments or not last:
         return []
-    first = next(size for size in seen if size)
-    widest = 8 if REDUCING.search(test) or any("type" in argument for argument in arguments) else 1
+    first = next((size for size in seen if size), sizes[1])
+    widest = 8 if any("type" in argument for argument in arguments) else 4 if REDUCING.search(test) else 1
     if first > max(sizes[1], widest):
         first = sizes[1]
     wanted = [first]
@@ -247,8 +278,10 @@ def _expected(test: str, seen: Sequence[int], arguments: Sequence[str], last: in
     return wanted
 
 
-def _last_bytes(header: Sequence[str], arguments: Sequence[str]) -> int:
-    """Return the size at which messages and collectives end, 0 if it is not known: of other parts it depends."""
+def _last_bytes(test: str, header: Sequence[str], arguments: Sequence[str]) -> int:
+    """Return the size at which a table ends, 0 if it is not known: of one-sided transfers only the option tells it."""
+    if ONE_SIDED.search(test):
+        return (_sizes(arguments) or (0,))[-1] if "-msglog" in arguments and not OF_ONE_ELEMENT.search(test) else 0
     if not any("MPI-1 part" in line or "NBC part" in line for line in header):
         return 0
     found = next((match[1] for line in header if (match := LAST_BYTES.match(line))), "0")
@@ -259,13 +292,20 @@ def _reasons(skipped: Mapping[int, str]) -> str:
     return ", ".join(f"{reason}: raise {REMEDIES[reason]}" for reason in dict.fromkeys(skipped.values()))
 
 
-def _defects(table: Table) -> Iterator[str]:
-    """Yield the rows in which a build that checks results found wrong data."""
-    for row in table.rows:
-        cells = cells_of(table.columns, row)
-        if DEFECTS in cells and float(cells[DEFECTS]) != 0:
-            where = f"{table.test} at {cells[BYTES]} bytes" if BYTES in cells else table.test
-            yield f"{where}: IMB found {cells[DEFECTS]} defects"
+def _defects(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the rows, also of tables that are cut off, in which a build that checks results found wrong data."""
+    starts = [at for at, line in enumerate(lines) if BEGIN.match(line)]
+    for at, end in pairwise([*starts, len(lines)]):
+        for test, columns, body in _parts(_test(lines[at]), lines[at:end]):
+            for cells in (cells_of(columns, row) for row in rows_of(body, columns)):
+                if DEFECTS in cells and float(cells[DEFECTS]) != 0:
+                    where = f"{test} at {cells[BYTES]} bytes" if BYTES in cells else test
+                    yield f"{where}: IMB found {cells[DEFECTS]} defects"
+
+
+def _test(line: str) -> str:
+    """Return the benchmark that a line '# Benchmarking ...' names."""
+    return line.split("Benchmarking", 1)[1].split(maxsplit=1)[0].removeprefix("Multi-")
 
 
 def _metrics(table: Table) -> Iterator[Metric]:
@@ -277,6 +317,8 @@ def _metrics(table: Table) -> Iterator[Metric]:
         where = f"{column or RATE} of {table.test}" + ("" if size is None else f" at {size} bytes")
         if column:
             yield _quantity(table.test, size).took(number(cells[column], where) * 1e-6)
+        elif other := next((name for name in table.columns if name.startswith("t") and name.endswith("sec]")), ""):
+            raise OutputError(f"{table.test}: the column {other} is not supported, expected {TIMES[1]}")
         elif RATE in cells:
             if size:
                 quantity = _quantity(table.test, size, done=float(size))

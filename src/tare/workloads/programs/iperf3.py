@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from tare.host.packages import install
@@ -30,6 +31,13 @@ FORBIDDEN: Final = frozenset(
 """Options that `tare-pair` sets for the two sides itself, or that would hide the result."""
 
 BIDIRECTIONAL: Final = "--bidir"
+PARTS: Final = frozenset({"start", "end", "error", "event"})
+"""What its JSON has: a log in JSON has none of them."""
+JSON_LINE: Final = re.compile(
+    r'\s*(?:[{[]?\s*"[^"]*"\s*:.*|"[^"]*",?|[][{},\s]+|[{[].*[]}],?|-?(?:\d[-+.\de]*|true|false|null|nan|inf\w*),?)\s*',
+    re.IGNORECASE,
+)
+"""The lines that JSON can have: the others are of launchers and libraries."""
 FROM_3_11: Final = "3.11"
 """The version from which the result of UDP has what the receiver saw (`sum_received`)."""
 STATISTIC: Final = "mean of one run, as the receiver saw it"
@@ -92,7 +100,7 @@ class Iperf3(ProgramAdapter):
         return 1.0 + (float(seconds) if re.fullmatch(r"[0-9]+", seconds) else USUAL_S)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
-        result = _document("\n".join(lines))
+        result = _document(lines)
         if "error" in result:
             raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
@@ -103,6 +111,8 @@ class Iperf3(ProgramAdapter):
             raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
         if any(name.endswith("_bidir_reverse") for name in _end(result)):
             raise OutputError(f"iperf3: the output is of {BIDIRECTIONAL}, which has a figure for each direction")
+        if _is_reverse(result) and not {"-R", "--reverse"} & set(arguments):
+            raise OutputError("iperf3: the output is of -R, the other direction")
         received = _received(result, str(protocol))
         return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(_figures(result)))
 
@@ -111,14 +121,38 @@ def _protocol(arguments: tuple[str, ...]) -> str:
     return "UDP" if {"-u", "--udp"} & set(arguments) else "TCP"
 
 
-def _document(text: str) -> dict[str, Any]:
-    """Return the JSON object in a program's output; text before or after it is ignored."""
-    starts = [found.start() for found in re.finditer(r"^\{", text, re.MULTILINE)]
-    if not starts:
-        raise OutputError("iperf3: the line '{' that begins its JSON is missing")
-    part = text[starts[0] :]
+def _document(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON object in a program's output, without lines that are none of JSON if they are within it."""
     try:
-        found, length = json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
+        return _object("\n".join(lines))
+    except OutputError:
+        kept = [line for line in lines if JSON_LINE.fullmatch(line)]
+        with suppress(OutputError):
+            return _object("\n".join(kept))
+        raise
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object of a result in a text; objects of a log in JSON beside it are ignored."""
+    found: list[dict[str, Any]] = []
+    end = 0
+    for start in (each.start() for each in re.finditer(r"^\{", text, re.MULTILINE)):
+        if start >= end:
+            one, length = _decoded(text[start:])
+            end = start + length
+            found += [one] if one.keys() & PARTS else []
+    if not found:
+        raise OutputError("iperf3: the line '{' that begins its JSON is missing")
+    if "event" in found[0]:
+        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
+    check_single(len(found), "the JSON of iperf3")
+    return found[0]
+
+
+def _decoded(part: str) -> tuple[dict[str, Any], int]:
+    """Return the JSON object with which a text begins, and its length."""
+    try:
+        return json.JSONDecoder(object_pairs_hook=_once).raw_decode(part)
     except json.JSONDecodeError as error:
         if "\n" not in part[error.pos :].strip():
             raise OutputError("iperf3: the output is cut off: the '}' that ends its JSON is missing") from error
@@ -128,12 +162,6 @@ def _document(text: str) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise OutputError(f"iperf3: its JSON is broken: {error}") from error
-    if isinstance(found, dict) and "event" in found:
-        raise OutputError("iperf3: the output is of --json-stream, which is not supported")
-    check_single(1 + sum(start >= starts[0] + length for start in starts), "the JSON of iperf3")
-    if not isinstance(found, dict):
-        raise OutputError("iperf3: its JSON is not an object")
-    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,6 +170,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise OutputError(f"iperf3: {twice!r} is in its JSON twice, once for each direction of {BIDIRECTIONAL}")
     return dict(pairs)
+
+
+def _is_reverse(result: Mapping[str, Any]) -> bool:
+    """Return whether the server sent; a version that does not say so has no such option."""
+    test = _at(result, "start", "test_start")
+    return isinstance(test, Mapping) and bool(test.get("reverse"))
 
 
 def _at(result: Mapping[str, Any], *keys: str) -> object:
@@ -171,9 +205,11 @@ def _received(result: Mapping[str, Any], protocol: str) -> float:
     """Return the bits a second at the receiver; older versions give those sent over UDP and the share that was lost."""
     if protocol != "UDP" or "sum_received" in _end(result):
         return _number(result, "end", "sum_received", "bits_per_second")
-    if _at(result, "start", "test_start", "reverse"):
+    if _is_reverse(result):
         raise OutputError(f"iperf3: -u with -R needs version {FROM_3_11} or later: end.sum_received is missing")
     lost = _number(result, "end", "sum", "lost_percent")
+    if not 0 <= lost <= 100:
+        raise OutputError(f"iperf3: end.sum.lost_percent is {lost:g}, so that what the receiver got is not known")
     return _number(result, "end", "sum", "bits_per_second") * (1 - lost / 100)
 
 

@@ -26,6 +26,7 @@ class Kmi(ProgramAdapter):
     """The program, with its four options as arguments."""
 
     name = "kmi"
+    results = (THROUGHPUT,)
     file = "BENCH_QUERY"
     describes = "KMI_HASH's BENCH_QUERY: arguments n= (reads a rank), m= (queries a rank), l=, q= (their lengths)"
     measures = "queries a second over all ranks, one query at a time each"
@@ -62,7 +63,7 @@ class Kmi(ProgramAdapter):
         return 1.0 + int(values["m"]) * 50e-6 + int(values["n"]) * 20e-6
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
-        rates = [value for line in lines if (value := _value(line, THROUGHPUT)) is not None]
+        rates = [value for line in lines if (value := _value(line, THROUGHPUT, r"\S.*?")) is not None]
         if not rates:
             raise OutputError(f"KMI: the line '{THROUGHPUT}' is missing")
         check_single(len(rates), "the throughput of KMI")
@@ -78,7 +79,7 @@ class Kmi(ProgramAdapter):
         return Reading(metrics=(QUANTITY.ran(rate),), figures=tuple(figures))
 
 
-def _value(line: str, label: str) -> str | None:
-    """Return the number that a line gives for a label, with a colon, an equals sign or nothing between them."""
-    found = re.match(rf"\W*{re.escape(label)}[^\d:=+-]*[:=]?\s*(?P<value>{NUMBER})(?:\s+\S+)?\s*$", line, re.IGNORECASE)
+def _value(line: str, label: str, form: str = NUMBER) -> str | None:
+    """Return what a line gives for a label, without a unit, after a colon, an equals sign or nothing."""
+    found = re.match(rf"\W*{re.escape(label)}[^\d:=+-]*[:=]?\s*(?P<value>{form})(?:\s+[^\s\d]\S*)?\s*$", line, re.I)
     return found["value"] if found else None

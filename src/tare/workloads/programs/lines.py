@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from tare.workloads.output import OutputError
 
-NUMBER: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?nan|[-+]?inf(?:inity)?"
+NUMBER: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?nan|[-+]?inf(?:inity)?"
 
 TERMINAL: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B])|\ufeff")
 """Colours, titles and other sequences that steer a terminal, and the mark of a text's byte order."""
@@ -19,19 +20,22 @@ TAGGED: Final = re.compile(
 )
 """What mpirun puts before a line: `[1,0]<stdout>:`, `[prterun-host-7@1,0]<stdout>: `, with or without a time."""
 PREFIX: Final = re.compile(
-    r"""\s*\d+:(?:\ |$)|\[\d+\](?:\ |$)|\[PE_\d+\]:?\ ?
+    r"""(?:[\w.-]+\ |\s*)\d+:(?:\ |$)|\[(?:\d+|pod/[^\]\s]+)\](?:\ |$)|\[PE_\d+\]:?\ ?
     |\[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d[^\s\]]*\]?(?:\ |$)(?:std(?:out|err)\ [FP]\ )?|[\w.-]+\ +\|(?:\ |$)""",
     re.VERBOSE,
 )
-"""What srun, Hydra and aprun put before each line if they are asked to (`0: `, `[0] `, `[PE_0]: `), and what logs of
-containers do: a time, or `name | `."""
+"""What srun, Hydra, aprun and PALS put before each line if they are asked to (`0: `, `[0] `, `[PE_0]: `, `node1 0: `),
+and what logs of containers do: a time, `name | `, or `[pod/POD/CONTAINER] `."""
 MOST_PREFIXES: Final = 3
+BEGUN: Final = re.compile(r"[=:]\s*!?\s*[-+]?[0-9][-+0-9.eE]*$")
+REST: Final = re.compile(r"[0-9.eE][-+0-9.eE]*")
+"""The begin of a number at the end of a line, and the rest of one."""
 NO_WORD: Final = re.compile(r"[^\w=]+")
 ROW: Final = re.compile(rf"\s*(?:(?:{NUMBER})\s+)*[0-9]+\.(?P<decimals>[0-9]+)", re.IGNORECASE)
 
 
 def whole(text: str) -> list[str]:
-    """Return the lines that are complete, without colours and the prefixes of launchers.
+    """Return the lines that are complete, without colours, the prefixes of launchers and the indentation of all lines.
 
     Text after the last line end may be half a word or number and is ignored, unless it has the cells and decimals of
     the row before it.
@@ -39,12 +43,25 @@ def whole(text: str) -> list[str]:
     *lines, rest = LINE_END.split(TERMINAL.sub("", text))
     if NO_WORD.fullmatch(rest) or (lines and _is_like(rest, lines[-1])):
         lines.append(rest)
-    lines = [line[found.end() :] if "<std" in line and (found := TAGGED.match(line)) else line for line in lines]
+    lines = [_untagged(line) if "<std" in line else line.rstrip() for line in lines]
     printed = sum(map(bool, map(str.strip, lines)))
     for _ in range(MOST_PREFIXES):
         if 2 * sum(1 for line in lines if PREFIX.match(line)) > printed:  # else it is a line of a table
             lines = [line[found.end() :] if (found := PREFIX.match(line)) else line for line in lines]
-    return lines
+    indentation = min((len(line) - len(line.lstrip()) for line in lines[1:] if line), default=0)
+    return [line[min(indentation, len(line) - len(line.lstrip())) :] for line in lines]
+
+
+def _untagged(line: str) -> str:
+    """Return a line without mpirun's tag, which is also where mpirun had read a part of it."""
+    found = TAGGED.match(line)
+    return line[found.end() :].replace(found[0].rstrip(), "").rstrip() if found else line.rstrip()
+
+
+def torn_value(lines: Sequence[str], names: Sequence[str]) -> str:
+    """Return the first line `name = number`, with one of these names, whose rest is on the next line, "" if none is."""
+    torn = (one for one, rest in pairwise(lines) if REST.fullmatch(rest) and BEGUN.search(one))
+    return next((line for line in torn if any(name in line for name in names)), "")
 
 
 def _is_like(row: str, known: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
-from tare.workloads.programs.lines import after, check_single, known_version, number
+from tare.workloads.programs.lines import after, check_single, count, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
 
@@ -71,6 +71,7 @@ class Npb(ProgramAdapter):
     """A binary of the suite; the first argument is its name, which contains benchmark, class and ranks."""
 
     name = "npb"
+    results = ("Mop/s total", "Time in seconds")
     describes = "a binary of the NAS Parallel Benchmarks: arguments: [bt.A.x], or bt.A.4 of 3.3"
     measures = "Mop/s of EP, IS, CG, MG, FT, BT, SP or LU, by NAS's count of operations"
     versions = "3.3 and 3.4"
@@ -81,6 +82,7 @@ class Npb(ProgramAdapter):
     synchronisation = "a barrier before the timed section"
     reduction = "maximum over ranks of one run"
     places = ("/opt/tare/programs/npb/bin",)
+    failure = re.compile(r"^\s*(?:verification failed|FAILURE:)", re.IGNORECASE)
     brought_by = "the NPB are not packaged: build them for this MPI, then name the folder by path:"
 
     def executable(self, arguments: tuple[str, ...]) -> str:
@@ -131,7 +133,12 @@ class Npb(ProgramAdapter):
                 f"{what}: {mops:g} Mop/s in {seconds:g} s are not the operations of class {letter}: "
                 "one of the two lines is wrong"
             )
-        ranks = number(_value(report, "Total processes", what), f"Total processes of {what}")
+        ranks = _ranks(report, what)
+        if arguments[0].rpartition(".")[2] not in {"x", str(ranks)}:
+            raise OutputError(
+                f"{what}: {arguments[0]} ran on {ranks} rank{'s' * (ranks != 1)}: "
+                "start it by the launcher of the MPI for which it was built"
+            )
         figures = (Figure(key=f"{kernel}.ranks", label=f"{kernel.upper()}, ranks that took part", value=ranks),)
         return Reading(metrics=(metric,), figures=figures)
 
@@ -163,6 +170,13 @@ def _value(report: Sequence[str], label: str, what: str) -> str:
         if sign and name.strip() == label and value.strip():
             return value.strip()
     return after([], f"{label} =", what=what)
+
+
+def _ranks(report: Sequence[str], what: str) -> int:
+    """Return how many ranks took part: 3.4 leaves those out that the benchmark cannot use."""
+    total = count(_value(report, "Total processes", what), f"Total processes of {what}")
+    active = next((line.partition("=")[2].strip() for line in report if line.strip().startswith("Active proc")), "")
+    return count(active, f"Active processes of {what}") if active else total
 
 
 def _rank_rule(kernel: str, ranks: int) -> str | None:

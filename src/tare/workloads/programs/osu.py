@@ -13,12 +13,12 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, known_version, number
 from tare.workloads.programs.options import option_value
 from tare.workloads.programs.quantities import Quantity, sized
-from tare.workloads.programs.tables import Row, cells_of, check_rows, check_sizes, rows_of
+from tare.workloads.programs.tables import Row, cells_of, check_order, check_rows, check_sizes, rows_of
 
 MIB: Final = 1 << 20
 VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
-HEADER: Final = re.compile(r"\s*#?\s*OSU (?P<title>\S.*?)\s+v(?P<version>\d\S*)\s*$")
+HEADER: Final = re.compile(r"\s*#?\s*OSU (?P<title>\S.*?)\s+v(?P<version>\d\S*)(?:\s|$)")
 LONGEST_TITLE: Final = 200
 ACCELERATOR: Final = r"(?:-\w+)?"
 """What follows `MPI` in the title of a build for accelerators, as in `MPI-CUDA`."""
@@ -26,11 +26,14 @@ DATATYPE: Final = re.compile(r"\s*#\s*Datatype:\s*MPI_(\w+)")
 BETWEEN_COLUMNS: Final = re.compile(r"(?<=\))\s+|(?<=^Size)\s+|\s{2,}|\t+")
 WIDTHS: Final = {"CHAR": 1, "INT": 4, "FLOAT": 4}
 WIDEST: Final = 8
-"""Bytes of the largest element: a table begins with one element, and reductions need one that can be added."""
+"""Bytes of the largest element: a table begins with one element."""
+LEAST_REDUCED: Final = 4
+"""Bytes of the element of reductions, if none is named."""
 LATENCY: Final = ("Latency (us)", "Avg Latency(us)")
 BANDWIDTH: Final = ("Bandwidth (MB/s)", "MB/s", "Avg Bandwidth(MB/s)")
 OVERALL: Final = ("Overall(us)",)
 """The names that the column of the metric has in several versions."""
+IN_ORDER: Final = ("Min Latency(us)", "Avg Latency(us)", "Max Latency(us)")
 OWN_LIMIT: Final = 512 * MIB
 FIGURES: Final = {
     "Min Latency(us)": ("fastest", "fastest rank", 1e-6, "s"),
@@ -116,7 +119,7 @@ class Osu(ProgramAdapter):
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         low, high = _bounds(arguments, self.largest) or (1, self.largest)
-        sizes = _doubled(max(low, 4) if self.reduces else low, high)
+        sizes = _doubled(max(low, LEAST_REDUCED) if self.reduces else low, high)
         if self.sizeless or self.single:
             sizes = [WIDEST]
         return tuple(self._quantity(size).info() for size in sizes)
@@ -134,8 +137,10 @@ class Osu(ProgramAdapter):
         low, high = _bounds(arguments, self.largest) or (1, self.largest)
         if self.sizeless:
             check_single(len(rows), f"{self.name}: the row of its table")
+            self._check_whole(rows[0], body)
         else:
             self._check_sizes(columns, rows, lines, (low, high))
+        check_order(rows, columns, IN_ORDER, what=self.name)
         value_at = next(at for at, name in enumerate(columns) if name in self.column)
         metrics = []
         for row in rows:
@@ -181,6 +186,14 @@ class Osu(ProgramAdapter):
     def _size(self, row: Row) -> int:
         return count(row[0], f"{self.name}: a message size")
 
+    def _check_whole(self, row: Row, lines: Sequence[str]) -> None:
+        """Raise `OutputError` if the begin of the number may be on the line before: a row of OSU begins with blanks."""
+        at = next(at for at, line in enumerate(lines) if tuple(line.split()) == row)
+        if at and lines[at - 1].strip()[:1].isdigit() and lines[at][:1].isdigit():
+            raise OutputError(
+                f"{self.name}: {lines[at]} may be a part of a number: the line before is {lines[at - 1].strip()}"
+            )
+
     def _check_sizes(
         self, columns: Sequence[str], rows: Sequence[Row], lines: Sequence[str], bounds: tuple[int, int]
     ) -> None:
@@ -189,8 +202,8 @@ class Osu(ProgramAdapter):
         if self.single:
             return check_single(len(seen), f"{self.name}: the row of its table")
         datatype = next((found[1] for line in lines if (found := DATATYPE.match(line))), "")
-        width = WIDTHS.get(datatype, WIDEST) if datatype or self.reduces else 1
-        low = seen[0] if seen[0] <= max(bounds[0], width) else bounds[0]
+        width = WIDTHS.get(datatype, WIDEST) if datatype else LEAST_REDUCED if self.reduces else 1
+        low = min(seen[0], max(bounds[0], width))
         try:
             return check_sizes(seen, _doubled(low, bounds[1]), lines, columns, what=self.name)
         except OutputError as error:

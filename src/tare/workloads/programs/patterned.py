@@ -16,7 +16,7 @@ from tare.workloads.programs.lines import check_single, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
 
-NOT_A_NUMBER: Final = r"^\s*(?:[-+\d.e]+\s+)+[-+]?(?:nan|NaN)\b"
+NOT_A_NUMBER: Final = r"^\s*(?:- \[)?(?:[-+\d.e]+,?\s+)+[-+]?(?:nan|NaN)\b"
 """A row of a simulation's table in which a quantity is no number any more."""
 DAY_S: Final = 86_400.0
 
@@ -25,7 +25,7 @@ DAY_S: Final = 86_400.0
 class Printed:
     """A figure that a program prints: the group `value` of a line, in `factor` seconds or units a second.
 
-    `added` says that a launch may print several, which are added.
+    A line that matches without this group is broken. `added` says that a launch may print several, which are added.
     """
 
     quantity: Quantity
@@ -36,12 +36,15 @@ class Printed:
     def metric(self, lines: Sequence[str], program: str) -> Metric:
         """Return the metric; raise `OutputError` if its line is missing, or there more often than it may be."""
         label = self.quantity.label
-        found = [match["value"] for line in lines if (match := re.match(self.line, line))]
+        found = [match["value"] or line for line in lines if (match := re.match(self.line, line))]
         if not found:
             raise OutputError(f"{program}: the line with {label} is missing: the output is cut off or of another mode")
         if not self.added:
             check_single(len(found), f"{program}: the line with {label}")
-        value = sum(number(each, label) for each in found) * self.factor
+        values = [number(each, label) for each in found]
+        if min(values) < 0:
+            raise OutputError(f"{program}: {label} is {min(values):g}, which is not possible")
+        value = sum(values) * self.factor
         return self.quantity.ran(value) if self.quantity.kind is MetricKind.RATE else self.quantity.took(value)
 
 
@@ -113,7 +116,7 @@ class Patterned(ProgramAdapter):
 def _stream(function: str) -> Printed:
     label = f"STREAM {function.lower()}"
     quantity = Quantity(key=f"stream:{function.lower()}", label=label, statistic="best of all passes", done=1e9)
-    return Printed(quantity=quantity, line=rf"{function}:\s+(?P<value>\S+)(?:\s+\S+){{3}}\s*$", factor=1e6)
+    return Printed(quantity=quantity, line=rf"\s*{function}:\s+(?P<value>\S.*?)(?:\s+\S+){{3}}$", factor=1e6)
 
 
 PATTERNED: Final[tuple[Patterned, ...]] = (
@@ -122,7 +125,7 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         file="stream_mpi",
         describes="STREAM, the version with MPI (stream_mpi); the size of its arrays is compiled in",
         measures="B/s of copy, scale, add and triad, all ranks together",
-        begin=r"(?i)STREAM version \$Revision:\s*(?P<version>\d[\d.]*)",
+        begin=r"(?i)\s*STREAM version \$Revision:\s*(?P<version>\d[\d.]*)",
         known=("1", "5"),
         versions="5.x, and 1.x of the version with MPI",
         printed=tuple(map(_stream, ("Copy", "Scale", "Add", "Triad"))),
@@ -147,11 +150,11 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         printed=(
             Printed(
                 quantity=Quantity(key="lammps", label="LAMMPS, loop time", statistic="all loops, average over ranks"),
-                line=r"Loop time of (?P<value>\S+) on ",
+                line=r".*?Loop time of (?:(?P<value>\S+) on \d+ proc|)",
                 added=True,
             ),
         ),
-        needed={"Loop time of": r"Loop time of ", "Total wall time:": r"Total wall time: \d+:\d\d:\d\d"},
+        needed={"Loop time of": r".*?Loop time of ", "Total wall time:": r"Total wall time: \d+:\d\d:\d\d"},
         shown={
             "lammps.steps": (r"Performance:.*\s(\S+) timesteps/s", "LAMMPS, time steps a second", "/s"),
             "lammps.cpu": (r"(\S+)% CPU use with ", "LAMMPS, use of the cores", "%"),
@@ -175,11 +178,11 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
                 quantity=Quantity(
                     key="gromacs", label="GROMACS", statistic="one run, rank 0's time", done=DAY_S, unit="ns/day"
                 ),
-                line=r"Performance:\s+(?P<value>\S+)\s+\S+\s*$",
+                line=r"Performance:\s+(?P<value>\S.*?)\s+\S+$",
             ),
         ),
         needed={"(ns/day)    (hour/ns)": r"\s*\(ns/day\)\s+\(hour/ns\)"},
-        shown={"gromacs.time": (r"\s+Time:\s+\S+\s+(\S+)\s+\S+\s*$", "GROMACS, time of all steps", "s")},
+        shown={"gromacs.time": (r"\s*Time:\s+\S+\s+(\S+)\s+\S+\s*$", "GROMACS, time of all steps", "s")},
         failure=re.compile(
             r"^(?:[A-Z][\w/ -]* error|Error in user input|Inconsistency in user input):\s*$"
             rf"|Received the .*signal|Run time exceeded|{NOT_A_NUMBER}"

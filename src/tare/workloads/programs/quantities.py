@@ -45,7 +45,8 @@ class Quantity:
     def took(self, seconds: float) -> Metric:
         """Return the metric of a sample of this time; raise `OutputError` for an impossible time."""
         if not 0 < seconds < math.inf:
-            raise OutputError(f"{self.label}: {seconds:g} s is not a possible time")
+            short = ": it took less than the last decimal that is printed" if seconds == 0 else ""
+            raise OutputError(f"{self.label}: {seconds:g} s is not a possible time{short}")
         return same_for_all(
             seconds,
             key=self.key,

@@ -59,6 +59,9 @@ def each_line(prefix: str) -> Callable[[str], str]:
 
 WRAPS: dict[str, Callable[[str], str]] = {
     "mpirun --tag-output": each_line("[1,0]<stdout>:"),
+    "mpirun --tag-output, which reads parts of lines": lambda text: each_line("[1,0]<stdout>:")(
+        re.sub(r"(?ms)(.{97})(?!^)", r"\1[1,0]<stdout>:", text)
+    ),
     "mpirun 5 --output tag": each_line("[prterun-node1-4711@1,0]<stdout>: "),
     "mpirun 5 --output tag-detailed": each_line("[prterun-node1-4711@1,0][node1:4712]<stdout>: "),
     "mpirun --timestamp-output": each_line("Mon Jan  6 10:11:12 2031<stdout>:"),
@@ -66,10 +69,13 @@ WRAPS: dict[str, Callable[[str], str]] = {
     "mpiexec -l": each_line("[0] "),
     "kubectl logs --timestamps": each_line("2031-01-06T10:11:12.123456789Z "),
     "containerd and srun -l": each_line("2031-01-06T10:11:12.123456789Z stdout F 0: "),
+    "PALS": each_line("x1000c0s0b0n0.local 0: "),
+    "kubectl logs --prefix": each_line("[pod/job-launcher-x7z/launcher] "),
     "docker compose": each_line("ranks-1  | "),
     "Windows": lambda text: text.replace("\n", "\r\n"),
     "terminal": lambda text: text.replace("\n", "\r\r\n"),
     "colours": lambda text: f"\x1b[1;32m{text}\x1b[0m\n",
+    "indented, padded": lambda text: re.sub(r"(?m)^(.+)$", r"    \1  ", text),
     "byte order": lambda text: f"\ufeff{text}",
     "modules before": lambda text: f"Loading openmpi/4.1\nSun Jan  5 10:00:00 2031\n2 nodes: n1 n2\n\n{text}",
     "accounting behind": lambda text: f"{text}\nreal\t0m12.3s\nuser 0m1s\nJob 4711 done: 2 tasks, 12.3 s\n",
@@ -128,7 +134,7 @@ TITLES = {
 def test_a_title_of_osu_is_of_one_test(name: str) -> None:
     columns = {"osu_mbw_mr": "MB/s        Messages/s"}.get(name, "Bandwidth (MB/s)" if "bw" in name else "Latency (us)")
     columns = "Overall(us)       Overlap(%)" if name.startswith("osu_i") else columns
-    row = f"{'' if 'barrier' in name else '8    '}{'   '.join('2.5' for _ in columns.split('  ') if _.strip())}"
+    row = f"{'' if 'barrier' in name else '8    '}{'   '.join('2.50' for _ in columns.split('  ') if _.strip())}"
     size = "" if "barrier" in name else "Size       "
     text = f"# OSU {TITLES[name]} Test v5.6.3\n# {size}{columns}\n{row}\n"
     own = PROGRAMS[name].read(text, ("-m", "8:8"))
