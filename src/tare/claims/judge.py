@@ -66,7 +66,7 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
     try:
         found = _found(claim, by.testing, measured, results)
     except ResultsError as error:
-        raise ResultsError(f"claim {claim.number}: {error}", remedy=error.remedy) from error
+        raise ResultsError(f"claim {claim.number}: {error.message}", remedy=error.remedy) from error
     made = _unless_another(found, by, measured)
     here = [place for place in places_of(by) if place.study in {"", by.study}]
     return replace(made, results=measured.label, conditions=measured.conditions(here))

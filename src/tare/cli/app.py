@@ -118,9 +118,7 @@ def report(
     form: options.FormatOption = "",
     output: options.OutputOption = None,
     figures: options.FiguresOption = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Print intervals, means, causes and caveats, too.")
-    ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False,
 ) -> None:
     """Print the result of a results folder again; --html writes the HTML report, --format one for other tools."""
     from tare.cli.afterwards.export_command import report_results

@@ -114,8 +114,10 @@ class Live:
                 if summary.rounds_done:
                     self._drawn = self._report(summary, count)
             self._failed = ""
-        except (TareError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # The run must not end because a page about it cannot be drawn; its report raises the same error.
+        # The run must not end because a page about it cannot be drawn; its report raises the same error.
+        except TareError as error:
+            self._failed = error.message
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             self._failed = f"{type(error).__name__}: {error}"
 
     def _write(self, *, ended: bool = False) -> None:

@@ -1,6 +1,6 @@
 """Render the report's first screen in a terminal of 24 lines of 80 columns: one line an environment, one figure a cell.
 
-`tare.report.terminal` renders the rest: intervals, means, causes and caveats.
+`tare.report.terminal` renders the rest: intervals, means and caveats.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rich.text import Text
 from tare.model import Comparison, Estimate, Summary, Verdict
 from tare.model.text import counted
 from tare.report import remarks, units, view
-from tare.report.cells import BLOCKED, CellText, brief_text, percent_up
+from tare.report.cells import BLOCKED, NOT_ESTIMATED, CellText, brief_text, percent_up
 from tare.report.tables import merge
-from tare.report.terminal import encoder, machine, symbols, verdict_notes
+from tare.report.terminal import causes, encoder, machine, symbols, verdict_notes
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning
 from tare.report.view import Column, TableGroup
 
@@ -40,7 +40,7 @@ class BriefReport:
     ascii_only: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield warnings, headline, machine, tables, reasons of cells without figures, and where the rest is."""
+        """Yield warnings, headline, machine, tables, causes, reasons of cells without figures, where the rest is."""
         plain = self.ascii_only or options.ascii_only
         encode, summary = encoder(plain), self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
@@ -58,6 +58,7 @@ class BriefReport:
         yield Text("")
         yield from symbols(summary, plain, options.max_width, ("+ slower, also for rates", "≤ at most"))
         for group in groups:
+            yield from causes(group, summary, plain)
             yield from verdict_notes(group, plain, (*BLOCKED, Verdict.FAILS))
         rounds = "1 round" if summary.rounds_done == 1 else f"{summary.rounds_done} rounds"
         half = f"± is half of the {summary.confidence * 100:g} % interval"
@@ -66,7 +67,7 @@ class BriefReport:
         hidden = sum(len(group.columns) for group in groups) - sum(map(len, shown))
         more = f", {counted(hidden, 'further metric')}" if hidden else ""
         if self.details:
-            yield Text(encode(f"Intervals, means, causes, caveats{more}: {self.details}"), style="dim")
+            yield Text(encode(f"Intervals, means, caveats{more}: {self.details}"), style="dim")
 
 
 def _table(group: TableGroup, columns: Sequence[Column], summary: Summary, plain: bool, width: int) -> Table:
@@ -106,6 +107,8 @@ def _figure(comparison: Comparison | None, text: CellText, summary: Summary) -> 
     if comparison is None or text.verdict in BLOCKED:
         return SHORT.get(text.verdict, text.lead)
     is_baseline = comparison.environment == summary.baseline
+    if comparison.overhead is None and text.lead == NOT_ESTIMATED:
+        return "not known"
     if is_baseline or text.verdict is Verdict.FAILS or comparison.overhead is None:
         return text.lead
     if text.verdict is Verdict.NO_COST and comparison.at_most is not None:

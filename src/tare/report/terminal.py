@@ -292,13 +292,18 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
 def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield the notes on the cells of one table: causes, caveats and reasons."""
     encode = encoder(plain)
-    for environments, cause in remarks.causes(group, summary):
-        yield _item("->" if plain else "→", "bold", encode(f"{environments}: {cause}"))
+    yield from causes(group, summary, plain)
     for environments, statement in remarks.proof_gaps(group, summary):
         yield _item("!", "yellow", encode(f"{environments}: {statement}"))
     for caveat in remarks.caveats(group, summary):
         yield _item("!", "yellow", encode(caveat))
     yield from verdict_notes(group, plain)
+
+
+def causes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
+    """Yield why environments of one table cost what they cost, and what helps."""
+    for environments, cause in remarks.causes(group, summary):
+        yield _item("->" if plain else "→", "bold", encoder(plain)(f"{environments}: {cause}"))
 
 
 def verdict_notes(group: TableGroup, plain: bool, of: Collection[Verdict] = tuple(Verdict)) -> Iterator[RenderableType]:

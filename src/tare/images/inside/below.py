@@ -83,7 +83,7 @@ def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
             os.fchmod(file.fileno(), mode)
             file.write(text.encode())
     except (OSError, ResultsError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = error.strerror if isinstance(error, OSError) else error.message
         raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {why}") from error
     finally:
         os.close(folder)
