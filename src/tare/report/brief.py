@@ -27,6 +27,8 @@ _NAME_WIDTH: Final = 14
 _CELL_WIDTH: Final = 12
 """Five columns of this width and their names fit into eighty characters."""
 SHORT: Final = {Verdict.UNAVAILABLE: "not here", Verdict.NOT_COMPARABLE: "other work"}
+NOT_COMPARED: Final = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
+"""What needs no explanation: the names of the rows tell it."""
 MOST_GROUPS: Final = 4
 """Most tables; further ones are among the details."""
 
@@ -46,7 +48,7 @@ class BriefReport:
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield Text.assemble(("! ", "bold yellow"), encode(warning))
         yield Text(encode(summary.headline), style="bold")
-        yield machine(summary, plain)
+        yield machine(summary, plain, no_wrap=True)
         groups = merge(view.judged(view.groups(summary)))
         most = max(1, (options.max_width - _NAME_WIDTH - 1) // (_CELL_WIDTH + 1))
         shown = [view.first_screen(group.columns, most) for group in groups[:MOST_GROUPS]]
@@ -56,12 +58,12 @@ class BriefReport:
                 yield Text(encode(group.name), style="bold underline")
             yield _table(group, columns, summary, plain, options.max_width)
         yield Text("")
-        yield from symbols(summary, plain, options.max_width, ("+ slower, also for rates", "≤ at most"))
+        yield from symbols(summary, plain, options.max_width, ("≤ at most",), NOT_COMPARED)
         for group in groups:
             yield from causes(group, summary, plain)
             yield from verdict_notes(group, plain, (*BLOCKED, Verdict.FAILS))
         rounds = "1 round" if summary.rounds_done == 1 else f"{summary.rounds_done} rounds"
-        half = f"± is half of the {summary.confidence * 100:g} % interval"
+        half = f"+ is slower; ±: half a {summary.confidence * 100:g} % interval"
         yield Text(encode(f"n = {rounds}, {view.counts_text(summary)}; {half}."))
         yield Text(encode(f"Exit code {summary.exit_code}: {exit_meaning(summary)}."))
         hidden = sum(len(group.columns) for group in groups) - sum(map(len, shown))

@@ -100,12 +100,11 @@ def _list(labels: Sequence[str]) -> str:
     return ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
 
 
-def machine(summary: Summary, plain: bool) -> Text:
-    """Return the line about the machine."""
+def machine(summary: Summary, plain: bool, *, no_wrap: bool = False) -> Text:
+    """Return the line about the machine, cut at the terminal's width with `no_wrap`."""
     badge = "emulated lab: " if summary.emulated else ""
-    return Text(
-        encoder(plain)(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim"
-    )
+    line = badge + (view.machine_line(summary) if summary.emulated else summary.machine)
+    return Text(encoder(plain)(line), style="dim", no_wrap=no_wrap, overflow="crop" if no_wrap else None)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -328,14 +327,20 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
     yield Text(encoder(plain)(words), style="dim")
 
 
-def symbols(summary: Summary, plain: bool, width: int, more: Sequence[str]) -> list[Text]:
+def symbols(
+    summary: Summary,
+    plain: bool,
+    width: int,
+    more: Sequence[str],
+    without: Collection[Verdict] = (Verdict.NOT_JUDGED,),
+) -> list[Text]:
     """Return the lines that explain the symbols of verdicts that occur, and `more` words."""
     encode = encoder(plain)
     seen = {comparison.verdict for comparison in summary.comparisons}
     margins = sorted({item.within for item in summary.comparisons if item.within is not None})
     entries = []
     for verdict, look in VERDICT_STYLES.items():
-        if verdict not in seen or verdict is Verdict.NOT_JUDGED:
+        if verdict not in seen or verdict in without:
             continue
         marks = [mark(verdict, margin, plain=plain) for margin in margins] if verdict is Verdict.NO_COST else []
         words = "no cost: within this many %" if marks else verdict.value

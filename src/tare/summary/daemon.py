@@ -16,9 +16,6 @@ from tare.model.text import three_digits
 from tare.summary.costs import mean_logs
 
 KIND: Final = "daemon"
-MOST: Final = 2
-"""Most metrics in one sentence: those on which the environment costs most."""
-
 Cells = Mapping[tuple[str, str, str], Comparison]
 
 
@@ -30,8 +27,8 @@ def daemon_findings(
 ) -> tuple[Finding, ...]:
     """Return a finding for each environment with a daemon that costs something, if the study has its control.
 
-    The control has the same network, MPI and transport, the daemon, and no container. A finding names the metrics on
-    which the environment costs; the container's part is paired over the rounds of both.
+    The control has the same network, MPI and transport, the daemon, and no container. A finding names the metric on
+    which the environment costs most; the container's part is paired over the rounds of both.
     """
     cells = {(cell.group, cell.environment, cell.metric): cell for cell in comparisons}
     findings = []
@@ -41,14 +38,10 @@ def daemon_findings(
             judged = [info for info in infos if info.group == group and info.judged]
             compared = [cells[key] for info in judged if (key := (group, environment.name, info.key)) in cells]
             labels = {info.key: info.label for info in judged}
-            texts = [
-                text
-                for cell in sorted(filter(_costs, compared), key=_size, reverse=True)[:MOST]
-                if control and (text := _text(cell, control.name, cells, labels[cell.metric], confidence))
-            ]
-            if texts:
+            most = max(filter(_costs, compared), key=_size, default=None)
+            text = _text(most, control.name, cells, labels[most.metric], confidence) if control and most else ""
+            if text:
                 n = max(cell.overhead.n for cell in compared if cell.overhead)
-                text = "; ".join(texts)
                 findings.append(
                     Finding(group=group, environment=environment.name, kind=KIND, text=text, launches=n, of=n)
                 )

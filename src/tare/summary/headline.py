@@ -122,7 +122,9 @@ class _Writer:
 
     def _sentences(self, findings: Sequence[_Findings], listed: int, whole: bool) -> Iterator[str]:
         """Yield the sentences with lists of at most so many names; without `whole` only the necessary ones."""
-        costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=_worst_cost, reverse=True)
+        costly = sorted(
+            (one for one in findings if one.of(Verdict.COSTS)), key=lambda one: _worst_cost(one.items), reverse=True
+        )
         rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.FAILS)]
         gains = [one.of(Verdict.GAINS)[0] for one in findings if one.of(Verdict.GAINS)]
         most = max(gains, key=_size) if gains and whole else None
@@ -169,7 +171,8 @@ class _Writer:
     def _choice(self, findings: Sequence[_Findings]) -> str:
         """Return which environment to choose for a program bound by each of `BOUND_BY`, of those decided there.
 
-        Environments of the baseline's runtime are no choice if there are others: they are there to compare.
+        Environments of the baseline's runtime are no choice if there are others: they are there to compare. Those that
+        are free there are equal, and the one is chosen whose largest cost anywhere is the smallest.
         """
         runtime = {each.name: each.runtime for each in self._study.environments}
         others = [one for one in findings if runtime.get(one.name) != runtime.get(self._study.baseline)]
@@ -177,7 +180,7 @@ class _Writer:
         best: dict[str, list[str]] = {}
         for bound_by in BOUND_BY:
             worst = {
-                one.name: _worst(items)
+                one.name: (_worst_cost(items), _worst(one.items))
                 for one in candidates
                 if (items := [item for item in one.items if self._bound_by(item) == bound_by])
                 and all(item.verdict in DECIDED for item in items)
@@ -202,8 +205,9 @@ class _Writer:
         return f"{label}, {item.group}" if self._same_label[label] > 1 else label
 
 
-def _worst_cost(one: _Findings) -> float:
-    return _size(one.of(Verdict.COSTS)[0])
+def _worst_cost(items: Sequence[Comparison]) -> float:
+    """Return the size of the largest cost, as a logarithm; 0 without one."""
+    return max((_size(item) for item in items if item.verdict is Verdict.COSTS), default=0.0)
 
 
 def _worst(items: Sequence[Comparison]) -> float:
