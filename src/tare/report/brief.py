@@ -57,13 +57,12 @@ class BriefReport:
             if len(groups) > 1:
                 yield Text(encode(group.name), style="bold underline")
             yield _table(group, columns, summary, plain, options.max_width)
-        yield Text("")
         yield from symbols(summary, plain, options.max_width, ("≤ at most",), NOT_COMPARED)
         for group in groups:
             yield from causes(group, summary, plain)
             yield from verdict_notes(group, plain, (*BLOCKED, Verdict.FAILS))
         rounds = "1 round" if summary.rounds_done == 1 else f"{summary.rounds_done} rounds"
-        half = f"+ is slower; ±: half a {summary.confidence * 100:g} % interval"
+        half = f"± is half a {summary.confidence * 100:g} % interval"
         yield Text(encode(f"n = {rounds}, {view.counts_text(summary)}; {half}."))
         yield Text(encode(f"Exit code {summary.exit_code}: {exit_meaning(summary)}."))
         hidden = sum(len(group.columns) for group in groups) - sum(map(len, shown))
