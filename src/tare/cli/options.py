@@ -45,7 +45,8 @@ ContainersOption = Annotated[
     int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")
 ]
 ThreadsOption = Annotated[
-    int, typer.Option(min=1, help="Cores of each rank, for programs with threads, such as MPI with OpenMP.")
+    int,
+    typer.Option(min=1, help="Cores of each rank, for programs with threads: OpenMP starts as many as it has cores."),
 ]
 NodesOption = Annotated[
     int | None,

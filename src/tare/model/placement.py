@@ -210,10 +210,16 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
             request = f"{counted(containers, 'container')} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
         more += node.note
+        fewer = (
+            ["fewer nodes"] * bool(node.note)
+            + ["fewer ranks per node"] * (ranks > 1)
+            + ["fewer threads"] * bool(threads)
+        )
         raise RefusedError(
             f"placement {placement.label}: {request} need{'s' * (request == '1 rank')} {needed} cores on node {name}, "
             f"which has {cores}{more}",
-            remedy="use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)",
+            remedy=f"use {' or '.join(fewer or ['fewer CPUs'])}, or `oversubscribe: true` in the placement "
+            "(then no verdict is given)",
         )
 
 

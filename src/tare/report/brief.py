@@ -57,7 +57,7 @@ class BriefReport:
             if len(groups) > 1:
                 yield Text(encode(group.name), style="bold underline")
             yield _table(group, columns, summary, plain, options.max_width)
-        yield from symbols(summary, plain, options.max_width, ("≤ at most",), NOT_COMPARED)
+        yield from symbols(summary, plain, options.max_width, (), NOT_COMPARED)
         for group in groups:
             yield from causes(group, summary, plain)
             yield from verdict_notes(group, plain, (*BLOCKED, Verdict.FAILS))
@@ -65,10 +65,12 @@ class BriefReport:
         half = f"± is half a {summary.confidence * 100:g} % interval"
         yield Text(encode(f"n = {rounds}, {view.counts_text(summary)}; {half}."))
         yield Text(encode(f"Exit code {summary.exit_code}: {exit_meaning(summary)}."))
+        doubts = sum(len(remarks.caveats(group, summary)) for group in groups)
         hidden = sum(len(group.columns) for group in groups) - sum(map(len, shown))
-        more = f", {counted(hidden, 'further metric')}" if hidden else ""
+        parts = ["Intervals", "means"]
+        parts += [counted(count, word) for count, word in ((doubts, "caveat"), (hidden, "further metric")) if count]
         if self.details:
-            yield Text(encode(f"Intervals, means, caveats{more}: {self.details}"), style="dim")
+            yield Text(encode(f"{', '.join(parts)}: {self.details}"), style="dim")
 
 
 def _table(group: TableGroup, columns: Sequence[Column], summary: Summary, plain: bool, width: int) -> Table:
@@ -97,9 +99,7 @@ def _cell(column: Column, name: str, summary: Summary, plain: bool) -> Text:
     text = brief_text(column, comparison, summary)
     figure = _figure(comparison, text, summary)
     mark = text.ascii if plain else text.mark
-    figure = encoder(plain)(figure)
-    if plain:  # +- and <= are longer
-        figure = figure.replace(" %", "%")
+    figure = encoder(plain)(figure).replace(" %", "%")
     return Text(f"{mark} {figure}", style=VERDICT_STYLES[text.verdict].style)
 
 
@@ -112,8 +112,6 @@ def _figure(comparison: Comparison | None, text: CellText, summary: Summary) -> 
         return "not known"
     if is_baseline or text.verdict is Verdict.FAILS or comparison.overhead is None:
         return text.lead
-    if text.verdict is Verdict.NO_COST and comparison.at_most is not None:
-        return f"≤{percent_up(comparison.at_most, sign=False)}"
     if text.verdict is Verdict.INCONCLUSIVE and comparison.overhead.high > 0:
         return f"≤{percent_up(comparison.overhead.high, sign=False)}"
     return with_half(comparison.overhead)

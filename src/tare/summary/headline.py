@@ -151,10 +151,16 @@ class _Writer:
         return (f"So far {lead.environment} takes {_figure(lead)} on {self._label(lead)}",)
 
     def _free(self, free: Sequence[_Findings], listed: int) -> str:
+        """Return the environments with the smallest margin, containers first, and how many have a larger one."""
         if not free:
             return ""
-        within = max(item.within or self._study.margin for one in free for item in one.items)
-        return f"{_told([one.name for one in free], listed, 'is free', 'are free')}, within {_percent(within)}"
+        within = {one.name: max(item.within or self._study.margin for item in one.items) for one in free}
+        least = min(within.values())
+        best = [name for name, margin in within.items() if margin == least]
+        best.sort(key=self._is_control)
+        told = f"{_told(best, listed, 'is free', 'are free')}, within {_percent(least)}"
+        others = len(free) - len(best)
+        return f"{told}, {others} more within {_percent(max(within.values()))}" if others else told
 
     def _costs(self, costly: Sequence[_Findings], listed: int, whole: bool) -> str:
         if not costly:
@@ -174,9 +180,7 @@ class _Writer:
         Environments of the baseline's runtime are no choice if there are others: they are there to compare. Those that
         are free there are equal, and the one is chosen whose largest cost anywhere is the smallest.
         """
-        runtime = {each.name: each.runtime for each in self._study.environments}
-        others = [one for one in findings if runtime.get(one.name) != runtime.get(self._study.baseline)]
-        candidates = others or findings
+        candidates = [one for one in findings if not self._is_control(one.name)] or findings
         best: dict[str, list[str]] = {}
         for bound_by in BOUND_BY:
             worst = {
@@ -191,6 +195,11 @@ class _Writer:
             return f"Choose {next(iter(best))}"
         parts = [f"for {' and '.join(bound_by)} {name}" for name, bound_by in best.items()]
         return f"Choose {', '.join(parts)}" if parts else ""
+
+    def _is_control(self, name: str) -> bool:
+        """Tell whether an environment has the baseline's runtime."""
+        runtime = {each.name: each.runtime for each in self._study.environments}
+        return runtime.get(name) == runtime.get(self._study.baseline)
 
     def _bound_by(self, item: Comparison) -> str:
         info = self._infos[item.group, item.metric]
