@@ -32,6 +32,7 @@ from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN, Payload
 from unit.runs import known_study
 from unit.summaries import latency
+from waiting import wait_until
 
 GIB = 1 << 30
 
@@ -97,7 +98,8 @@ def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
         site = cast("Site", SimpleNamespace(pids=lambda: {mine.pid, other.pid}))
         ended = partial(upkeep.end_named, [mine.pid, other.pid])
         try:
-            assert in_turns.own(site, seat.name) == [mine.pid]
+            # for a moment after a process has begun, the kernel has no command line of it
+            wait_until(lambda: in_turns.own(site, seat.name) == [mine.pid], "command line of the rank")
             in_turns.end_rest(table, cast("Deployed", SimpleNamespace(end_named=ended)), seat)
             assert mine.wait() == -signal.SIGKILL
             assert other.poll() is None
