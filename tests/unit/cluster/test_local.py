@@ -23,6 +23,7 @@ from tare.model.study import Link
 from tare.node import marked
 from tare.node.owners import boot_id
 from tare.study import parse
+from waiting import wait_until
 
 LOCAL = LocalCluster()
 BARE = Environment(name="bare", runtime="bare", network="host")
@@ -56,7 +57,7 @@ def test_what_another_tare_started_under_the_same_name_is_not_ended(folder: Path
     """Two containers number their processes alike, and runs are named after those numbers."""
     with subprocess.Popen(("cat",), stdin=subprocess.PIPE, env={**os.environ, marked.RUN: "s1"}) as other:
         with LOCAL.open("s1", LabSpec(nodes=1), Needs(nics=1)) as site, process.beside(("sleep", "60")) as own:
-            assert site.pids() == {own.pid}
+            wait_until(lambda: site.pids() == {own.pid})  # it has no variables in the middle of exec
         assert other.poll() is None
         other.communicate(b"")
 
