@@ -91,7 +91,8 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
 def test_the_thin_version_of_a_study_runs(name: str, tmp_path: Path) -> None:
     path = STUDIES / f"{name}.yaml"
     result = tare("run", "--thin", path, "-o", tmp_path / "r", cwd=REPOSITORY)
-    found = trials(tmp_path / "r")
+    # tasks of a Swarm service go on for a moment after `docker service rm`; tare ends what is left of a launch
+    found = trials(tmp_path / "r", leave=name == "pearc18-products")
     allowed = {
         trial["key"]["cell"] for trial in found if outcome(trial) == "Failed" and may_fail(name, trial["key"]["cell"])
     }
