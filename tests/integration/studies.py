@@ -16,7 +16,7 @@ BYTES = 65536
 ITERATIONS = 60
 PAYLOAD = BYTES * ITERATIONS
 LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
-KERNELS = f"{{micro: {{time_limit: 120s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
+KERNELS = f"{{micro: {{time_limit: 300s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
 SILENT = "must stay silent"
 
 
