@@ -13,6 +13,8 @@ below 93 %, the power below 90 %, or a tenth of intervals wider than without the
 study i of a scenario has the seed (scenario, i).
 
 It is one file because a scenario is read beside the truth that its verdicts are held against.
+
+It is one file because all scenarios share how a study is made and how its verdicts are counted.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tare.model.text import counted
 from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, NOT_ESTIMATED, CellText, brief_text, percent_up
 from tare.report.tables import merge
-from tare.report.terminal import causes, encoder, machine, symbols, verdict_notes
+from tare.report.terminal import causes, encoder, machine, proof_gaps, symbols, verdict_notes
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning
 from tare.report.view import Column, TableGroup
 
@@ -60,6 +60,7 @@ class BriefReport:
         yield from symbols(summary, plain, options.max_width, (), NOT_COMPARED)
         for group in groups:
             yield from causes(group, summary, plain)
+            yield from proof_gaps(group, summary, plain)
             yield from verdict_notes(group, plain, (*BLOCKED, Verdict.FAILS))
         rounds = "1 round" if summary.rounds_done == 1 else f"{summary.rounds_done} rounds"
         half = f"± is half a {summary.confidence * 100:g} % interval"

@@ -292,8 +292,7 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
     """Yield the notes on the cells of one table: causes, caveats and reasons."""
     encode = encoder(plain)
     yield from causes(group, summary, plain)
-    for environments, statement in remarks.proof_gaps(group, summary):
-        yield _item("!", "yellow", encode(f"{environments}: {statement}"))
+    yield from proof_gaps(group, summary, plain)
     for caveat in remarks.caveats(group, summary):
         yield _item("!", "yellow", encode(caveat))
     yield from verdict_notes(group, plain)
@@ -303,6 +302,12 @@ def causes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[Rendera
     """Yield why environments of one table cost what they cost, and what helps."""
     for environments, cause in remarks.causes(group, summary):
         yield _item("->" if plain else "→", "bold", encoder(plain)(f"{environments}: {cause}"))
+
+
+def proof_gaps(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
+    """Yield what is not proven of the treatments of one table."""
+    for environments, statement in remarks.proof_gaps(group, summary):
+        yield _item("!", "yellow", encoder(plain)(f"{environments}: {statement}"))
 
 
 def verdict_notes(group: TableGroup, plain: bool, of: Collection[Verdict] = tuple(Verdict)) -> Iterator[RenderableType]:

@@ -178,9 +178,12 @@ class _Writer:
         """Return which environment to choose for a program bound by each of `BOUND_BY`, of those decided there.
 
         Environments of the baseline's runtime are no choice if there are others: they are there to compare. Those that
-        are free there are equal, and the one is chosen whose largest cost anywhere is the smallest.
+        are free there are equal, and the one is chosen whose largest cost anywhere is the smallest. What fails or could
+        not be compared anywhere is no choice.
         """
-        candidates = [one for one in findings if not self._is_control(one.name)] or findings
+        sound = [one for one in findings if not one.of(Verdict.FAILS, *BLOCKED)]
+        candidates = [one for one in sound if not self._is_control(one.name)] or sound
+        asked = {self._bound_by(item) for one in findings for item in one.items}
         best: dict[str, list[str]] = {}
         for bound_by in BOUND_BY:
             worst = {
@@ -191,7 +194,7 @@ class _Writer:
             }
             if len(worst) > 1:
                 best.setdefault(min(worst, key=lambda name: worst[name]), []).append(bound_by)
-        if len(best) == 1 and len(candidates) > 1:
+        if len(best) == 1 and len(next(iter(best.values()))) == len(asked):
             return f"Choose {next(iter(best))}"
         parts = [f"for {' and '.join(bound_by)} {name}" for name, bound_by in best.items()]
         return f"Choose {', '.join(parts)}" if parts else ""

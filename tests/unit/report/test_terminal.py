@@ -18,7 +18,7 @@ from rich.console import Console
 import samples_factory as factory
 from factory_options import SWEEP, Options
 from golden_texts import check_golden
-from tare.model import Estimate, MetricInfo, MetricKind, Summary
+from tare.model import Estimate, MetricInfo, MetricKind, ProofGap, Summary
 from tare.report import BriefReport, render, render_text, terminal, units
 from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.verdicts import VERDICT_STYLES
@@ -68,6 +68,12 @@ def test_the_first_screen_equals_its_golden_file_and_fits_24_lines(result: facto
     assert texts["ascii"].isascii()
     for text, width in ((texts["troubled"], 80), (texts["ascii"], 80), (texts["narrow"], 40)):
         assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_first_screen_says_what_is_not_proven(result: factory.Result) -> None:
+    group = result.summary.metrics[0].group
+    gap = ProofGap(group=group, environment="docker+host", text="no counter", partly=False, launches=3, of=3)
+    assert "! docker+host: no counter" in brief(replace(result.summary, proof_gaps=(gap,)))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 200])

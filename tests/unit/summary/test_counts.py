@@ -155,6 +155,10 @@ def test_the_headline_says_what_is_free_what_costs_most_and_what_to_choose() -> 
     assert gone == "In this emulated lab fast takes 29.9 % less time on 8-byte latency. gone could not be compared."
 
 
+def first_only(trial: Trial) -> Trial:
+    return replace(trial, outcome=Completed(metrics=trial.outcome.metrics[:1]))
+
+
 def test_a_choice_is_made_for_each_thing_that_bounds_a_program() -> None:
     plan = make_plan("slow", "overlay", "host")
     costs = {"bare": 1.0, "slow": 1.0, "overlay": 1.5, "host": 1.2}
@@ -167,6 +171,12 @@ def test_a_choice_is_made_for_each_thing_that_bounds_a_program() -> None:
 
     headline = summarise(plan, [with_large(trial) for trial in make_trials(plan)], {}).headline
     assert headline.endswith("Choose for latency host, for bandwidth slow."), headline
+    trials = [with_large(trial) for trial in make_trials(plan)]
+    without = change(trials, "host", lambda r: Invalid(reason="no proof"))
+    assert "host" not in summarise(plan, without, {}).headline.partition("Choose")[2]
+    small = [trial if "host" not in trial.key.cell else first_only(trial) for trial in trials]
+    headline = summarise(plan, small, {}).headline
+    assert headline.endswith("Choose slow."), "host has no figure for bandwidth"
 
 
 def test_the_headline_of_few_rounds_states_the_largest_difference_or_asks_for_more() -> None:

@@ -133,7 +133,7 @@ def _document(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Return the JSON object of a result in a text; objects of a log in JSON beside it are ignored."""
+    """Return the one JSON object in a text that is a result of iperf3; other JSON objects, as of a log, are ignored."""
     found: list[dict[str, Any]] = []
     end = 0
     for start in (each.start() for each in re.finditer(r"^\{", text, re.MULTILINE)):
