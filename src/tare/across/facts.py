@@ -7,13 +7,16 @@ launches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final
 
 from tare.model import Environment, Plan, Study
+from tare.node_service.geometry import on_daemon_nodes
 from tare.report import units
+from tare.run.facts import WITH_DAEMON
 from tare.runtimes import RUNTIMES
+from tare.study import KNOWN, full_name
 from tare.wiring import conflist
 
 MOST: Final = 5000
@@ -38,7 +41,7 @@ Facts = Mapping[str, Fact]
 
 _KIND_OF_ROOT: Final[Mapping[str, str]] = {
     "cores": "cpu", "topology": "cpu", "memory_bytes": "memory", "governor": "boot", "os": "libraries",
-    "lab": "filter", "sysctls": "sysctls", "nodes": "filter", "GPUs": "gpu", "tare commit": "tare",
+    "lab": "filter", "sysctls": "sysctls", "GPUs": "gpu", "tare commit": "tare",
 }  # fmt: skip
 _OF_IDENTITY: Final[Mapping[str, tuple[str, str]]] = {
     "kernel": ("kernel", "kernel"), "cpu": ("cpu", "CPU"), "cores": ("cpu", "cores"), "mpi": ("mpi", "MPI"),
@@ -48,7 +51,7 @@ _OF_SYSTEM: Final[Mapping[str, str]] = {"transparent huge pages": "memory", "cgr
 _OF_PROCESSOR: Final[Mapping[str, str]] = {"mitigations": "mitigations"}
 _PASSED_OVER: Final = frozenset(
     {"identity", "cpu", "cores", "kernel", "images", "versions", "networks", "processor", "system", "allocations"}
-    | {"machine", "CNI configurations", "calibration", "started in", "running threads"}
+    | {"nodes", "machine", "CNI configurations", "calibration", "started in", "running threads"}
 )
 """Parts of the facts that are read on their own, or that say nothing about the machine."""
 
@@ -64,7 +67,13 @@ _NOT_OF_LAB: Final = frozenset({"ssh_config", "slurm", "pod_addresses", "daemon_
 def facts_of(tool: str, recorded: Mapping[str, Any], plan: Plan) -> dict[str, Fact]:
     """Return the facts of a results folder: `recorded` are those of plan.json, `tool` is what wrote it."""
     found: dict[str, Fact] = {}
-    everything = (*_of_tool(tool), *_of_machine(recorded), *_of_software(recorded, plan), *_of_study(plan.study))
+    everything = (
+        *_of_tool(tool),
+        *_of_machine(recorded),
+        *_of_nodes(recorded, plan.study),
+        *_of_software(recorded, plan),
+        *_of_study(plan.study),
+    )
     for name, fact in everything:
         text = " ".join(fact.text.split())
         if text not in NOT_RECORDED and len(found) < MOST:
@@ -112,24 +121,42 @@ def _leaves(kind: str, name: str, value: Any) -> Iterator[tuple[str, Fact]]:
         yield name, Fact(kind=kind, text=_text(value))
 
 
+def _of_nodes(recorded: Mapping[str, Any], study: Study) -> Iterator[tuple[str, Fact]]:
+    """Yield the packet filter's rules and the offloads of a node with, and of one without, a daemon.
+
+    What a daemon adds to its node follows from the networks that the study asks of it. So it is compared only between
+    results with the same environments on such nodes: their names are part of the fact's.
+    """
+    users = [each for each in study.environments if each.runtime in RUNTIMES and on_daemon_nodes(each)]
+    for kind, value in _mapping(recorded.get("nodes")).items():
+        own = users if kind == WITH_DAEMON else []
+        name = f"nodes: {kind} for {_names(own)}" if own else f"nodes: {kind}"
+        for full, fact in _leaves("filter", name, value):
+            yield full, replace(fact, environments=frozenset(full_name(each, KNOWN) for each in own))
+
+
+def _names(environments: Iterable[Environment]) -> str:
+    return ", ".join(sorted(full_name(each, KNOWN) for each in environments))
+
+
 # --- software -----------------------------------------------------------------------------------------------------
 
 
 def _of_software(recorded: Mapping[str, Any], plan: Plan) -> Iterator[tuple[str, Fact]]:
     environments = plan.study.environments
-    with_image = frozenset(each.name for each in environments if each.image)
+    with_image = frozenset(full_name(each, KNOWN) for each in environments if each.image)
     images = _mapping(recorded.get("images")).values()
     contents = sorted({_text(_mapping(image).get("contents"))[:23] for image in images})
     yield "contents of images", Fact(kind="image", text=", ".join(filter(None, contents)), environments=with_image)
     for program, version in _mapping(recorded.get("versions")).items():
-        users = frozenset(each.name for each in environments if program in _programs_of(each))
+        users = frozenset(full_name(each, KNOWN) for each in environments if program in _programs_of(each))
         if program == "compiler":
             yield "compiler", Fact(kind="compiler", text=_text(version))
         elif users:
             yield program, Fact(kind="runtime", text=_text(version), environments=users)
     for kind in ("networks", "CNI configurations"):
         for name, product in _mapping(recorded.get(kind)).items():
-            users = frozenset(each.name for each in environments if each.network in {name, f"{conflist.PREFIX}{name}"})
+            users = frozenset(full_name(each, KNOWN) for each in environments if each.network in {name, f"{conflist.PREFIX}{name}"})
             yield f"network {name}", Fact(kind="network", text=_text(product), environments=users)
 
 
@@ -144,7 +171,7 @@ def _programs_of(environment: Environment) -> frozenset[str]:
 
 def _of_study(study: Study) -> Iterator[tuple[str, Fact]]:
     yield "cluster", Fact(kind="cluster", text=study.cluster)
-    yield "baseline", Fact(kind="study", text=study.baseline)
+    yield "baseline", Fact(kind="study", text=_names(each for each in study.environments if each.name == study.baseline))
     yield "turns", Fact(kind="study", text=str(study.repetition.turns))
     yield "blocks per round", Fact(kind="study", text=str(study.repetition.blocks_per_round))
     for name, value in _fields(study.lab):
@@ -153,7 +180,7 @@ def _of_study(study: Study) -> Iterator[tuple[str, Fact]]:
     for environment in study.environments:
         for name, value in _fields(environment):
             if name != "name":
-                yield from _of_environment(environment.name, name, value)
+                yield from _of_environment(full_name(environment, KNOWN), name, value)
     for placement in study.placements:
         for name, value in _fields(placement):
             yield f"placement {placement.label}: {_words(name)}", Fact(kind="study", text=_text(value) or "none")

@@ -19,6 +19,7 @@ from tare.model.text import printable
 from tare.report import units
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results, read_only, read_plan
+from tare.study import KNOWN, full_name
 from tare.summary.rows import Row, rows
 from tare.summary.select import metric_infos, select
 
@@ -116,7 +117,9 @@ def _reading(results: Results, tool: str) -> Reading:
     return Reading(
         path=results.path,
         name=plan.study.name,
-        baseline=plan.study.baseline,
+        baseline=next(
+            full_name(each, KNOWN) for each in plan.study.environments if each.name == plan.study.baseline
+        ),
         margin=plan.study.margin,
         confidence=repetition.confidence,
         began_unix_s=min((trial.started_unix_s for trial in trials), default=0.0),
@@ -130,7 +133,7 @@ def _reading(results: Results, tool: str) -> Reading:
 
 def _costs(table: Sequence[Row]) -> Iterator[tuple[Place, Costs]]:
     for row in table:
-        place = Place(group=row.info.group, environment=row.cell.environment.name, metric=row.info.key)
+        place = Place(group=row.info.group, environment=full_name(row.cell.environment, KNOWN), metric=row.info.key)
         is_baseline = row.cell.role is Role.BASELINE
         usable = row.blocked is None
         yield (
@@ -161,5 +164,6 @@ def _launched(plan: Plan, trials: Sequence[Trial]) -> dict[tuple[str, str], Laun
         if trial.key.cell in cells:
             of_cell.setdefault(trial.key.cell, []).append(trial)
     return {
-        (cells[key].group, cells[key].environment.name): launch_facts(launches) for key, launches in of_cell.items()
+        (cells[key].group, full_name(cells[key].environment, KNOWN)): launch_facts(launches)
+        for key, launches in of_cell.items()
     }

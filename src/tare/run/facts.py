@@ -39,6 +39,7 @@ from tare.wiring import conflist, conflist_file
 from tare.workloads import located
 
 ABSENT: Final = "not installed"
+WITH_DAEMON: Final = "with a daemon"
 LIMIT_S: Final = 3.0
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
 COMPILER: Final = "mpicc"
@@ -227,7 +228,7 @@ def of_site(plan: Plan, services: Sequence[NodeService]) -> dict[str, Any]:
 def of_nodes(services: Sequence[NodeService]) -> dict[str, dict[str, Any]]:
     """Return the facts of one node with and one without a daemon, whose rules also slow down bare programs."""
     kinds = {
-        "with a daemon" if service.node.docker_socket else "without a daemon": service
+        WITH_DAEMON if service.node.docker_socket else "without a daemon": service
         for service in reversed(services)
         if service.node.pid
     }

@@ -8,6 +8,7 @@ from typing import Final
 
 from tare.cluster import CLUSTERS
 from tare.images import DEFAULT, MPI_OF, RECIPES
+from tare.model import Environment
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
@@ -107,3 +108,18 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
     if len(rest) > 1:
         return {}, ("network", f"{name!r} is not an environment: write it as runtime[+dockerd][+image][+network]")
     return parts, None
+
+
+def full_name(environment: Environment, known: Known) -> str:
+    """Return the name of an environment as tare itself writes it: `docker` and `docker+host` are one environment.
+
+    A name that a study gave to keys of its own stays as it is.
+    """
+    parts, complaint = read_name(environment.name, known)
+    stated = (parts.get("runtime"), parts.get("network"), parts.get("daemon", ""))
+    if complaint is not None or stated != (environment.runtime, environment.network, environment.daemon):
+        return environment.name
+    name, default = environment.name, "+host"  # as read_name has it
+    if environment.network != default[1:] or environment.runtime in known.imageless:
+        return name.removesuffix(default)
+    return name if name.endswith(default) else f"{name}{default}"

@@ -20,7 +20,7 @@ from tare.across.kinds import KINDS, Moves, could_move, measured
 from tare.across.reading import Place, read
 from tare.across.words import notes
 from tare.errors import RefusedError, ResultsError, UsageError
-from tare.model import KernelSpec, Workload
+from tare.model import Environment, KernelSpec, Study, Workload
 
 OLD = Path(__file__).parents[2] / "data" / "results-0.1.0"
 
@@ -223,8 +223,8 @@ def test_facts_of_any_shape_are_read(tmp_path: Path, facts: dict[str, object]) -
         (("sysctls", "net.core.rmem_max"), "4194304", "sysctls", "net.core.rmem_max"),
         (("versions", "dockerd"), "24.0.0", "runtime", "dockerd"),
         (("versions", "compiler"), "13.1.0", "compiler", "compiler"),
-        (("nodes", "with a daemon", "iptables rules"), 99, "filter", "nodes: with a daemon: iptables rules"),
-        (("nodes", "with a daemon", "offloads", "tso"), "off", "link", "nodes: with a daemon: offloads: tso"),
+        (("nodes", "with a daemon", "iptables rules"), 99, "filter", "nodes: with a daemon for docker: iptables rules"),
+        (("nodes", "with a daemon", "offloads", "tso"), "off", "link", "nodes: with a daemon for docker: offloads: tso"),
         (("processor", "MHz"), "2599.9", "", "the clock rate of the moment"),
         (("versions", "podman"), "5.0.0", "", "a runtime that no environment uses"),
         (("memory_bytes",), (16 << 30) + 4096, "", "some pages of memory"),
@@ -255,6 +255,28 @@ def test_parts_of_the_study_differ_if_they_change_what_is_measured(
 ) -> None:
     other = replace(folders.STUDY, **change)  # type: ignore[arg-type]
     assert [each.name for each in between(tmp_path, {"study": other}).differences] == expected
+
+
+def renamed(name: str, *more: Environment) -> Study:
+    bare, docker = folders.STUDY.environments
+    return replace(folders.STUDY, environments=(bare, replace(docker, name=name, network="host"), *more))
+
+
+def test_two_spellings_of_an_environment_are_one(tmp_path: Path) -> None:
+    found = between(tmp_path, {"study": renamed("docker+host")}, {"study": renamed("docker")})
+    assert change_of(found, "docker+host").cost is not None
+    assert found.differences == ()
+    with pytest.raises(ValueError, match="not enough"):  # a name that the study gave is no spelling
+        change_of(between(tmp_path / "own", {"study": renamed("docker+host")}, {"study": renamed("mine")}), "docker+host")
+
+
+def test_what_tares_own_daemon_adds_to_its_nodes_is_no_difference_between_other_environments(tmp_path: Path) -> None:
+    more = Environment(name="docker+bridge", runtime="docker", network="bridge", image="debian-openmpi")
+    rules = folders.changed("nodes", "with a daemon", "iptables rules", value=99)
+    assert between(tmp_path / "1", {"study": renamed("docker", more), "facts": rules}).differences == ()
+    alike = {"study": renamed("docker", more)}
+    (found,) = between(tmp_path / "2", {**alike, "facts": rules}, alike).differences
+    assert (found.kind, found.environments) == ("filter", {"docker+host", "docker+bridge"})
 
 
 def test_facts_of_launches_differ_over_common_cells(tmp_path: Path) -> None:
