@@ -156,7 +156,9 @@ def _of_software(recorded: Mapping[str, Any], plan: Plan) -> Iterator[tuple[str,
             yield program, Fact(kind="runtime", text=_text(version), environments=users)
     for kind in ("networks", "CNI configurations"):
         for name, product in _mapping(recorded.get(kind)).items():
-            users = frozenset(full_name(each, KNOWN) for each in environments if each.network in {name, f"{conflist.PREFIX}{name}"})
+            users = frozenset(
+                full_name(each, KNOWN) for each in environments if each.network in {name, f"{conflist.PREFIX}{name}"}
+            )
             yield f"network {name}", Fact(kind="network", text=_text(product), environments=users)
 
 
@@ -171,7 +173,10 @@ def _programs_of(environment: Environment) -> frozenset[str]:
 
 def _of_study(study: Study) -> Iterator[tuple[str, Fact]]:
     yield "cluster", Fact(kind="cluster", text=study.cluster)
-    yield "baseline", Fact(kind="study", text=_names(each for each in study.environments if each.name == study.baseline))
+    yield (
+        "baseline",
+        Fact(kind="study", text=_names(each for each in study.environments if each.name == study.baseline)),
+    )
     yield "turns", Fact(kind="study", text=str(study.repetition.turns))
     yield "blocks per round", Fact(kind="study", text=str(study.repetition.blocks_per_round))
     for name, value in _fields(study.lab):

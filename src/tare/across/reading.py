@@ -117,9 +117,7 @@ def _reading(results: Results, tool: str) -> Reading:
     return Reading(
         path=results.path,
         name=plan.study.name,
-        baseline=next(
-            full_name(each, KNOWN) for each in plan.study.environments if each.name == plan.study.baseline
-        ),
+        baseline=next(full_name(each, KNOWN) for each in plan.study.environments if each.name == plan.study.baseline),
         margin=plan.study.margin,
         confidence=repetition.confidence,
         began_unix_s=min((trial.started_unix_s for trial in trials), default=0.0),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.model import Comparison, ProofGap, Summary, Verdict
+from tare.model import Comparison, PatternKind, ProofGap, Summary, Verdict
 from tare.model.text import counted
 from tare.report import units
 from tare.report.cells import differ_in_sign, failures_text, percent_up, reason_text
@@ -14,6 +15,8 @@ from tare.report.plots import takeaways
 from tare.report.view import LISTED_COLUMNS, Column, TableGroup
 
 MANY_ROUNDS: Final = 200
+CHANGED: Final = math.log(1.1)
+"""From this change of ln cost over a study, in all environments, it is a warning."""
 NOT_PROVEN: Final = "treatment not proven"
 PARTLY_PROVEN: Final = "treatment partly proven"
 REPEATS_DIFFER: Final = 0.05
@@ -318,5 +321,20 @@ def looks_text(summary: Summary) -> str:
 
 def warnings(summary: Summary, disturbed: str) -> Sequence[str]:
     """Return the warnings that precede the headline, each a sentence."""
-    texts = (*summary.warnings, disturbed)
+    texts = (*summary.warnings, disturbed, *_machine_changed(summary))
     return [text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text]
+
+
+def _machine_changed(summary: Summary) -> Iterator[str]:
+    """Yield a sentence if all environments together became slower or faster by more than `CHANGED`."""
+    drifts = [one for one in summary.patterns if one.kind is PatternKind.DRIFT and not one.environment]
+    largest = max(drifts, key=lambda one: abs(one.value), default=None)
+    if largest is not None and abs(largest.value) >= CHANGED:
+        labels = {(info.group, info.key): info.label for info in summary.metrics}
+        label = labels.get((largest.group, largest.metric), largest.metric)
+        more = f" (and {counted(len(drifts) - 1, 'other metric')})" if len(drifts) > 1 else ""
+        change = f"{units.percent(abs(math.expm1(largest.value)), sign=False)} {'more' if largest.value > 0 else 'less'}"
+        yield (
+            f"The machine changed during the study: {label}{more} took {change} time at the end, in all environments. "
+            "Intervals are wider for it; measure again when nothing else runs"
+        )

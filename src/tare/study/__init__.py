@@ -26,8 +26,8 @@ from tare.study.convert import network_of, to_model
 from tare.study.messages import explain, kind_of, study_error
 from tare.study.moved import moved as moved
 from tare.study.names import KNOWN as KNOWN
-from tare.study.names import full_name as full_name
 from tare.study.names import Known as Known
+from tare.study.names import full_name as full_name
 from tare.study.names import is_conflist as is_conflist
 from tare.study.names import is_path as is_path
 from tare.study.names import read_name

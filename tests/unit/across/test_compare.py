@@ -224,7 +224,12 @@ def test_facts_of_any_shape_are_read(tmp_path: Path, facts: dict[str, object]) -
         (("versions", "dockerd"), "24.0.0", "runtime", "dockerd"),
         (("versions", "compiler"), "13.1.0", "compiler", "compiler"),
         (("nodes", "with a daemon", "iptables rules"), 99, "filter", "nodes: with a daemon for docker: iptables rules"),
-        (("nodes", "with a daemon", "offloads", "tso"), "off", "link", "nodes: with a daemon for docker: offloads: tso"),
+        (
+            ("nodes", "with a daemon", "offloads", "tso"),
+            "off",
+            "link",
+            "nodes: with a daemon for docker: offloads: tso",
+        ),
         (("processor", "MHz"), "2599.9", "", "the clock rate of the moment"),
         (("versions", "podman"), "5.0.0", "", "a runtime that no environment uses"),
         (("memory_bytes",), (16 << 30) + 4096, "", "some pages of memory"),
@@ -267,7 +272,9 @@ def test_two_spellings_of_an_environment_are_one(tmp_path: Path) -> None:
     assert change_of(found, "docker+host").cost is not None
     assert found.differences == ()
     with pytest.raises(ValueError, match="not enough"):  # a name that the study gave is no spelling
-        change_of(between(tmp_path / "own", {"study": renamed("docker+host")}, {"study": renamed("mine")}), "docker+host")
+        change_of(
+            between(tmp_path / "own", {"study": renamed("docker+host")}, {"study": renamed("mine")}), "docker+host"
+        )
 
 
 def test_what_tares_own_daemon_adds_to_its_nodes_is_no_difference_between_other_environments(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from dataclasses import replace
 
@@ -13,7 +14,19 @@ from hypothesis import strategies as st
 
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
-from tare.model import Comparison, Estimate, Finding, Modes, Placement, StateEffect, Summary, Trial, Verdict
+from tare.model import (
+    Comparison,
+    Estimate,
+    Finding,
+    Modes,
+    Pattern,
+    PatternKind,
+    Placement,
+    StateEffect,
+    Summary,
+    Trial,
+    Verdict,
+)
 from tare.report import remarks, render_html, render_text, units, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
@@ -296,3 +309,23 @@ def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run_and_it_needs_
 
 def source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"), [(1.5, "took 50 % more time"), (1 / 1.5, "took 33 % less time"), (1.05, "")]
+)
+def test_a_machine_that_changed_while_it_was_measured_is_a_warning(summary: Summary, ratio: float, words: str) -> None:
+    info = summary.metrics[0]
+    drift = Pattern(
+        group=info.group,
+        environment="",
+        metric=info.key,
+        kind=PatternKind.DRIFT,
+        value=math.log(ratio),
+        p_value=0.0001,
+        n=20,
+    )
+    drifting = replace(summary, patterns=(drift, replace(drift, environment="docker+bridge", value=1.0)))
+    shown = " ".join(remarks.warnings(drifting, ""))
+    assert ("The machine changed during the study" in shown) is bool(words)
+    assert f"{info.label} {words} at the end" in shown or not words
