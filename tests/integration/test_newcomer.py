@@ -33,7 +33,7 @@ def test_a_program_of_path_writes_to_the_current_folder_only_if_it_may(
         found = {key: outcome(its[0]) for key, its in by_environment(results).items()}
         names = ("bare", "bare (A/A)", "apptainer")
         assert found == (dict.fromkeys(names, "Completed") if more else {}), result.stderr
-        assert (f"may not write to {folder}, " in result.stderr) == (not more)
+        assert (f"{folder}: read-only " in result.stderr) == (not more)
         assert ("does not run in the baseline (bare)" in result.stderr) == (not more)
     assert (tmp_path / "open/written-by-1").read_text() == "it is\n"
     assert not (tmp_path / "locked/written-by-1").exists()

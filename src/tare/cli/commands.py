@@ -167,6 +167,8 @@ def _run(
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         store.note_facts(**{FACT: started})
         _tell_resumed(store)
+        if images := ", ".join(dict.fromkeys(filter(None, (cell.environment.image for cell in available(plan))))):
+            say(f"tare: containers start from the image {images}")
         if few := too_few_rounds(stated):
             say(f"tare: {few}")
         _tell_others()

@@ -78,7 +78,7 @@ def make_ready(
         say(f"tare: containers do not see where these links lead: {links}; show it with --bind, in a study binds")
     if not cwd and (folders := ", ".join(without_programs(plan, closed))):
         where = "in containers" if CLUSTERS[plan.study.cluster].is_real else "in any environment"
-        say(f"tare: programs may not write to {folders}, {where}, unlike with tare launch: {LET_WRITE}")
+        say(f"tare: {folders}: read-only {where}. If the program writes there, {LET_WRITE}")
     unseen = _undivided(plan, (*shown, *([cwd] if cwd else [])))
     return preflight.fitting(replace(plan, unavailable={**plan.unavailable, **unseen}), files), files
 

@@ -9,7 +9,7 @@ from tare.explain.cause import Change, Clue
 from tare.explain.causes.encapsulation import TUNNELS
 from tare.explain.evidence import Evidence, has_daemon
 from tare.explain.kinds import RUNNING
-from tare.networks import HOST, find
+from tare.networks import HOST, NETWORKS, find
 from tare.wiring.plug import Wiring
 
 
@@ -53,6 +53,15 @@ class Path:
         )
 
     def remedy(self, evidence: Evidence) -> str:
-        if has_daemon(evidence.here.cell.environment):
-            return "an interface of the NIC itself (network: macvlan or direct), which passes no filter of the daemon"
-        return f"the node's own network (network: {HOST}), or an interface of the NIC itself (macvlan, direct)"
+        environment = evidence.here.cell.environment
+        others = ", ".join(name for name in interfaces_of_nic() if name != environment.network)
+        if has_daemon(environment):
+            return f"an interface of the NIC itself (network: {others}), which passes no filter of the daemon"
+        return f"the node's own network (network: {HOST}), or an interface of the NIC itself ({others})"
+
+
+def interfaces_of_nic() -> tuple[str, ...]:
+    """Return the networks whose pods have an interface of the NIC, with no bridge and no packet filter on the way."""
+    return tuple(
+        name for name, each in NETWORKS.items() if not (each.has_bridge or each.passes_node or each.is_fake)
+    )
