@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import ordinary_user
 
-from integration.live import Ended, by_environment, ended, live, outcome, start, trials, wait_for, write_study
+from integration.live import Ended, by_environment, compiled, ended, live, outcome, start, trials, wait_for, write_study
 from integration.studies import stopped
 
 pytestmark = live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt")
@@ -29,12 +29,10 @@ ONE_NODE = "[{nodes: 1, ranks_per_node: 2}]"
 class User(ordinary_user.User):
     """An ordinary user who runs tare."""
 
-    def start(self, *arguments: str | Path) -> object:
-        python = (str(ordinary_user.PYTHON),)
-        return start(*arguments, cwd=self.folder, env=self.environment, before=self.becoming, python=python)
-
-    def tare(self, *arguments: str | Path) -> Ended:
-        return ended(self.start(*arguments))
+    def tare(self, *arguments: str | Path, before: Sequence[str] = ()) -> Ended:
+        python = (*before, str(ordinary_user.PYTHON))
+        started = start(*arguments, cwd=self.folder, env=self.environment, before=self.becoming, python=python)
+        return ended(started)
 
     def study(self, name: str, environments: list[str], **keys: str) -> Path:
         stated = {"cluster": "local", "placements": ONE_NODE, **keys}
@@ -79,6 +77,20 @@ def test_every_runtime_without_root_runs_on_this_machine_and_says_its_rights(use
     assert "On this machine" in result.stdout
     wait_for(lambda: not user.left(), "end of the user's processes")
     assert not (user.folder / "home" / ".config").exists(), "Podman wrote to the user's own folders"
+
+
+def test_quick_compares_what_an_ordinary_user_has_here_and_names_the_rest(user: User) -> None:
+    program = compiled("where", user.folder / "home")
+    result = user.tare(
+        "quick", "--rounds", "1", "--", f"./{program.name}", before=("env", "--chdir", str(program.parent))
+    )
+    assert result.status in (0, 3), result.stdout + result.stderr
+    (results,) = program.parent.glob(f"results/quick-{program.name}*")
+    found = by_environment(results)
+    assert {"bare", "bare+image", "apptainer", "charliecloud", "podman-rootless"} <= set(found)
+    assert {outcome(trial) for its in found.values() for trial in its} == {"Completed"}
+    assert "comparing on this machine as it is, with" in result.stderr
+    assert "not here" not in result.stdout
 
 
 def test_what_needs_more_than_this_machine_has_a_reason_and_the_rest_runs(user: User) -> None:

@@ -72,8 +72,13 @@ class Where:
 
     def nodes(self, usual: int) -> int:
         """Return the number of nodes if none is asked for: the hosts, one machine as it is, or as many as usual."""
+        return len(self.hosts) or (1 if self.is_this_machine else usual)
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Return whether the cluster that is named is this machine as it is."""
         member = CLUSTERS.get(self.cluster or "")
-        return len(self.hosts) or (1 if member is not None and member.is_real and member.is_here else usual)
+        return member is not None and member.is_real and member.is_here
 
     def moved(self, stated: Study) -> Study:
         """Return a study moved here."""

@@ -19,11 +19,13 @@ from tare import study
 from tare.cli import commands
 from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
-from tare.cli.session import RESULTS_FOLDER
-from tare.cluster import CLUSTERS
+from tare.cli.output import say
+from tare.cli.session import RESULTS_FOLDER, make_plan
+from tare.cluster import CLUSTERS, usual_cluster
 from tare.errors import RefusedError, ResultsError, UsageError
+from tare.host.topology import read_topology
 from tare.model import LabSpec, Placement, Study
-from tare.model.text import without_dashes
+from tare.model.text import counted, without_dashes
 from tare.networks import NETWORKS
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
@@ -35,12 +37,16 @@ USUAL: Final = (
     "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
 )  # fmt: skip
 OTHER_RUNTIMES: Final = ("podman", "apptainer", "charliecloud")
+ROOTLESS: Final = {"podman": "podman-rootless"}
+"""What an ordinary user has in the place of a runtime that needs root."""
+LEAST: Final = 2
+"""Fewest environments that can be compared."""
 PARTS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options of `tare quick`; `ranks` is the number on each node.
+    """The options of `tare quick`; `ranks` is the number on each node, None as many as usual on the cluster.
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
     network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
@@ -50,7 +56,7 @@ class Wanted:
 
     command: tuple[str, ...]
     rounds: int = 10
-    ranks: int = 1
+    ranks: int | None = None
     nodes: int | None = None
     containers_per_node: int = 1
     threads_per_rank: int = 1
@@ -72,17 +78,27 @@ class Wanted:
         """Return the placement of every launch."""
         return Placement(
             nodes=self.where.nodes(2) if self.nodes is None else self.nodes,
-            ranks_per_node=self.ranks,
+            ranks_per_node=self._usual_ranks() if self.ranks is None else self.ranks,
             containers_per_node=self.containers_per_node,
             threads_per_rank=self.threads_per_rank,
         )
+
+    def _usual_ranks(self) -> int:
+        """Return one rank a core on this machine as it is, as an MPI's launcher does, and one a node elsewhere."""
+        if self.nodes is not None or not self.where.is_this_machine:
+            return 1
+        cores = len({thread.core for thread in read_topology(os.sched_getaffinity(0))})
+        return max(cores // self.threads_per_rank // self.containers_per_node, 1) * self.containers_per_node
 
 
 def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> int:
     """Compare the user's program and return the exit code of the results."""
     command = tuple(without_dashes(wanted.command))
     program = _program(command[0], wanted.image)
-    stated = quick_study(replace(wanted, command=(program, *command[1:]), input=wanted.input or given_input()))
+    wanted = on_usual_cluster(replace(wanted, command=(program, *command[1:]), input=wanted.input or given_input()))
+    stated = quick_study(wanted)
+    if wanted.environments is None:
+        stated = without_unavailable(wanted, stated)
     here = str(Path.cwd())
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
@@ -90,6 +106,36 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     stated = replace(stated, writable=here if wanted.writable else "")
     results = results or results_of(stated.name)
     return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live)
+
+
+def on_usual_cluster(wanted: Wanted) -> Wanted:
+    """Return the options with the cluster that this user has, if none is named and it has what is asked for."""
+    if wanted.where.cluster or wanted.where.hosts or not CLUSTERS[usual_cluster()].is_real:
+        return wanted
+    here = replace(wanted, where=replace(wanted.where, cluster=usual_cluster()))
+    spec = LabSpec(nodes=here.placement.nodes)
+    asked = [study.environment(name) for name in environment_names(here)]
+    if any(CLUSTERS[usual_cluster()].refuse(spec, each, here.placement) for each in asked):
+        return wanted
+    placement = here.placement
+    say(
+        f"tare: comparing on this machine as it is, with {counted(placement.ranks, 'rank')}; "
+        "--cluster lab compares in a small cluster made inside it"
+    )
+    return here
+
+
+def without_unavailable(wanted: Wanted, stated: Study) -> Study:
+    """Return the study with those of the usual environments that can run here; the others are named with the reason."""
+    plan = make_plan(stated, say)
+    reasons = {c.environment.name: plan.unavailable[c.key] for c in plan.cells if c.key in plan.unavailable}
+    kept = [each.name for each in stated.environments if each.name not in reasons]
+    if stated.baseline in reasons or len(kept) < LEAST:
+        return stated
+    for reason in dict.fromkeys(reasons.values()):
+        names = ", ".join(name for name, why in reasons.items() if why == reason)
+        say(f"tare: left out: {names}: {reason}")
+    return quick_study(replace(wanted, environments=",".join(kept), every=False)) if reasons else stated
 
 
 def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
@@ -131,8 +177,8 @@ def quick_study(wanted: Wanted) -> Study:
         file="tare quick",
     )
     check_binds(wanted.binds, wanted.where)
-    asked = (replace(wanted, rounds=0, environments=",".join(names), env=()), variables(wanted.env))
-    digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()[:8]
+    asked = replace(wanted, rounds=0, ranks=placement.ranks_per_node, environments=",".join(names), env=())
+    digest = hashlib.sha256(repr((asked, variables(wanted.env))).encode(errors="surrogateescape")).hexdigest()[:8]
     # A study file has no empty arguments; a command line may.
     workloads = tuple(replace(each, command=wanted.command, input=wanted.input) for each in stated.workloads)
     return replace(wanted.where.moved(stated), workloads=workloads, name=f"{stated.name}-{digest}")
@@ -170,7 +216,8 @@ def environment_names(wanted: Wanted) -> tuple[str, ...]:
         return ("bare", *every_environment(wanted))
     if wanted.environments is None:
         engine = "docker+overlay" if wanted.placement.nodes > 1 else "docker+docker-default"
-        return _supported((*USUAL, engine, *OTHER_RUNTIMES), wanted)
+        others = (ROOTLESS.get(name, name) if os.geteuid() else name for name in OTHER_RUNTIMES)
+        return _supported((*USUAL, engine, *others), wanted)
     listed = [name.strip() for name in wanted.environments.split(",")]
     if not all(listed):
         raise UsageError(

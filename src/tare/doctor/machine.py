@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from tare import study
-from tare.cluster import CLUSTERS
+from tare.cluster import CLUSTERS, usual_cluster
 from tare.errors import TareError
 from tare.feasibility.availability import Judge, judge_of, refuse
 from tare.host.topology import in_words, read_topology
@@ -110,8 +110,7 @@ def _usual_cluster(hosts: Sequence[str]) -> str:
     """Return the cluster that a user has: that of the hosts, root's lab, else this machine as it is."""
     if hosts:
         return next(name for name, each in CLUSTERS.items() if each.takes_hosts)
-    first, *others = (name for name, each in CLUSTERS.items() if each.is_here and not each.is_fake)
-    return others[0] if CLUSTERS[first].probe() or os.geteuid() != 0 else first
+    return usual_cluster()
 
 
 class Asked:

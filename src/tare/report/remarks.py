@@ -333,7 +333,9 @@ def _machine_changed(summary: Summary) -> Iterator[str]:
         labels = {(info.group, info.key): info.label for info in summary.metrics}
         label = labels.get((largest.group, largest.metric), largest.metric)
         more = f" (and {counted(len(drifts) - 1, 'other metric')})" if len(drifts) > 1 else ""
-        change = f"{units.percent(abs(math.expm1(largest.value)), sign=False)} {'more' if largest.value > 0 else 'less'}"
+        change = (
+            f"{units.percent(abs(math.expm1(largest.value)), sign=False)} {'more' if largest.value > 0 else 'less'}"
+        )
         yield (
             f"The machine changed during the study: {label}{more} took {change} time at the end, in all environments. "
             "Intervals are wider for it; measure again when nothing else runs"

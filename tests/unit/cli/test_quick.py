@@ -13,9 +13,11 @@ from tare.cli.commands import Where
 from tare.cli.quick import Wanted, given_input, quick_study, results_of
 from tare.cluster import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
-from tare.model import Cell, Placement, Role, Study, Workload
+from tare.host.topology import read_topology
+from tare.model import Cell, Placement, Plan, Role, Study, Workload
 from tare.networks import NETWORKS
 from tare.plan import composition
+from tare.plan.cells import expand
 from tare.plan.composition import refuse
 from tare.runtimes import RUNTIMES
 from tare.study import environment as environment_of
@@ -44,6 +46,72 @@ def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> 
     stated = quick_study(replace(ASKED, nodes=nodes))
     assert engine in [e.name for e in stated.environments]
     assert not any(composition.refuse(e, stated.placements[0]) for e in stated.environments)
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(quick, "read_topology", lambda cpus: read_topology(cpus, Path("/nonexistent")))
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_an_ordinary_user_compares_on_this_machine_as_it_is_what_needs_no_root(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = quick.on_usual_cluster(Wanted(command=("app",)))
+    stated = quick_study(here)
+    assert (stated.cluster, stated.placements[0].nodes, stated.placements[0].ranks_per_node) == ("local", 1, 4)
+    names = [each.name for each in stated.environments]
+    assert "podman-rootless" in names
+    assert not {"podman", "bare+bridge", "docker+macvlan"} & set(names)
+    assert "on this machine as it is, with 4 ranks; --cluster lab" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("ordinary")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 2},
+        {"environments": "bare,bare+bridge"},
+        {"where": Where(cluster="lab")},
+        {"where": Where(hosts=("a",))},
+    ],
+)
+def test_what_only_other_clusters_have_is_asked_of_them(change: dict[str, object]) -> None:
+    asked = Wanted(command=("app",), **change)  # type: ignore[arg-type]
+    assert quick.on_usual_cluster(asked) == asked
+    assert asked.placement.ranks_per_node == 1
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_ranks_with_threads_or_containers_of_their_own_take_the_cores_of_this_machine() -> None:
+    here = Wanted(command=("app",), where=Where(cluster="local"))
+    assert replace(here, threads_per_rank=2).placement.ranks_per_node == 2
+    assert replace(here, threads_per_rank=8).placement.ranks_per_node == 1
+    assert replace(here, containers_per_node=3).placement.ranks_per_node == 3
+    assert replace(here, ranks=2).placement.ranks_per_node == 2
+
+
+@pytest.mark.parametrize("refused", [(), ("docker+host", "docker+bridge"), ("bare",), "all"])
+def test_usual_environments_that_cannot_run_here_are_named_once_and_left_out(
+    refused: tuple[str, ...] | str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = quick_study(ASKED)
+    names = [each.name for each in stated.environments]
+
+    def plan_of(asked: Study, _: object) -> Plan:
+        no = names[1:] if refused == "all" else refused
+        return expand(asked, lambda environment, _: "it is not there" if environment.name in no else None)
+
+    monkeypatch.setattr(quick, "make_plan", plan_of)
+    found = [each.name for each in quick.without_unavailable(ASKED, stated).environments]
+    told = capsys.readouterr().err
+    if len(refused) == 2:
+        assert found == [name for name in names if name not in refused]
+        assert told == "tare: left out: docker+host, docker+bridge: it is not there\n"
+    else:
+        assert (found, told) == (names, ""), "without a baseline, or with nothing to compare it with, the plan says why"
 
 
 NAMES = ("app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120, "...", "-")

@@ -62,6 +62,4 @@ class Path:
 
 def interfaces_of_nic() -> tuple[str, ...]:
     """Return the networks whose pods have an interface of the NIC, with no bridge and no packet filter on the way."""
-    return tuple(
-        name for name, each in NETWORKS.items() if not (each.has_bridge or each.passes_node or each.is_fake)
-    )
+    return tuple(name for name, each in NETWORKS.items() if not (each.has_bridge or each.passes_node or each.is_fake))
