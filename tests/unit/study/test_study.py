@@ -287,7 +287,7 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
 def test_every_study_of_ours_is_right_and_named_in_the_documentation_or_readme(path: Path) -> None:
     stated = load(path)
     assert stated.name == path.stem
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
     assert any(str(path.relative_to(ROOT)) in page.read_text() for page in pages)
 
 
