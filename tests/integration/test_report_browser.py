@@ -45,6 +45,9 @@ return [...document.querySelectorAll('main > section:not(.away) svg.chart')].fla
 })"""
 SHOWN = "return [...document.querySelectorAll('main > section')].filter(s => s.offsetHeight).map(s => s.id)"
 SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SCROLLED = """
+return [...document.querySelectorAll('.scroll, .plot')].filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => one.ariaLabel || one.className)"""
 ROWS = """
 return [...document.querySelectorAll('table.first tbody tr')].filter(row => row.offsetHeight)
   .map(row => row.querySelector('th a').textContent)"""
@@ -210,10 +213,12 @@ def test_axe_finds_no_violation(driver: Any, page: Path, scheme: str, ident: str
 
 
 @pytest.mark.requires("axe")
-def test_axe_finds_no_violation_on_a_phone(browser: Any, page: Path) -> None:
+@pytest.mark.parametrize("ident", ["", "#workload-0", "#environments", "#environment-4", "#setup", "#cells", "#trials"])
+def test_on_a_phone_nothing_scrolls_sideways_and_axe_finds_no_violation(browser: Any, page: Path, ident: str) -> None:
     with _phone(browser):
-        opened(browser, page)
+        opened(browser, page, ident)
         assert browser.execute_script(SIDEWAYS) <= 0
+        assert browser.execute_script(SCROLLED) == []
         assert violations(browser) == []
 
 

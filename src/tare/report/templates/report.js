@@ -10,6 +10,23 @@
   const selects = all("select", form);
   const shown = form.querySelector(".shown");
 
+  /* On a phone the cells of a table stand below each other (report.css): each needs the name of its column. */
+  if (matchMedia("(max-width: 640px)").matches) {
+    all("table.plain").forEach((table) => {
+      const names = all("thead th", table).map((head) => head.textContent);
+      if (!names.length) return;
+      table.classList.add("stacked");
+      all("tbody tr", table).forEach((row) => {
+        let at = 0;
+        Array.from(row.cells).forEach((cell) => {
+          if (at && cell.colSpan === 1) cell.dataset.label = names[at] || "";
+          cell.classList.toggle("empty", !cell.textContent.trim());
+          at += cell.colSpan;
+        });
+      });
+    });
+  }
+
   /* --- address --- */
   function parse() {
     const [ident, query = ""] = location.hash.slice(1).split("?");
