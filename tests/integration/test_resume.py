@@ -90,7 +90,7 @@ def test_a_run_that_is_killed_finishes_and_loses_nothing_and_leaves_nothing(
     assert len({key(trial)[1:] for trial in trials(results) if outcome(trial) == "Interrupted"}) == broken
     again = tare("run", study, cwd=tmp_path)
     assert again.status == last.status
-    assert "making pods" not in again.stderr, "a finished study ran again"
+    assert "making the environments" not in again.stderr, "a finished study ran again"
     assert {lab: watch.left(lab) for lab in (*labs, last.lab) if watch.left(lab)} == {}
 
 

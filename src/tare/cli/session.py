@@ -162,7 +162,8 @@ def plan_text(plan: Plan, round_s: float | None = None) -> str:
     repeat = plan.study.repetition
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
-    rounds = f"{counted(repeat.rounds, 'round')} x {counted(repeat.blocks_per_round, 'block')}"
+    rounds = counted(repeat.rounds, "round")
+    rounds += f" x {repeat.blocks_per_round} blocks" if repeat.blocks_per_round > 1 else ""
     rounds += f", up to {repeat.max_rounds}" if repeat.max_rounds > repeat.rounds else ""
     dividing = [cell.workload for cell in cells if plugin_of(cell.workload).takes_turns(cell.workload)]
     if repeat.turns > 1 and dividing:
@@ -174,7 +175,7 @@ def plan_text(plan: Plan, round_s: float | None = None) -> str:
         rounds += f", {told if in_turns else alone}"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {counted(trials, 'trial')}, {_takes(plan, round_s)}",
+        f"{rounds}: {trials:,} launch{'' if trials == 1 else 'es'}, {_takes(plan, round_s)}",
         _resources(plan, round_s),
         "",
         *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),

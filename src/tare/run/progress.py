@@ -151,7 +151,7 @@ class Progress:
         self._round, self._making_pods, self._began_s = number, True, self._clock()
         self.position = replace(self.position, round=number + 1)
         again = f", attempt {attempt + 1}" if attempt else ""
-        self._show(f"round {number + 1}{again}: making pods, then the first launch")
+        self._show(f"round {number + 1}{again}: making the environments, then the first launch")
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
         """Print how long a launch in the baseline takes, and expect the same of the other environments."""

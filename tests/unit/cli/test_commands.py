@@ -46,8 +46,8 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     refused = replace(plan, unavailable={plan.cells[2].key: "it cannot be"})
     lines = plan_text(refused).splitlines()
     assert lines[0].endswith(f"{len(plan.cells)} cells, {len(plan.cells) - 1} can run here")
-    assert "4 rounds x 1 block" in lines[1]
-    assert f" {4 * (len(plan.cells) - 1)} trials, about " in lines[1]
+    assert lines[1].startswith("4 rounds")
+    assert f" {4 * (len(plan.cells) - 1)} launches, about " in lines[1]
     assert re.fullmatch(r"about \S+ node-hours on 2 nodes, up to \d+ \w+ of disk for images and results", lines[2])
     marked = {line[4:].split("  (")[0]: line[2] for line in lines[4:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
@@ -120,10 +120,10 @@ def test_a_plan_looks_at_the_program_as_a_run_does(
 def test_a_plan_says_how_its_kernels_take_turns_or_that_they_do_not() -> None:
     kernels = Workload(name="w", kernels=(KernelSpec(kernel="barrier"),))
     plan = study(workloads=(kernels,), cluster="lab", repetition=Repetition(turns=10))
-    assert "10 rounds x 1 block, kernels in 10 turns: " in plan_text(plan)
+    assert "10 rounds, kernels in 10 turns: " in plan_text(plan)
     pods = replace(plan.study, lab=LabSpec(kubernetes=KubernetesSpec(in_lab=True)))
     said = plan_text(replace(plan, study=pods))
-    assert "block, launches one after the other (pods take no turns): " in said
+    assert "rounds, launches one after the other (pods take no turns): " in said
     assert "turns: " not in said
 
 

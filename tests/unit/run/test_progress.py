@@ -46,7 +46,7 @@ def test_without_a_terminal_there_is_a_line_a_launch_and_what_went_wrong_is_told
         for done in range(4):
             run(progress, clock, done, 9.0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "round 1: making pods, then the first launch"
+    assert lines[0] == "round 1: making the environments, then the first launch"
     assert lines[1].startswith(f"round 1 of 3: {CELLS[0]}; 0 of {TOTAL} launches done, about ")
     assert [line.split("; ")[1].split(" launches")[0] for line in lines[1:-1]] == [f"{n} of {TOTAL}" for n in range(4)]
     assert lines[-1] == f"4 of {TOTAL} launches done"
