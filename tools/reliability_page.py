@@ -9,9 +9,11 @@ The last plays of each fault count. A row that the file lacks stays as it is on 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -35,10 +37,9 @@ def row_of(fault: Fault, plays: Sequence[Mapping[str, Any]]) -> str:
     last = plays[-PLAYS:]
     if not last:
         return row([fault.title, fault.cluster, MISSING, "", "", "", "0"])
-    recorded = _each("; ".join(map(general, play["recorded"])) or "none" for play in last)
+    recorded = _each("; ".join(map(_short, play["recorded"])) or "none" for play in last)
     codes = _each(", then ".join(map(str, play["codes"])) for play in last)
-    said = _each(general(play["said"]) for play in last if play["said"])
-    then = _each(play["then"] for play in last) + (f" (it said: {said})" if said else "")
+    then = _each(play["then"].replace(" to its end", "") for play in last)
     left = _each("; ".join(play["left"]) or "nothing" for play in last)
     return row([fault.title, fault.cluster, recorded, codes, then, left, str(len(last))])
 
@@ -46,6 +47,11 @@ def row_of(fault: Fault, plays: Sequence[Mapping[str, Any]]) -> str:
 def row(cells: Sequence[str]) -> str:
     """Return a row of the table."""
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n"
+
+
+def _short(reason: str) -> str:
+    """Return the beginning of a reason, without the status of the launcher."""
+    return shorten(re.sub(r"it ended with status \d+: ", "", general(reason)), 80, placeholder=" ...")
 
 
 def _each(texts: Any) -> str:
