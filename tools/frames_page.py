@@ -37,17 +37,19 @@ def columns_text() -> str:
 
 
 def _section(name: str, meaning: str, columns: tuple[Column, ...]) -> str:
-    rows = [f"| {names} | {kind} | {meaning} |" for names, kind, meaning in _rows(columns)]
-    return "\n".join([f"### {name}\n", f"{meaning}\n", "| column | type, unit | meaning |", "|---|---|---|", *rows, ""])
+    rows = [f"| {names} | {text} |" for names, text in _rows(columns)]
+    return "\n".join([f"### {name}\n", f"{meaning}\n", "| column | meaning (type, unit) |", "|---|---|", *rows, ""])
 
 
-def _rows(columns: tuple[Column, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield names, type with unit, and meaning; the four columns of an estimate are one row."""
+def _rows(columns: tuple[Column, ...]) -> Iterator[tuple[str, str]]:
+    """Yield names and meaning of each column; the four columns of an estimate are one row, usual types are left out."""
     while columns:
         first, four = columns[0], columns[:4]
         whole = len(four) == 4 and four == estimate(first.name, first.unit, first.meaning)
         names = ", ".join(f"`{column.name}`" for column in (four if whole else four[:1]))
-        yield names, ", ".join(filter(None, (first.kind.value, first.unit))), first.meaning
+        kind = ", ".join(filter(None, (first.kind.value, first.unit)))
+        usual = first.kind is Kind.TEXT or (first.name.endswith("_s") and kind == "float64, s")
+        yield names, first.meaning if usual else f"{first.meaning} ({kind})"
         columns = columns[4 if whole else 1 :]
 
 
