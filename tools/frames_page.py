@@ -10,6 +10,7 @@ from report_schema import explain_schema, report_schema, schema_text
 from study_schema import json_schema
 
 from tare.frames import TABLES, Column
+from tare.frames.columns import Kind, estimate
 from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -24,19 +25,32 @@ BEGIN, END = "<!-- columns: tools/frames_page.py --write -->\n", "<!-- end of co
 
 def columns_text() -> str:
     """Return a section for each table: its meaning and its columns."""
-    sections = [_section(table.name, table.meaning, table.columns) for table in TABLES.values()]
-    samples = _section("samples", "One row per sample of each launch.", SAMPLE_COLUMNS)
-    return "\n".join([*sections, samples])
+    tables = [(table.name, table.meaning, table.columns) for table in TABLES.values()]
+    tables.append(("samples", "One row per sample of each launch.", SAMPLE_COLUMNS))
+    sections, above = [], set[Column]()
+    for name, meaning, columns in tables:
+        again = ", ".join(f"`{column.name}`" for column in columns if column in above)
+        more = f" {again}: as in a table above." if again else ""
+        sections.append(_section(name, meaning + more, tuple(column for column in columns if column not in above)))
+        above.update(column for column in columns if column.kind is Kind.TEXT)
+    return "\n".join(sections)
 
 
 def _section(name: str, meaning: str, columns: tuple[Column, ...]) -> str:
-    return "\n".join([f"### {name}\n", f"{meaning}\n", "| column | type | unit | meaning |", "|---|---|---|---|",
-                      *_rows(columns), ""])  # fmt: skip
+    rows = [f"| {names} | {text} |" for names, text in _rows(columns)]
+    return "\n".join([f"### {name}\n", f"{meaning}\n", "| column | meaning (type, unit) |", "|---|---|", *rows, ""])
 
 
-def _rows(columns: tuple[Column, ...]) -> Iterator[str]:
-    for column in columns:
-        yield f"| `{column.name}` | {column.kind.value} | {column.unit or '-'} | {column.meaning} |"
+def _rows(columns: tuple[Column, ...]) -> Iterator[tuple[str, str]]:
+    """Yield names and meaning of each column; the four columns of an estimate are one row, usual types are left out."""
+    while columns:
+        first, four = columns[0], columns[:4]
+        whole = len(four) == 4 and four == estimate(first.name, first.unit, first.meaning)
+        names = ", ".join(f"`{column.name}`" for column in (four if whole else four[:1]))
+        kind = ", ".join(filter(None, (first.kind.value, first.unit)))
+        usual = first.kind is Kind.TEXT or (first.name.endswith("_s") and kind == "float64, s")
+        yield names, first.meaning if usual else f"{first.meaning} ({kind})"
+        columns = columns[4 if whole else 1 :]
 
 
 def page_text(text: str) -> str:
