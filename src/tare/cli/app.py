@@ -155,7 +155,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     every: Annotated[
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
-    mpi: options.MpiOption = "openmpi",
+    mpi: options.MpiOption = "",
     transport: options.TransportOption = "",
     image: options.ImageOption = "",
     bind: options.BindOption = None,
@@ -211,7 +211,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
     memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
     cpus: options.CpusOption = 0.0,
-    mpi: options.MpiOption = "openmpi",
+    mpi: options.MpiOption = "",
     transport: options.TransportOption = "",
     way: options.WayOption = "exec",
     control: options.ControlOption = "own",
@@ -236,13 +236,14 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     from tare.cli.commands import Where
     from tare.cli.launch_command import Wanted, run_launch
 
+    where = Where.of(cluster, hosts, ssh_config)
     wanted = Wanted(
-        command=tuple(command), environment=f"{runtime}+{network}", mpi=mpi, transport=transport, way=way,
+        command=tuple(command), environment=f"{runtime}+{network}", mpi=where.mpi(mpi), transport=transport, way=way,
         control=control, nodes=nodes, ranks=ranks, containers_per_node=containers_per_node,
         threads_per_rank=threads_per_rank, share=share, binding=binding, map_by=map_by, image=image,
         binds=tuple(bind or ()), workdir=workdir, env=tuple(env or ()), devices=tuple(device or ()), memory=memory,
         cpus=cpus, oversubscribe=oversubscribe, by_rank=by_rank, dry_run=dry_run, prove=prove, verbose=verbose,
-        where=Where.of(cluster, hosts, ssh_config),
+        where=where,
     )  # fmt: skip
     raise typer.Exit(run_launch(wanted))
 

@@ -26,6 +26,7 @@ from tare.host.safe_files import write_output, write_whole
 from tare.live import followed
 from tare.model import Plan, Study, Summary
 from tare.model.text import counted, printable
+from tare.mpi import MPIS, SITE, USUAL
 from tare.node_service import clean
 from tare.plan import grants
 from tare.plan.cells import available
@@ -79,6 +80,13 @@ class Where:
         """Return whether the cluster that is named is this machine as it is."""
         member = CLUSTERS.get(self.cluster or "")
         return member is not None and member.is_real and member.is_here
+
+    def mpi(self, asked: str) -> str:
+        """Return the MPI that is asked for, else the usual one; on a machine that lacks it, the one on PATH."""
+        if asked or not self.is_this_machine or MPIS[USUAL].probe() is None or MPIS[SITE].probe() is not None:
+            return asked or USUAL
+        say(f"tare: starting ranks by {MPIS[SITE].version()}, which is on PATH (--mpi {SITE})")
+        return SITE
 
     def moved(self, stated: Study) -> Study:
         """Return a study moved here."""

@@ -56,7 +56,13 @@ NodesOption = Annotated[
         show_default="2, all --hosts, 1 on cluster local",
     ),
 ]
-MpiOption = Annotated[str, typer.Option(help="MPI implementation: openmpi, openmpi5, mpich, mpich5, intelmpi or site.")]
+MpiOption = Annotated[
+    str,
+    typer.Option(
+        help="MPI implementation: openmpi, openmpi5, mpich, mpich5, intelmpi or site.",
+        show_default="openmpi; site where this machine has another one",
+    ),
+]
 TransportOption = Annotated[
     str,
     typer.Option(

@@ -96,6 +96,7 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     command = tuple(without_dashes(wanted.command))
     program = _program(command[0], wanted.image)
     wanted = on_usual_cluster(replace(wanted, command=(program, *command[1:]), input=wanted.input or given_input()))
+    wanted = replace(wanted, mpi=wanted.where.mpi(wanted.mpi))
     stated = quick_study(wanted)
     if wanted.environments is None:
         stated = without_unavailable(wanted, stated)

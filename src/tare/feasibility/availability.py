@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tare.cluster import CLUSTERS
 from tare.deploy.fit import no_such_workdir, unfit_for_launch
-from tare.errors import RefusedError
+from tare.errors import MissingTool, RefusedError
 from tare.images import find_recipe
 from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
@@ -62,7 +62,7 @@ def judge_of(study: Study, own: Mapping[str, Image]) -> Judge:
     topologies = {count: cluster.topology_of(study.lab, count) for count in {each.nodes for each in study.placements}}
     cluster_reason = cluster.probe()
     apart = {**composition.apart(study.environments), **cluster.apart(study.lab, study.environments)}
-    lacking = cache(lambda name: cannot_build(find_recipe(name)))
+    lacking = cache(_cannot_build)
 
     def judge(wanted: Environment, placement: Placement) -> str | None:
         is_recipe = wanted.image and wanted.image not in own and not is_reference(wanted.image)
@@ -79,6 +79,14 @@ def judge_of(study: Study, own: Mapping[str, Image]) -> Judge:
         )
 
     return judge
+
+
+def _cannot_build(image: str) -> str | None:
+    """Return why an image of a recipe cannot be had here, or None."""
+    try:
+        return cannot_build(find_recipe(image))
+    except MissingTool as error:  # what the recipe copies from this machine
+        return f"the image {image} cannot be built: {error}; or name an image of your own"
 
 
 def refuse(study: Study, wanted: Environment, placement: Placement) -> str | None:

@@ -15,7 +15,7 @@ from tare.mpi.openmpi import OpenMpi
 from tare.mpi.openmpi5 import OpenMpi5
 from tare.mpi.site import Site
 
-__all__ = ["MPIS", "Mpi", "MpiWiring"]
+__all__ = ["MPIS", "SITE", "USUAL", "Mpi", "MpiWiring"]
 
 
 MPIS: Final[Mapping[str, Mpi]] = {
@@ -27,3 +27,7 @@ MPIS: Final[Mapping[str, Mpi]] = {
     "site": Site(),
     "fake": FakeMpi(),
 }
+USUAL: Final = OpenMpi.name
+"""What a command uses that names none."""
+SITE: Final = Site.name
+"""What a machine has on PATH."""

@@ -52,8 +52,8 @@ KNOWN: Mapping[str, str] = {
         "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab"
     ),
     DEFAULT: (
-        "cli/app.py: bare host openmpi; cli/groups.py: bare openmpi; cli/launch_command.py: bare openmpi; "
-        "cli/network_commands.py: bare; cli/quick.py: bare podman apptainer charliecloud openmpi; "
+        "cli/app.py: bare host; cli/groups.py: bare openmpi; cli/launch_command.py: bare openmpi; "
+        "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud openmpi; "
         "doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
         "study/schema.py: openmpi host; study/shorthand.py: host"
     ),
