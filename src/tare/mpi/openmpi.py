@@ -123,7 +123,7 @@ class OpenMpi(Mpi):
         if "Open MPI" not in version:
             return f"{program} is not Open MPI but {version!r}: {install('openmpi-bin')}"
         if (match := re.search(r"Open MPI (\d+)", version)) and int(match.group(1)) > NEWEST:
-            return f"{program} is {version}, whose options differ: use mpi: openmpi5, or {install('openmpi-bin')}"
+            return f"{program} is {version}, whose options differ: use mpi: openmpi5 or mpi: site"
         return None
 
     def lacks(self, transport: str) -> str | None:

@@ -27,6 +27,7 @@ CRASHES: Final = (
     "{program} crashes when it is given several programs or another host, as in Debian 13 and Ubuntu 25.04 "
     "(open-mpi/ompi issue 13303): use mpi: mpich, or run tools/mpis"
 )
+OF_SYSTEM: Final = "/usr/bin/"
 
 
 class OpenMpi5(OpenMpi):
@@ -42,7 +43,7 @@ class OpenMpi5(OpenMpi):
         program = self._program()
         if program is None:
             return wheels.probe(self.name)
-        return None if program == self.inside or starts_several(program) else CRASHES.format(program=program)
+        return None if program == self.inside else crash_of(program)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
@@ -79,11 +80,11 @@ class OpenMpi5(OpenMpi):
 
 
 @lru_cache(maxsize=8)
-def starts_several(program: str) -> bool:
-    """Return whether an `mpirun` of Open MPI 5 that is not of tools/mpis starts two programs without a crash."""
+def crash_of(program: str) -> str | None:
+    """Return that an `mpirun` of Open MPI 5 crashes as soon as it starts two programs, as some distributions' do."""
     one = ("-n", "1", "true")
     argv = (program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", *one, ":", *one)
-    return run(argv, check=False, timeout_s=30).status >= 0
+    return None if run(argv, check=False, timeout_s=30).status >= 0 else CRASHES.format(program=program)
 
 
 def by_prrte(job: Job) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
 from tare.mpi.mpich import Mpich, hydra
 from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca
-from tare.mpi.openmpi5 import OpenMpi5, by_prrte
+from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, crash_of
 from tare.mpi.recognised import Kind, recognise
 
 TITLE: Final = "the MPI of the site"
@@ -79,6 +79,12 @@ class Site(Mpi):
         if found is None:
             program = next((path for name in ("mpirun", "mpiexec") if (path := find(name))), None)
             return UNKNOWN.format(program=program) if program else NO_MPI.format(remedy=install("openmpi-bin"))
+        if (
+            found.kind is Kind.OPEN_MPI_5
+            and found.launcher.startswith(OF_SYSTEM)
+            and (crash := crash_of(found.launcher))
+        ):
+            return crash
         return None if found.kind is Kind.NONE else mpi_programs.on_path()
 
     def probe_launcher(self) -> str | None:
