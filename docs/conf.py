@@ -42,6 +42,7 @@ NAVIGATION: Final = {
         "kernels",
         "lab",
         "report",
+        "reference/claims",
         "errors",
         "glossary",
     ),
