@@ -116,10 +116,10 @@ format: ## let the formatters rewrite Python and C
 types: ## mypy --strict
 	$(BIN)/mypy --strict src
 
-docs: ## build the documentation into site/, and check its links and that every command is documented
-	$(BIN)/python tools/check_docs.py
+docs: ## build the documentation into site/; wrong links and pages that differ from the code fail
 	$(BIN)/python tools/environments_table.py --check
 	$(BIN)/python tools/errors_page.py --check
+	$(BIN)/python tools/commands_page.py --check
 	$(BIN)/python tools/architecture.py --check
 	$(BIN)/python tools/frames_page.py --check
 	@rm -rf site

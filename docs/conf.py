@@ -6,6 +6,7 @@ in the repository. The pages are plain Markdown: their places in the navigation 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ NAVIGATION: Final = {
         "troubleshooting",
     ),
     "Reference": (
+        "reference/commands",
         "study",
         "environments",
         "networks",
@@ -53,6 +55,16 @@ NAVIGATION: Final = {
 """The pages of each part of the navigation; those outside docs/ begin with a slash."""
 INSIDE: Final = {"docs/papers/index": "/docs/papers/*", "docs/adr/index": "/docs/adr/*"}
 """Pages whose folders are listed below them."""
+MENDED: Final = (
+    ('role="heading"', 'role="heading" aria-level="2"'),
+    ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'),
+    ('<aside class="toc-drawer', '<aside aria-label="This page" class="toc-drawer'),
+    ("<pre>", '<pre tabindex="0">'),
+    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ('<th class="head"><p></p></th>', "<td></td>"),
+    ('<div id="search-results">', '<h1>Search</h1><div id="search-results">'),
+)
+"""What axe-core finds wrong with pages of Sphinx and Furo, and what is right."""
 
 project = "tare"
 author = "the authors of tare"
@@ -92,6 +104,16 @@ def add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] += tree("", (INSIDE[name],))
 
 
+def mend(app: Sphinx, _: Exception | None) -> None:
+    """Make what scrolls reachable by keyboard, and headings and landmarks known to screen readers."""
+    for page in Path(app.outdir).rglob("*.html"):
+        text = page.read_text()
+        for wrong, right in MENDED:
+            text = text.replace(wrong, right)
+        page.write_text(text)
+
+
 def setup(app: Sphinx) -> None:
-    """Call `add_navigation` for each page that is read."""
+    """Add the navigation to pages that are read, and mend those that are written."""
     app.connect("source-read", add_navigation)
+    app.connect("build-finished", mend)

@@ -53,7 +53,9 @@ def test_the_commands_that_the_page_names_exist() -> None:
 def listed(error: str) -> list[str]:
     """Return the messages that the page lists for a class, as patterns."""
     section = PAGE.partition(f"### {error}: exit code ")[2].partition("\n### ")[0]
-    messages = [line.strip(" -`") for line in section.partition("- Messages:\n")[2].splitlines() if line]
+    messages = [
+        line.removeprefix("  - ").strip(" `") for line in section.partition("- Messages:\n")[2].splitlines() if line
+    ]
     return [re.sub(r"\\\{\w+\\\}|\\\.\\\.\\\.", ".+", re.escape(message)) for message in messages]
 
 
