@@ -86,6 +86,7 @@ html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # it is fetched, which browsers refuse from a file
+html_search_scorer = str(Path(__file__).parent / "site" / "scorer.js")
 html_use_index = False
 
 
