@@ -116,12 +116,14 @@ format: ## let the formatters rewrite Python and C
 types: ## mypy --strict
 	$(BIN)/mypy --strict src
 
-docs: ## links in the documentation, and that every command is documented
-	$(BIN)/python tools/check_docs.py
+docs: ## build the documentation into site/; wrong links and pages that differ from the code fail
 	$(BIN)/python tools/environments_table.py --check
 	$(BIN)/python tools/errors_page.py --check
+	$(BIN)/python tools/commands_page.py --check
 	$(BIN)/python tools/architecture.py --check
 	$(BIN)/python tools/frames_page.py --check
+	@rm -rf site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env -c docs . site
 
 wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
@@ -136,5 +138,5 @@ lock: ## renew the locked versions of the Python packages (needs uv)
 	  --output-file lock/dev.txt
 
 clean: ## remove what make and the tests made here; results and the cache of images stay
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info kernels/build* miniapps/build*
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist site src/*.egg-info kernels/build* miniapps/build*
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

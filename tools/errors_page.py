@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tare import errors
 from tare.cli.launch_command import FAILED, NOT_EXECUTABLE, NOT_FOUND
@@ -37,8 +37,6 @@ PAGE: Final = ROOT / "docs" / "errors.md"
 BEGIN: Final = "<!-- tools/errors_page.py writes from here -->\n"
 WIDTH: Final = 120
 END: Final = "<!-- to here -->\n"
-EXAMPLES, SENTENCE = 2, 5
-"""So many examples a class; with fewer words than a sentence has, a message says little out of its place."""
 STUDY: Final = "`tare run`, `tare quick`, `tare report`"
 CODES: Final = (
     (EXIT_DONE, "all", "done", "-"),
@@ -98,14 +96,6 @@ CODES: Final = (
     (EXIT_INTERRUPTED, "all", "interrupted by Ctrl-C, SIGTERM or SIGHUP; cleaned up", "the same command resumes"),
 )
 """Exit code, the commands that end with it, its meaning, and what to do."""
-
-
-class Message(NamedTuple):
-    """One message as the code has it: values that are only known when it is printed are `{name}` or `...`."""
-
-    module: str
-    text: str
-    remedy: str
 
 
 def classes(base: type[TareError] = TareError) -> Iterator[type[TareError]]:
@@ -184,49 +174,42 @@ def installed_by(node: ast.Call, known: Mapping[str, str]) -> str | None:
     return f"{command[node.func.id]} {' '.join(packages)}"
 
 
-def messages() -> dict[str, list[Message]]:
-    """Return the messages of every class, sorted by module; one that several modules have is with the first."""
+def messages() -> dict[str, list[str]]:
+    """Return the messages of every class in alphabetical order: values known only at run time are `{name}` or `...`."""
     names = {error.__name__ for error in classes()}
-    found: dict[str, dict[tuple[str, str], Message]] = defaultdict(dict)
+    found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(SOURCE.rglob("*.py")):
-        relative = path.relative_to(SOURCE)
-        if relative.parts[0] == "sources":  # links to C sources
+        if path.relative_to(SOURCE).parts[0] == "sources":  # links to C sources
             continue
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args:
                 text = text_of(node.args[0], constants(path))
-                given = next((each.value for each in node.keywords if each.arg == "remedy"), None)
-                remedy = text_of(given, constants(path)) or ""
                 if text and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
-                    found[node.func.id].setdefault((text, remedy), Message(str(relative), text, remedy))
-    return {name: sorted(each.values()) for name, each in found.items()}
+                    found[node.func.id].add(text)
+    return {name: sorted(each, key=in_order) for name, each in found.items()}
 
 
-def examples(known: list[Message]) -> list[Message]:
-    """Return the messages that explain themselves best: a sentence, with a remedy, few placeholders, and short."""
-
-    def rank(message: Message) -> tuple[bool, bool, int, int, Message]:
-        placeholders = re.findall(r"\{\w+\}|\.\.\.", message.text)
-        words = len(message.text.split()) - len(placeholders)
-        return words < SENTENCE, not message.remedy, len(placeholders), len(message.text), message
-
-    return sorted(known, key=rank)[:EXAMPLES]
+def in_order(text: str) -> tuple[str, str]:
+    """Return what a message is sorted by: its words, without placeholders and signs."""
+    return re.sub(r"\{\w+\}|[^a-z ]", "", text.lower()).strip(), text
 
 
 def code(text: str) -> str:
-    """Return a text as code in a cell of a table, on one line."""
-    text = " ".join(text.split()).replace("|", "\\|")
+    """Return a text as code, on one line."""
+    text = " ".join(text.split())
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def section(error: type[TareError], known: list[Message]) -> Iterator[str]:
-    """Yield the lines on one class."""
+def section(error: type[TareError], known: list[str]) -> Iterator[str]:
+    """Yield the lines on one class: what it means, what to do, its messages."""
     meaning, commands, remedy = described(error)
     yield from (f"### {error.__name__}: exit code {error.exit_code}", "", *textwrap.wrap(linked(meaning), WIDTH), "")
     for item in (f"- Commands: {commands}", f"- What to do: {linked(remedy)}"):
         yield from textwrap.wrap(item, WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-    for message in examples(known):
-        yield f"- Example: {code(message.text)}" + (f"; then {code(message.remedy)}" if message.remedy else "")
+    if known:
+        yield "- Messages:"
+    for message in known:
+        yield f"  - {code(message)}"
     yield ""
 
 
@@ -235,26 +218,15 @@ def linked(text: str) -> str:
     return re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", text)
 
 
-def listing(error: type[TareError], known: list[Message]) -> Iterator[str]:
-    """Yield the table of a class's messages."""
-    yield from (f"### Messages of {error.__name__}", "", "| message | what to do | module |", "|---|---|---|")
-    for message in known:
-        yield f"| {code(message.text)} | {code(message.remedy) if message.remedy else ''} | {message.module} |"
-    yield ""
-
-
 def written() -> str:
     """Return what stands between the markers."""
     known = messages()
     order = ", ".join(map(str, EXIT_PRECEDENCE[:-1]))
     lines = ["## Exit codes", "", "| code | command | meaning | what to do |", "|---|---|---|---|"]
     lines += [f"| {number} | {command} | {meaning} | {do} |" for number, command, meaning, do in CODES]
-    lines += ["", f"If several apply to a study, the first of {order} wins.", "", "## Classes", ""]
+    lines += ["", f"If several apply to a study, the first of {order} wins.", "", "## Classes and messages", ""]
     for error in classes():
         lines += section(error, known.get(error.__name__, []))
-    lines += ["## All messages", ""]
-    for error in classes():
-        lines += listing(error, known[error.__name__]) if error.__name__ in known else []
     return "\n".join(lines)
 
 

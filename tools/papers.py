@@ -4,7 +4,7 @@
 Results go to results/papers/003/STUDY; a second call goes on where the first was stopped, on the same machine only.
 Studies of cluster `local` are run as an ordinary user. With `--thin` the studies' thin versions are run, into
 results/papers-thin/: to see that they still run. Prints the minutes of each study and writes results/papers/003.md, the
-table that docs/papers.md has. Exits 1 if a study could not be measured.
+whole table, of which docs/papers/ has the short one. Exits 1 if a study could not be measured.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Write what results say of a paper's claims into docs/papers.md: `tools/papers_page.py 003 004`, or `--texts 003`.
+"""Write what results say of a paper's claims into docs/papers/003.md: `tools/papers_page.py 003 004`, or `--texts 003`.
 
-Results are those of `make papers-003`, in results/papers/003/STUDY; all of its studies must be there. The section of a
-paper stands between its markers: when and where it was run, its studies with their rounds and launches, the verdicts,
-the claims. The claims of a paper are judged together (Holm), as `make papers-003` judges them. With `--texts` no
-results are read: what the file of claims says is written again, and verdicts and figures stay.
+Results are those of `make papers-003`, in results/papers/003/STUDY; all of its studies must be there. Written is what
+stands between the page's markers: when and where it was run, its studies with their rounds and launches, the counts, a
+row for each claim that was tested. The claims of a paper are judged together (Holm), as `make papers-003` judges them.
+With `--texts` no results are read: what the file of claims says is written again, and verdicts and figures stay.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
@@ -22,37 +23,77 @@ sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
 from papers import studies_for  # noqa: E402 - found through the line above
 
 from tare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
-from tare.claims.model import Here  # noqa: E402 - found through the line above
-from tare.claims.shown import markdown, stated_cells  # noqa: E402 - found through the line above
+from tare.claims.model import Claim, Here  # noqa: E402 - found through the line above
+from tare.claims.shown import cell_text, measured_text  # noqa: E402 - found through the line above
 from tare.cli.afterwards.claims_command import measured_in  # noqa: E402 - found through the line above
 from tare.model import Completed  # noqa: E402 - found through the line above
 from tare.store.writer import read_only  # noqa: E402 - found through the line above
 from tare.summary.disturbance import is_disturbed  # noqa: E402 - found through the line above
 from tare.summary.select import select  # noqa: E402 - found through the line above
 
-PAGE: Final = REPOSITORY / "docs" / "papers.md"
+PAGES: Final = REPOSITORY / "docs" / "papers"
 RESULTS: Final = REPOSITORY / "results" / "papers"
 TEXTS: Final = "--texts"
-JUDGED: Final = 3
-"""The last cells of a row are of results: verdict, measured, why."""
+BEGIN: Final = "<!-- tools/papers_page.py writes from here -->\n"
+END: Final = "<!-- to here -->\n"
+HEAD: Final = "| claim | it says | verdict | measured |\n|---|---|---|---|\n"
+CONDITIONS: Final = "The paper's conditions, unless a claim has others: "
+UNTESTED: Final = " cannot be tested here: "
 
 
-def markers(name: str) -> tuple[str, str]:
-    """Return what stands before and after the section of a paper."""
-    return f"<!-- papers/{name}: tools/papers_page.py writes from here -->\n", f"<!-- to here: papers/{name} -->\n"
+class Outcome(NamedTuple):
+    """What results say of a claim, as its page has it."""
+
+    verdict: str
+    measured: str = ""
 
 
 def section(name: str) -> str:
-    """Return the section of a paper; raise `SystemExit` if a study of its claims has no results."""
+    """Return what a paper's page has of its claims; raise `SystemExit` if a study of them has no results."""
     studies = studies_for(name)
     folders = [RESULTS / name / study for study in studies]
     if missing := [study for study, folder in zip(studies, folders, strict=True) if not folder.is_dir()]:
         raise SystemExit(f"results/papers/{name} lacks {', '.join(missing)}: make papers-{name}")
     paper = read_paper(REPOSITORY / "claims" / f"{name}.yaml")
     judged = judge(paper.claims.values(), measured_in(folders, set(studies)))
-    title, *rest = markdown(paper, judged)
-    lines = [title, "", *run_of(name, folders), "", *counted(paper, judged), *rest]
-    return "\n".join(line.replace(f"{RESULTS}/{name}/", "") for line in lines) + "\n"
+    outcomes = {each.claim.number: Outcome(each.verdict.value, cell_text(measured_text(each))) for each in judged}
+    return "\n".join([*run_of(name, folders), "", *counted(paper, judged), table(paper, outcomes)])
+
+
+def table(paper: Paper, outcomes: Mapping[str, Outcome]) -> str:
+    """Return a row for each claim that was tested, the numbers of the others, and the conditions of the paper."""
+    untested = [number for number, outcome in outcomes.items() if outcome.verdict == Verdict.UNTESTABLE.value]
+    rows = [
+        f"| {number} | {stated(claim)} | {' | '.join(outcomes[number])} |"
+        for number, claim in paper.claims.items() if number not in untested
+    ]  # fmt: skip
+    counts = Counter(outcome.verdict for outcome in outcomes.values())
+    needs = f"`tare claims {paper.name}` says what each of them needs."
+    lines = [
+        f"{CONDITIONS}{cell_text(paper.conditions)}",
+        "",
+        *HEAD.splitlines(),
+        *rows,
+        "",
+        *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}", "") if untested else ()),
+        f"{len(outcomes)} claims: {', '.join(f'{counts[verdict.value]} {verdict.value}' for verdict in Verdict)}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def stated(claim: Claim) -> str:
+    """Return what a claim says in few words, as a cell."""
+    return cell_text(claim.short or claim.says)
+
+
+def outcomes_in(text: str) -> dict[str, Outcome]:
+    """Return what a page has of its claims, by number."""
+    untested = re.search(rf"{UNTESTED}(.+?)\. ", text)
+    found = {number: Outcome(Verdict.UNTESTABLE.value) for number in untested[1].split(", ")} if untested else {}
+    for row in text.partition(HEAD)[2].partition("\n\n")[0].splitlines():
+        number, _, verdict, measured = row.removeprefix("| ").removesuffix(" |").split(" | ")
+        found[number] = Outcome(verdict, measured)
+    return found
 
 
 def run_of(name: str, folders: Sequence[Path]) -> Iterator[str]:
@@ -100,31 +141,27 @@ def counted(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
     yield ""
 
 
-def with_texts(name: str, section: str) -> str:
-    """Return the section of a paper with what its file of claims says in each row, and the verdicts that it had."""
-    claims = read_paper(REPOSITORY / "claims" / f"{name}.yaml").claims
-    lines = []
-    for line in section.splitlines():
-        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        if line.startswith("| ") and cells[0] in claims:
-            line = f"| {' | '.join((*stated_cells(claims[cells[0]]), *cells[-JUDGED:]))} |"  # noqa: PLW2901
-        lines.append(line)
-    return "\n".join(lines).strip() + "\n"
+def with_texts(name: str, text: str) -> str:
+    """Return what a page has of its claims with what their file says now, and the verdicts that it had."""
+    paper = read_paper(REPOSITORY / "claims" / f"{name}.yaml")
+    old = outcomes_in(text)
+    before = text.partition(CONDITIONS)[0].strip()
+    return f"{before}\n\n{table(paper, {number: old[number] for number in paper.claims})}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the sections and return the exit code."""
-    text = PAGE.read_text()
-    names = [each for each in arguments if each != TEXTS]
-    for name in names:
-        begin, end = markers(name)
-        if text.count(begin) != 1 or text.count(end) != 1:
-            print(f"{PAGE.name} has no place for papers/{name}: {begin.strip()} ... {end.strip()}", file=sys.stderr)
+    """Write the pages and return the exit code."""
+    for name in (each for each in arguments if each != TEXTS):
+        page = PAGES / f"{name}.md"
+        text = page.read_text()
+        if text.count(BEGIN) != 1 or text.count(END) != 1:
+            print(f"{page.name} has no place for the claims: {BEGIN.strip()} ... {END.strip()}", file=sys.stderr)
             return 1
-        head, rest = text.split(begin)
-        old, after = rest.split(end)
-        text = f"{head}{begin}\n{with_texts(name, old) if TEXTS in arguments else section(name)}\n{end}{after}"
-    PAGE.write_text(text)
+        head, _, rest = text.partition(BEGIN)
+        old, _, after = rest.partition(END)
+        page.write_text(
+            f"{head}{BEGIN}\n{with_texts(name, old) if TEXTS in arguments else section(name)}\n{END}{after}"
+        )
     return 0
 
 

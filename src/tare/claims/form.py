@@ -40,6 +40,7 @@ class ClaimForm(Checked):
     claim: Word
     kind: choice(*Kind)  # type: ignore[valid-type]
     here: choice(*Here)  # type: ignore[valid-type]
+    short: str = ""
     conditions: str = ""
     note: str = ""
     changed: str = ""
@@ -84,5 +85,5 @@ class PaperForm(Checked):
 
 
 def _claim(number: str, given: ClaimForm) -> Claim:
-    same = given.model_dump(include={"place", "kind", "here", "conditions", "note", "changed"})
+    same = given.model_dump(include={"place", "short", "kind", "here", "conditions", "note", "changed"})
     return Claim(number=number, says=given.claim, by=given.by(), **same)

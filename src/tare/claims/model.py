@@ -201,7 +201,10 @@ class Needs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement: its place in the publication, its conditions, and what decides it (`by`)."""
+    """One statement: its place in the publication, its conditions, and what decides it (`by`).
+
+    `short` says it in twelve words at most, where `says` is longer.
+    """
 
     number: str
     place: str
@@ -209,6 +212,7 @@ class Claim:
     kind: Kind
     here: Here
     by: Test | Text | Needs
+    short: str = ""
     conditions: str = ""
     note: str = ""
     changed: str = ""

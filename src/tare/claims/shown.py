@@ -75,10 +75,15 @@ def stated_cells(claim: Claim) -> tuple[str, ...]:
     return tuple(map(cell_text, (claim.number, claim.place, claim.says, claim.conditions, holds)))
 
 
+def measured_text(each: Judged) -> str:
+    """Return the figure that decides a claim, after what was compared for it; nothing without one."""
+    figure = "" if each.estimate is None else figure_text(each.estimate, counts=each.counts)
+    return f"{contrast_words(each.contrast)}: {figure}" if each.contrast is not None else figure
+
+
 def _cells(each: Judged) -> tuple[str, ...]:
     """Return the parts of a row: number, place, statement, verdict, our figure, why."""
-    figure = "" if each.estimate is None else figure_text(each.estimate, counts=each.counts)
-    figure = f"{contrast_words(each.contrast)}: {figure}" if each.contrast is not None else figure
+    figure = measured_text(each)
     sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
     changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
     ran = f" ({each.conditions})" if each.conditions else ""

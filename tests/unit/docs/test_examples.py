@@ -1,4 +1,4 @@
-"""The examples of the pages on clusters are what tare takes; the live tests of the pages run them (`make test-all`)."""
+"""The examples of tutorials and of the pages on clusters are what tare takes; live tests run them (`make test-all`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tare import study
 from tare.cli.app import app
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("clusters", "slurm", "kubernetes")
-SETS_UP = ("pip install", "docker login", "make setup", "tools/networks")
-"""Commands that set up a machine."""
+TUTORIALS = tuple(f"tutorials/{path.stem}" for path in sorted((DOCS / "tutorials").glob("*.md")))
+PAGES = ("clusters", "slurm", "kubernetes", *TUTORIALS)
+SETS_UP = ("pip install", "docker login", "make setup", "tools/networks", "mpicc ")
+"""Commands that set up a machine, or compile a program of the page."""
 BEFORE = ("salloc", "sed")
 """Programs that a user of these clusters has as well."""
 
@@ -55,12 +56,21 @@ def test_a_command_of_a_page_has_only_arguments_and_options_that_tare_takes(page
     command.make_context(name, list(arguments), parent=parent).close()
 
 
-@pytest.mark.parametrize("page", ["clusters", "slurm"])
+@pytest.mark.parametrize("page", ["clusters", "slurm", *TUTORIALS])
 def test_a_study_that_a_page_writes_is_one(page: str, tmp_path: Path) -> None:
     assert files(page)
     for name, text in files(page).items():
         (tmp_path / name).write_text(text)
-        assert len(study.load(tmp_path / name).workloads) == 2
+        assert name.endswith(".c") or study.load(tmp_path / name).workloads
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_a_tutorial_is_short_and_all_of_its_commands_are_run(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text()
+    assert 300 <= len(text.split()) <= 600
+    fences = re.findall(r"^```.*", text, re.MULTILINE)
+    assert set(fences[::2]) <= {"```sh", "```text"}
+    assert set(fences[1::2]) == {"```"}
 
 
 def loaded(folder: Path, text: str) -> study.Study:

@@ -34,7 +34,7 @@ def test_a_page_that_differs_fails_the_check(part: str, monkeypatch: pytest.Monk
 
 
 def test_every_exit_code_has_a_row() -> None:
-    table = PAGE.partition("## Exit codes")[2].partition("## Classes")[0]
+    table = PAGE.partition("## Exit codes")[2].partition("## Classes and messages")[0]
     codes = {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     assert codes == {0, 1, 2, 3, 4, 5, 6, 125, 126, 127, 130}
 
@@ -52,8 +52,10 @@ def test_the_commands_that_the_page_names_exist() -> None:
 
 def listed(error: str) -> list[str]:
     """Return the messages that the page lists for a class, as patterns."""
-    table = PAGE.partition(f"### Messages of {error}\n")[2].partition("\n### ")[0]
-    messages = [re.split(r"(?<!\\)\|", line)[1].strip(" `") for line in table.splitlines() if line.startswith("| `")]
+    section = PAGE.partition(f"### {error}: exit code ")[2].partition("\n### ")[0]
+    messages = [
+        line.removeprefix("  - ").strip(" `") for line in section.partition("- Messages:\n")[2].splitlines() if line
+    ]
     return [re.sub(r"\\\{\w+\\\}|\\\.\\\.\\\.", ".+", re.escape(message)) for message in messages]
 
 

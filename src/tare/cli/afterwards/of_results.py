@@ -80,7 +80,7 @@ def claims(
         list[Path] | None, typer.Option("--on", help="A results folder; may be repeated.", show_default=False)
     ] = None,
     as_json: AsJsonOption = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as docs/papers.md has it.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     html: PageOption = None,
 ) -> None:
     """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here.
