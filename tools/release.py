@@ -37,6 +37,9 @@ from tare.host import process
 ROOT: Final = Path(__file__).resolve().parents[1]
 MADE: Final = ("build", "share", "src/tare_hpc.egg-info")
 """What building leaves in a tree."""
+LEFT_OUT: Final = r"wheels/(setuptools|diptest)-"
+LEFT_OUT_LINE: Final = rb"^(setuptools|diptest)==.*\n"
+"""Locked packages that are not shipped: a build tool, and one under the GPL that tare can do without."""
 CONTROL: Final = """\
 Package: tare
 Version: {version}+py{python}
@@ -218,33 +221,34 @@ def write_deb(site: Path, python: str, licences: str, out: Path, epoch: str) -> 
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     for path in root.rglob("*"):
-        path.chmod(0o755 if path.is_dir() or path.name in {*SCRIPTS, "tare"} else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.name in SCRIPTS or path.parent.name == "bin" else 0o644)
     (library / "bin/python3").symlink_to("/usr/bin/python3")
     (root / "usr/bin").mkdir()
     (root / "usr/bin/tare").symlink_to("../lib/tare/bin/tare")
     target = out / f"tare_{table['version']}+py{python}_{architecture}.deb"
-    run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, target, SOURCE_DATE_EPOCH=epoch)
+    run("dpkg-deb", "--root-owner-group", "-Zzstd", "--build", root, target, SOURCE_DATE_EPOCH=epoch)
     return target
 
 
 def write_programs(wheel: Path, pythons: Sequence[str], scratch: Path, out: Path, epoch: str) -> None:
     """Write tare.pyz, the Debian packages and the list of what they hold: tare's wheel and the locked packages."""
     files = command.wheels_of(pythons, scratch, wheel)
-    folder = scratch / "wheels"
-    packages = sorted(path for path in folder.glob("*.whl") if path.name != wheel.name)
+    for name in [name for name in files if re.match(LEFT_OUT, name)]:
+        del files[name]
+    for python in pythons:
+        name = f"requirements-{python}.txt"
+        files[name] = re.sub(LEFT_OUT_LINE, b"", bytes(files[name]), flags=re.MULTILINE)
+    packages = sorted(path for path in files.values() if isinstance(path, Path) and path.name != wheel.name)
     licences = third_party(packages)
     command.write_archive(out / "tare.pyz", {**files, "THIRD-PARTY.txt": licences.encode()}, pythons, runs=True)
     (out / "tare.pyz").chmod(0o755)
     write_sbom(project()["version"], packages, out / "sbom.cdx.json", int(epoch))
-    shipped = third_party(path for path in packages if not path.name.startswith("pip-"))
     for python in pythons:
-        lines = bytes(files[f"requirements-{python}.txt"]).decode().splitlines(keepends=True)
-        lock = scratch / "requirements.txt"
-        lock.write_text("".join(line for line in lines if not line.startswith("pip==")))
-        site = scratch / f"site-{python}"
-        where = ("--no-index", "--no-compile", "--find-links", folder, "--target", site)
+        lock, site = scratch / "requirements.txt", scratch / f"site-{python}"
+        lock.write_bytes(bytes(files[f"requirements-{python}.txt"]))
+        where = ("--no-index", "--no-compile", "--find-links", scratch / "wheels", "--target", site)
         run(*wheels.pip_argv("install", python), *where, "--requirement", lock)
-        write_deb(site, python, shipped, out, epoch)
+        write_deb(site, python, licences, out, epoch)
 
 
 def sign(out: Path, key: str) -> None:

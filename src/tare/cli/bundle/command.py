@@ -39,7 +39,7 @@ SHEBANG: Final = b"#!/usr/bin/env python3\n"
 MAIN: Final = b"""\
 import sys
 if sys.version_info < (3, 9):
-    sys.exit("tare needs Python 3.11 or newer; this is Python %d.%d: start this file with another" % sys.version_info[:2])
+    sys.exit("tare needs Python 3.11 or newer; this is %d.%d: start this file with another" % sys.version_info[:2])
 from install import begin
 begin()
 """

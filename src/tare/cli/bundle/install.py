@@ -72,7 +72,9 @@ def main(argv: Sequence[str], bundle: Path) -> int:
             python = installed(bundle, manifest)
             os.execv(python, (python, "-P", "-m", "tare.cli.app", *argv))
         wanted = parser.parse_args(argv)
-        install(bundle, Path(os.path.abspath(os.path.expanduser(wanted.folder))), wanted.python)
+        folder = Path(os.path.abspath(os.path.expanduser(wanted.folder)))
+        install(bundle, folder, wanted.python)
+        say(f"done. Next: {folder}/venv/bin/tare doctor")
     except InstallError as error:
         print(f"tare bundle: {error}", file=sys.stderr)
         return error.code
@@ -111,7 +113,6 @@ def install(bundle: Path, folder: Path, wanted: str) -> None:
                 run((environment / "bin/python", "-m", "tare.images", "bring", image), "bringing an image")
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    say(f"done. Next: {environment}/bin/tare doctor")
 
 
 def installed(bundle: Path, manifest: dict[str, Any]) -> str:
