@@ -24,7 +24,7 @@ TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Mak
 # The tests that are often run; the marks are explained in pyproject.toml.
 OFTEN := not long and not measures and not kubernetes and not faults
 
-.PHONY: help setup demo test test-live test-long test-measures test-all test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof mends lint format types docs wheel lock clean
+.PHONY: help setup demo test test-live test-long test-measures test-all test-faults test-kubernetes explain-check test-fast fuzz fuzz-proof mends lint format types docs wheel release lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -125,10 +125,11 @@ docs: ## build the documentation into site/; wrong links and pages that differ f
 	@rm -rf site
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env -c docs . site
 
-wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
-	@rm -rf build
-	@ls dist/*.whl
+wheel: ## build dist/tare_hpc-*.whl, with the C sources, man pages and completion in it
+	@$(BIN)/python tools/release.py --wheel
+
+release: ## build all that is released, of the last commit, into dist/ (KEY=ID signs its sums with gpg)
+	@$(BIN)/python tools/release.py $(if $(KEY),--key $(KEY))
 
 lock: ## renew the locked versions of the Python packages (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

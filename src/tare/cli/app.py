@@ -24,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # importing rich takes longer than all the rest of `tare --help`
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(lab_app, name="lab")
@@ -48,7 +49,7 @@ def plan(
     launcher: options.LauncherOption = "",
     thin: options.ThinOption = False,
 ) -> None:
-    """Show what a study would run, its estimated time, and the access to this machine that it gets."""
+    """Show what a study would run, how long it takes, what it may do."""
     from tare.cli.commands import Where, show_plan
 
     raise typer.Exit(show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin)))
@@ -68,7 +69,7 @@ def run(  # noqa: PLR0913, PLR0917 - as many as there are options
     live: options.LiveOption = False,
     thin: options.ThinOption = False,
 ) -> None:
-    """Run or resume a study, print its tables and write its HTML report."""
+    """Run or resume a study, print its tables, write its report."""
     from tare.cli.commands import Where, run_study
 
     where = Where.of(cluster, hosts, ssh_config, launcher, rounds, thin=thin)
@@ -91,7 +92,10 @@ def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
     pending: options.ToldOption = "5min",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False,
 ) -> None:
-    """Submit a study to a batch system: several allocations of nodes, one round of the study in each."""
+    """Submit a study to a batch system.
+
+    It gets several allocations of nodes, and runs one round of the study in each.
+    """
     from tare.cli.submit import Wanted, seconds, submit_study
     from tare.model import SlurmSpec
 
@@ -120,7 +124,7 @@ def report(
     figures: options.FiguresOption = None,
     details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False,
 ) -> None:
-    """Print the result of a results folder again; --html writes the HTML report, --format one for other tools."""
+    """Print results again, or write them as HTML or for other tools."""
     from tare.cli.afterwards.export_command import report_results
 
     raise typer.Exit(report_results(results, html, form, output, figures, details=details))
@@ -171,7 +175,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     fresh: options.FreshOption = False,
     live: options.LiveOption = False,
 ) -> None:
-    """Compare your own program in several environments; no study file is needed."""
+    """Compare your own program in environments, without a study file."""
     from tare.cli.commands import Where
     from tare.cli.quick import Wanted, run_quick
 
@@ -229,9 +233,10 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     prove: options.ProveOption = False,
     verbose: options.VerboseOption = False,
 ) -> None:
-    """Run an MPI program in an environment, in the foreground; exit codes are those of docker run.
+    """Run an MPI program in an environment, in the foreground.
 
-    The program may write to the current folder, as under mpirun; under `tare quick` only with --writable.
+    Exit codes are those of docker run. The program may write to the current folder, as
+    under mpirun; under `tare quick` only with --writable.
     """
     from tare.cli.commands import Where
     from tare.cli.launch_command import Wanted, run_launch
@@ -264,7 +269,10 @@ def doctor(
     ssh_config: options.SshConfigOption = "",
     every: Annotated[bool, typer.Option("--all", help="Show every part, and each runtime in each network.")] = False,
 ) -> None:
-    """Show what can run here, what is missing, how to install it, and whether the machine is quiet."""
+    """Show what can run here, what is missing, how to install it.
+
+    The last lines say whether the machine is quiet.
+    """
     from tare.doctor.command import About, run_doctor
 
     listed = tuple(filter(None, map(str.strip, hosts.split(","))))
@@ -276,7 +284,7 @@ def doctor(
 def workloads(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every detail.")] = False,
 ) -> None:
-    """List every workload, what it measures and whether it is available here."""
+    """List workloads, what each measures, whether it is available."""
     from tare.cli.workload_commands import show_workloads
 
     show_workloads(as_json=as_json)
@@ -288,7 +296,10 @@ def bundle(
     image: options.BundledImagesOption = None,
     python: options.BundledPythonsOption = None,
 ) -> None:
-    """Write one file that installs tare, with images, on a machine without a network: `python3 FILE FOLDER`."""
+    """Write one file that installs tare without a network.
+
+    On the other machine `python3 FILE FOLDER` installs it, with the images in the file.
+    """
     from tare.cli.bundle.command import write_bundle
 
     write_bundle(file, image or [], python or [])
@@ -303,7 +314,10 @@ def clean(
     ] = None,
     running: Annotated[bool, typer.Option("--running", help="Also end studies and networks that are running.")] = False,
 ) -> None:
-    """Remove what tare left behind: processes, namespaces, links, mounts, cgroups, containers; not what is running."""
+    """Remove what tare left behind, but nothing that is running.
+
+    That is: processes, namespaces, links, mounts, cgroups and containers.
+    """
     from tare.cli.commands import show_clean
 
     if dry_run and forget:
@@ -334,8 +348,10 @@ def _end_with(error: Exception) -> None:
     """Report typer's usage errors, a failed undo after an interrupt, and unexpected errors (TARE_DEBUG: where)."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
-        if message := format_message():  # empty where the help was shown instead
-            _say(str(usage_error(message, getattr(error, "ctx", None))))
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(format_message())
+        else:
+            _say(str(usage_error(format_message(), getattr(error, "ctx", None))))
         sys.exit(UsageError.exit_code)
     if os.environ.get("TARE_DEBUG"):
         raise error

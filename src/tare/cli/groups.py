@@ -86,7 +86,10 @@ def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab"
 
 @network_app.command("list")
 def network_list() -> None:
-    """List every network: whether it is available here, whether it is the product itself, and what it needs."""
+    """List networks, and which are available here.
+
+    The list says whether a network is the product itself, and what it needs.
+    """
     from tare.cli.network_commands import network_list as go
 
     go()
@@ -105,7 +108,10 @@ def network_up(
         bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C removes the network.")
     ] = False,
 ) -> None:
-    """Connect a pod on each node of a lab; the network stays up until `tare network down`."""
+    """Connect a pod on each node of a lab.
+
+    The network stays up until `tare network down`.
+    """
     from tare.cli.network_commands import Wanted
     from tare.cli.network_commands import network_up as go
 
@@ -118,7 +124,10 @@ def network_exec(
     command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
     name: Annotated[str, typer.Option(help="Name of the lab.")] = "net",
 ) -> None:
-    """Run a command in the pod on a node: `tare network exec n0 -- ip address`."""
+    """Run a command in the pod on a node.
+
+    For example `tare network exec n0 -- ip address`.
+    """
     from tare.cli.network_commands import network_exec as go
 
     go(name, node, command)
@@ -147,7 +156,10 @@ def image_add(
         list[str], typer.Argument(help="Packages of Debian, such as python3-numpy.", show_default=False)
     ],
 ) -> None:
-    """Build one of tare's images with more packages; its name is the image's and the sorted packages, joined by +."""
+    """Build one of tare's images with more packages.
+
+    Its name is the image's and the sorted packages, joined by +.
+    """
     from tare.cli.image_commands import image_add as go
 
     go(name, packages)
@@ -159,7 +171,7 @@ def image_build(
         list[str] | None, typer.Argument(help="Recipes to build, such as debian-mpich.", show_default="debian-openmpi")
     ] = None,
 ) -> None:
-    """Build images from recipes; those in the cache are not built again."""
+    """Build images from recipes, unless they are in the cache."""
     from tare.cli.image_commands import image_build as go
 
     go(recipe or [])
@@ -203,7 +215,7 @@ def image_push(
         bool, typer.Option("--plain-http", help="Without TLS. It is not needed for a registry on this machine.")
     ] = False,
 ) -> None:
-    """Push an image to a registry; print its reference by digest, for pods on a cluster."""
+    """Push an image to a registry; print its reference by digest."""
     from tare.cli.image_commands import image_push as go
 
     go(reference, image, plain_http=plain_http)
@@ -219,7 +231,7 @@ def image_recipe(
         str, typer.Option("--format", help="docker (a Dockerfile) or singularity (a definition file).")
     ] = "docker",
 ) -> None:
-    """Print an image recipe for a real cluster, as a Dockerfile or a Singularity definition."""
+    """Print an image recipe for a cluster: for Docker or Singularity."""
     from tare.images.clusters import ClusterRecipe, recipe_text
 
     typer.echo(recipe_text(ClusterRecipe(base=base, mpi=mpi, ucx=ucx, rdma_core=rdma_core), form), nl=False)
@@ -232,7 +244,10 @@ def image_prune(
     ] = "",
     unused_days: Annotated[float, typer.Option(min=0, help="Remove images unused for this many days.")] = 60.0,
 ) -> None:
-    """Remove unused images from the cache, then the least recently used until it is within its limit."""
+    """Remove images from the cache.
+
+    First those that are unused, then the least recently used until the cache is within its limit.
+    """
     from tare.cli.image_commands import image_prune as go
 
     go(limit, unused_days)

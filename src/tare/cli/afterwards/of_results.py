@@ -56,7 +56,10 @@ def explain(
     rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run and --remedy measure.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/explain.schema.json) instead.")] = False,
 ) -> None:
-    """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
+    """Say why cells cost what they cost, and what helps.
+
+    Each cause has what speaks for it, its share of the cost, and the remedy.
+    """
     from tare.cli.afterwards.explain_command import Wanted, explain_results
 
     wanted = Wanted(folder=results, cell=cell, run=run, remedy=remedy, trace=trace, rounds=rounds, as_json=as_json)
@@ -66,7 +69,7 @@ def explain(
 def compare(
     results: ResultsFolders, expect: ExpectOption = None, as_json: AsJsonOption = False, html: PageOption = None
 ) -> None:
-    """Compare results folders of two or more sites, days or versions with the first of them."""
+    """Compare results of two or more sites, days or versions."""
     from tare.cli.afterwards.across_commands import Outputs, show_compare
 
     raise typer.Exit(show_compare(results, expect or [], Outputs(as_json=as_json, html=html)))
@@ -83,9 +86,10 @@ def claims(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     html: PageOption = None,
 ) -> None:
-    """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here.
+    """Hold the claims of publications against results.
 
-    With --html, a page shows each claim with its interval over the range that is claimed.
+    A claim is reproduced, contradicted, undecided, or untestable here. With --html, a page shows each claim with
+    its interval over the range that is claimed.
     """
     from tare.cli.afterwards.claims_command import Wanted, show_claims
 
@@ -105,7 +109,7 @@ def history(
     as_json: AsJsonOption = False,
     html: PageOption = None,
 ) -> None:
-    """Show cells over many results in order of time, and where their level changed."""
+    """Show cells over many results, and when their level changed."""
     from tare.cli.afterwards.across_commands import Outputs, show_history
 
     outputs = Outputs(as_json=as_json, html=html)

@@ -1,6 +1,7 @@
 """Write a bundle: a zip file that Python runs, with the wheels, the images and the program that installs them.
 
-__main__.py                 the installer (`install.py`)
+__main__.py                 starts the installer, if this Python can
+install.py                  the installer
 manifest.json               versions, and size and SHA-256 of every other file
 requirements-3.11.txt       what pip installs for a version of Python, with hashes
 wheels/NAME.whl             tare's own wheel has the C sources
@@ -15,6 +16,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -34,6 +36,14 @@ from tare.images.inside.archive import sha256_of
 
 INSTALLER: Final = Path(__file__).with_name("install.py")
 SHEBANG: Final = b"#!/usr/bin/env python3\n"
+MAIN: Final = b"""\
+import sys
+if sys.version_info < (3, 9):
+    sys.exit("tare needs Python 3.11 or newer; this is %d.%d: start this file with another" % sys.version_info[:2])
+from install import begin
+begin()
+"""
+"""What even an old Python can read."""
 OLDEST_PYTHON: Final = 11
 _VERSION: Final = re.compile(r"3\.(\d{1,2})")
 
@@ -94,33 +104,40 @@ def images_of(names: Sequence[str]) -> dict[str, bytes | Path]:
     return files
 
 
-def wheels_of(versions: Sequence[str], scratch: Path) -> dict[str, bytes | Path]:
-    """Return the wheels and pip's requirements for versions of Python, by their names in a bundle."""
+def wheels_of(versions: Sequence[str], scratch: Path, built: Path | None = None) -> dict[str, bytes | Path]:
+    """Return the wheels and pip's requirements for versions of Python, by their names in a bundle.
+
+    tare's own is the one that was built, or else made of the running package.
+    """
     files: dict[str, bytes | Path] = {}
     folder = scratch / "wheels"
     folder.mkdir()
     for version in versions:
         say(f"downloading the Python packages for Python {version}")
         wheels.download(version, folder)
-    wheel = wheels.own_wheel(folder)
+    wheel = Path(shutil.copy(built, folder)) if built else wheels.own_wheel(folder)
     for version in versions:
         lines = f"{wheels.PROJECT}=={tare.__version__} --hash=sha256:{sha256_of(wheel)}\n{wheels.requirements(version)}"
         files[f"requirements-{version}.txt"] = lines.encode()
     return files | {f"wheels/{path.name}": path for path in folder.glob("*.whl")}
 
 
-def write_archive(target: Path, files: Mapping[str, bytes | Path], versions: Sequence[str]) -> None:
-    """Write the zip: the same files give the same bytes."""
+def write_archive(
+    target: Path, files: Mapping[str, bytes | Path], versions: Sequence[str], *, runs: bool = False
+) -> None:
+    """Write the zip: the same files give the same bytes. One that `runs` is tare itself, as a release has it."""
     manifest = {
         "format": FORMAT,
         "tare": tare.__version__,
         "pythons": list(versions),
         "machine": platform.machine(),
+        "runs": runs,
         "files": {name: _entry(content) for name, content in sorted(files.items())},
     }
     whole: dict[str, bytes | Path] = {
         **files,
-        "__main__.py": INSTALLER.read_bytes(),
+        "__main__.py": MAIN,
+        "install.py": INSTALLER.read_bytes(),
         "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode(),
     }
     write_zip(target, whole, head=SHEBANG, first="__main__.py")

@@ -1,12 +1,16 @@
 """Install tare from the bundle that this program is in: `python3 BUNDLE FOLDER`, without a network.
 
-It is `__main__.py` of the bundle, runs with Python 3.9 or newer and uses the standard library alone. Every file is
-checked against the manifest: its name, its size and its SHA-256. Files are written to a new folder, as plain files.
+The bundle of a release is tare itself: `python3 tare.pyz doctor` installs it in the user's cache the first time.
+
+This runs with Python 3.9 or newer and uses the standard library alone. Every file is checked against the manifest: its
+name, its size and its SHA-256. Files are written to a new folder, as plain files.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -32,10 +36,12 @@ MOST_UNPACKED_BYTES: Final = 50_000_000_000
 MOST_MANIFEST_BYTES: Final = 1 << 20
 KEPT_FREE_BYTES: Final = 500_000_000
 STAMP: Final = ".tare-bundle"
+WHOLE: Final = ".tare-whole"
+OWN: Final = {"manifest.json", "__main__.py", "install.py"}
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 5
 NAMES: Final = re.compile(
-    r"wheels/[A-Za-z0-9_][A-Za-z0-9_.+-]*\.whl|requirements-3\.\d{1,2}\.txt|images/[0-9a-f]{32}/(?:image\.json|rootfs\.tar)"
+    r"wheels/[A-Za-z0-9_][A-Za-z0-9_.+-]*\.whl|requirements-3\.\d{1,2}\.txt|images/[0-9a-f]{32}/(?:image\.json|rootfs\.tar)|THIRD-PARTY\.txt"
 )
 """The names that a bundle may have: none is absolute, none has `..`."""
 
@@ -59,9 +65,16 @@ def main(argv: Sequence[str], bundle: Path) -> int:
     parser = argparse.ArgumentParser(prog=f"python3 {bundle.name}", description="Install tare without a network.")
     parser.add_argument("folder", nargs="?", default="~/tare", help="folder for tare's own Python (default: ~/tare)")
     parser.add_argument("--python", default="", help="the Python that tare runs with (default: found on PATH)")
-    wanted = parser.parse_args(argv)
     try:
-        install(bundle, Path(os.path.abspath(os.path.expanduser(wanted.folder))), wanted.python)
+        with zipfile.ZipFile(bundle) as archive:
+            manifest = read_manifest(archive)
+        if manifest.get("runs") is True:
+            python = installed(bundle, manifest)
+            os.execv(python, (python, "-P", "-m", "tare.cli.app", *argv))
+        wanted = parser.parse_args(argv)
+        folder = Path(os.path.abspath(os.path.expanduser(wanted.folder)))
+        install(bundle, folder, wanted.python)
+        say(f"done. Next: {folder}/venv/bin/tare doctor")
     except InstallError as error:
         print(f"tare bundle: {error}", file=sys.stderr)
         return error.code
@@ -100,7 +113,30 @@ def install(bundle: Path, folder: Path, wanted: str) -> None:
                 run((environment / "bin/python", "-m", "tare.images", "bring", image), "bringing an image")
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    say(f"done. Next: {environment}/bin/tare doctor")
+
+
+def installed(bundle: Path, manifest: dict[str, Any]) -> str:
+    """Return the Python of the bundle's tare in the user's cache; install it there if it is not yet."""
+    python, version = find_python(manifest["pythons"], "")
+    cache = os.environ.get("TARE_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tare")
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()[:16]
+    folder = Path(os.path.abspath(os.path.expanduser(cache))) / "programs" / f"{manifest['tare']}-{version}-{digest}"
+    whole = folder / "venv" / WHOLE
+    if not whole.exists():
+        remedy = f"name another folder: TARE_CACHE=FOLDER python3 {bundle.name}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / "lock").open("w")
+        except OSError as error:
+            raise InstallError(f"tare cannot be unpacked to {folder}: {error.strerror}\n  {remedy}") from error
+        with lock, contextlib.redirect_stdout(sys.stderr):
+            if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+                raise InstallError(f"tare cannot be unpacked to {folder}: it is mounted noexec\n  {remedy}")
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another start may be installing it
+            if not whole.exists():
+                install(bundle, folder, python)
+                whole.touch()
+    return str(folder / "venv/bin/python")
 
 
 def check_folder(folder: Path) -> None:
@@ -128,7 +164,7 @@ def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         manifest = json.loads(archive.read("manifest.json"))
         if manifest["format"] != FORMAT:
             raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
-        check_files(manifest["files"], set(names) - {"manifest.json", "__main__.py"})
+        check_files(manifest["files"], set(names) - OWN)
         if not all(re.fullmatch(r"3\.\d{1,2}", version) for version in manifest["pythons"]):
             raise ValueError("it names an invalid Python")
         return {**manifest, "tare": str(manifest["tare"]), "machine": str(manifest["machine"])}
@@ -185,7 +221,7 @@ def find_python(versions: Sequence[str], wanted: str) -> tuple[str, str]:
         seen.append(f"{name} is {version}" if version else f"{name} was not found")
     raise InstallError(
         f"this bundle is for Python {', '.join(versions)}: {'; '.join(dict.fromkeys(seen))}\n"
-        "  name one with --python, or write a bundle for another with `tare bundle --python VERSION`"
+        "  start this file with one of these, or write one for another Python with `tare bundle --python VERSION`"
     )
 
 
@@ -232,9 +268,8 @@ def say(message: str) -> None:
     print(f"tare bundle: {message}", flush=True)
 
 
-if __name__ == "__main__":
-    if sys.version_info < (3, 9):  # noqa: UP036 - the other machine may have an older one
-        sys.exit("tare bundle: Python 3.9 or newer is needed to unpack this bundle")
+def begin() -> None:
+    """Do what the command line says."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:], Path(sys.argv[0]).resolve()))

@@ -92,7 +92,7 @@ def download(python: str, folder: Path) -> None:
     lock.write_text(requirements(python))
     try:
         process.run(
-            (*download_argv(python), "--dest", str(folder), "--requirement", str(lock)),
+            (*pip_argv("download", python), "--dest", str(folder), "--requirement", str(lock)),
             timeout_s=_LIMIT_S,
             what=f"downloading the Python packages for Python {python}",
         )
@@ -106,13 +106,13 @@ def download(python: str, folder: Path) -> None:
         lock.unlink()
 
 
-def download_argv(python: str) -> tuple[str, ...]:
-    """Return pip's command without the folder and the requirements: wheels only, each with a hash of the lock."""
+def pip_argv(command: str, python: str) -> tuple[str, ...]:
+    """Return a command of pip without folders and requirements: wheels only, each with a hash of the lock."""
     machine = platform.machine()
     tags = [f"manylinux_2_{minor}_{machine}" for minor in range(NEWEST_GLIBC, 4, -1)]
     legacy = [f"manylinux{name}_{machine}" for name in ("2014", "2010", "1")]
     return (
-        *(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "download"),
+        *(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", command),
         *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
         *("--implementation", "cp", "--python-version", python),
         *(f"--platform={tag}" for tag in [*tags, *legacy]),
