@@ -48,9 +48,18 @@ NAVIGATION: Final = {
         "errors",
         "glossary",
     ),
-    "Method": ("method", "startup", "explaining", "reliability"),
+    "Method": ("method", "startup", "explaining", "reliability", "results/imb"),
     "Papers": ("papers/index",),
-    "Development": ("/CONTRIBUTING", "architecture", "adding", "adr/index", "/CHANGELOG", "/SECURITY", "/README"),
+    "Development": (
+        "/CONTRIBUTING",
+        "architecture",
+        "adding",
+        "adr/index",
+        "/CHANGELOG",
+        "/SECURITY",
+        "/CODE_OF_CONDUCT",
+        "/README",
+    ),
 }
 """The pages of each part of the navigation; those outside docs/ begin with a slash."""
 INSIDE: Final = {"docs/papers/index": "/docs/papers/*", "docs/adr/index": "/docs/adr/*"}

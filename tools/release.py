@@ -101,7 +101,7 @@ def build(tree: Path, out: Path, epoch: str, kinds: Sequence[str] = ("wheel", "s
     built = {}
     try:
         more = {"SOURCE_DATE_EPOCH": epoch, "PYTHONPATH": str(tree / "src")}
-        run(sys.executable, tree / "tools" / "command_pages.py", tree / "share", cwd=tree, **more)
+        run(sys.executable, tree / "tools" / "man_pages.py", tree / "share", cwd=tree, **more)
         for kind in kinds:
             program = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
             built[kind] = out / run(sys.executable, "-c", program, cwd=tree, **more).splitlines()[-1]

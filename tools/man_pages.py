@@ -1,6 +1,6 @@
 """Write man pages and completion for bash, zsh and fish below a folder: what a package installs in share/.
 
-    tools/command_pages.py share
+    tools/man_pages.py share
 
 They are made of typer's commands, which click-man and shtab cannot read. Completion is a table: no Python is started.
 SOURCE_DATE_EPOCH is the date of the pages.
@@ -28,7 +28,7 @@ COMPLETIONS: Final = {
     "fish/vendor_completions.d/tare.fish": "fish",
 }
 BASH: Final = """\
-# Completion of tare {version} for bash, written by tools/command_pages.py.
+# Completion of tare {version} for bash, written by tools/man_pages.py.
 _tare() {{
 	local word words='' at=tare now=${{COMP_WORDS[COMP_CWORD]}}
 	for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
@@ -47,7 +47,7 @@ complete -o bashdefault -o default -F _tare tare
 """
 ZSH: Final = """\
 #compdef tare
-# Completion of tare {version} for zsh, written by tools/command_pages.py.
+# Completion of tare {version} for zsh, written by tools/man_pages.py.
 local word at=tare
 local -a commands options
 for word in "${{(@)words[2,CURRENT-1]}}"; do
@@ -68,7 +68,7 @@ else
 fi
 """
 FISH: Final = """\
-# Completion of tare {version} for fish, written by tools/command_pages.py.
+# Completion of tare {version} for fish, written by tools/man_pages.py.
 function __tare_at
     set -l at tare
     for word in (commandline -opc)[2..-1]
