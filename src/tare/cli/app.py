@@ -142,16 +142,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
     ] = 10,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--ranks-per-node",
-            min=1,
-            help="Ranks on each node: -n 2 on two nodes is 4 ranks.",
-            show_default="1; on cluster local one a core",
-        ),
-    ] = None,
+    ranks: options.RanksPerNodeOption = None,
     nodes: options.NodesOption = None,
     containers_per_node: options.ContainersOption = 1,
     threads_per_rank: options.ThreadsOption = 1,

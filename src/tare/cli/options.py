@@ -10,6 +10,16 @@ import typer
 StudyFile = Annotated[
     Path, typer.Argument(help="The study file (YAML), such as studies/quickstart.yaml.", show_default=False)
 ]
+RanksPerNodeOption = Annotated[
+    int | None,
+    typer.Option(
+        "-n",
+        "--ranks-per-node",
+        min=1,
+        help="Ranks on each node: -n 2 on two nodes is 4 ranks.",
+        show_default="1; on cluster local one a core",
+    ),
+]
 RanksOption = Annotated[
     int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
 ]

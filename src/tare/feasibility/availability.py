@@ -86,7 +86,7 @@ def _cannot_build(image: str) -> str | None:
     try:
         return cannot_build(find_recipe(image))
     except MissingTool as error:  # what the recipe copies from this machine
-        return f"the image {image} cannot be built: {error}; or name an image of your own"
+        return f"the image {image} cannot be built: {error.message}; or name an image of your own"
 
 
 def refuse(study: Study, wanted: Environment, placement: Placement) -> str | None:

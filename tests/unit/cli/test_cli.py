@@ -240,7 +240,7 @@ def test_a_study_on_fakes_is_planned_run_and_reported_from_the_command_line(stud
     planned = tare("plan", str(study))
     assert planned.returncode == 0
     assert "3 cells, 3 can run here" in planned.stdout
-    assert "6 trials" in planned.stdout
+    assert "6 launches" in planned.stdout
     assert not (tmp_path / "results").exists()
     ran = process("run", "known.yaml", cwd=tmp_path)
     assert ran.returncode == 3, ran.stderr  # two rounds decide nothing

@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -115,11 +114,11 @@ def wheels_of(versions: Sequence[str], scratch: Path, built: Path | None = None)
     for version in versions:
         say(f"downloading the Python packages for Python {version}")
         wheels.download(version, folder)
-    wheel = Path(shutil.copy(built, folder)) if built else wheels.own_wheel(folder)
+    wheel = built or wheels.own_wheel(folder)
     for version in versions:
         lines = f"{wheels.PROJECT}=={tare.__version__} --hash=sha256:{sha256_of(wheel)}\n{wheels.requirements(version)}"
         files[f"requirements-{version}.txt"] = lines.encode()
-    return files | {f"wheels/{path.name}": path for path in folder.glob("*.whl")}
+    return files | {f"wheels/{path.name}": path for path in (*folder.glob("*.whl"), wheel)}
 
 
 def write_archive(
