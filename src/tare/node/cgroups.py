@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -257,7 +257,8 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
                 f"the cgroup {folder} exists and was not created by tare with the state folder {run_folder()}",
                 remedy="remove it, or choose another name",
             )
-        _inherit_cores(hierarchy, parent, folder)
+        with suppress(FileNotFoundError) if folder == hierarchy.top else nullcontext():  # _make_lab makes it again
+            _inherit_cores(hierarchy, parent, folder)
         if cpus and depth == len(parts) - 1 and (folder / "cpuset.cpus").exists():
             (folder / "cpuset.cpus").write_text(",".join(map(str, cpus)))
 
@@ -273,6 +274,9 @@ def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
     """Create a lab's group; recreate tare's cgroup if another run removes it meanwhile with its own last lab."""
     for again in range(REMOVED_MEANWHILE):
         try:
+            if again:
+                _make_top(hierarchy, folder.parent)
+                _inherit_cores(hierarchy, folder.parent.parent, folder.parent)
             if hierarchy.version == 2:
                 _hand_on_controllers(folder.parent)
             if _made(folder):
@@ -280,8 +284,6 @@ def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
         except FileNotFoundError:
             if again == REMOVED_MEANWHILE - 1:
                 raise
-            _make_top(hierarchy, folder.parent)
-            _inherit_cores(hierarchy, folder.parent.parent, folder.parent)
         else:
             return
 

@@ -28,12 +28,14 @@ from tare.wiring.plug import Wiring, refuse_docker_wiring
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
 PLACE: Final = "/run/tare-charliecloud"
 INSIDE_PATH: Final = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_BIND_FOLDER: Final = 'bind() { mount --bind "$1" "$2" 2> /dev/null || mount --rbind "$1" "$2"; }; '
+"""Defines a function that binds a folder; in a user namespace that is possible only with what is mounted below it."""
 PREPARE: Final = (
-    'set -e; image=$1; shift; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; '
+    f'{_BIND_FOLDER}set -e; image=$1; shift; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; '
     "mkdir image upper work root; "
     'mount --bind "$image" image; mount -t overlay -o lowerdir=image,upperdir=upper,workdir=work tare root; '
-    'for path; do mkdir -p "root$path"; mount --bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; '
-    'case $path in /tmp/*) mount --bind "$path" "$path"; mount -o remount,bind,ro "$path" ;; esac; done'
+    'for path; do mkdir -p "root$path"; bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; '
+    'case $path in /tmp/*) bind "$path" "$path"; mount -o remount,bind,ro "$path" ;; esac; done'
 )
 """Creates the root directory for ch-run: $0 is its path, the first argument the image, the others are folders to show.
 ch-run cannot bind a folder to a path that a read-only image lacks, and the image in the cache must not be written to;
@@ -46,8 +48,8 @@ BIND: Final = (
 )
 """Makes the binds: $0 is the root directory, followed by source, target and `ro` or `rw` of each."""
 SHOW: Final = (
-    'set -e; for path; do case $path in /tmp/*) if [ ! -w "$path" ]; then '
-    'mount --bind "$path" "$path"; mount -o remount,bind,rw "$path"; fi ;; esac; '
+    f'{_BIND_FOLDER}set -e; for path; do case $path in /tmp/*) if [ ! -w "$path" ]; then '
+    'bind "$path" "$path"; mount -o remount,bind,rw "$path"; fi ;; esac; '
     'mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
 )
 """Shows folders unchanged, writable: $0 is the root directory."""

@@ -224,6 +224,24 @@ def test_our_cgroup_is_made_again_where_the_last_lab_of_another_run_takes_it_awa
     assert all(folder.is_dir() for folder in own.folders)
 
 
+def test_our_cgroup_may_also_be_taken_away_before_it_has_cores(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inherit, taken = cgroups._inherit_cores, []
+
+    def late(hierarchy: cgroups.Hierarchy, parent: Path, folder: Path) -> None:
+        if folder == hierarchy.top and "cpuset" in hierarchy.controllers and len(taken) < 2:
+            taken.append(folder)
+            folder.rmdir()
+        inherit(hierarchy, parent, folder)
+
+    monkeypatch.setattr(cgroups, "_inherit_cores", late)
+    own = Group(path="lab/n0", hierarchies=v1).create()
+    assert len(taken) == 2
+    assert all(folder.is_dir() for folder in own.folders)
+    assert all((h.top / "cpuset.cpus").read_text() == "0-7\n" for h in v1 if "cpuset" in h.controllers)
+
+
 def test_what_a_program_has_frozen_is_thawed_and_from_the_second_pass_on_all_are_held_still(
     v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
