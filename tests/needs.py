@@ -47,6 +47,8 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "clang-format": (_program("clang-format"), "apt-get install clang-format"),
     "cmake": (_program("cmake", "gcc", "make"), "apt-get install cmake gcc make"),
     "cni": (_file("/usr/lib/cni/bridge"), "apt-get install containernetworking-plugins"),
+    "gpg": (_program("gpg", "gpgconf"), "apt-get install gpg gpg-agent"),
+    "groff": (_program("groff"), "apt-get install groff-base"),
     "docker": (_program("dockerd", "docker"), "apt-get install docker.io"),
     "etcd": (_file("/opt/tare/etcd/usr/bin/etcd"), "tools/networks etcd"),
     "ethtool": (_program("ethtool"), "apt-get install ethtool"),

@@ -1,4 +1,7 @@
-# The recipe for Spack: copy it to packages/py_tare_hpc/package.py of a repository of yours, with the sdist's digest.
+"""The recipe for Spack: copy it to packages/py_tare_hpc/package.py of your repository, with the digest of the sdist."""
+
+from spack_repo.builtin.build_systems.python import PythonPackage
+
 from spack.package import *
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 lab_app = typer.Typer(help="Manage a small cluster inside this machine.", no_args_is_help=True)
 network_app = typer.Typer(help="List networks, or try one by hand on a lab.", no_args_is_help=True)
 image_app = typer.Typer(help="Manage the images that containers start from, and their cache.", no_args_is_help=True)
@@ -57,11 +59,11 @@ def lab_kubernetes(name: Annotated[str, typer.Option(help="Name of the lab.")] =
 
 
 @lab_app.command("status")
-def lab_status() -> None:
+def lab_status(as_json: JsonOption = False) -> None:
     """List the labs that are up, and their nodes."""
     from tare.cli.lab_commands import lab_status as go
 
-    go()
+    go(as_json=as_json)
 
 
 @lab_app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -85,14 +87,14 @@ def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab"
 
 
 @network_app.command("list")
-def network_list() -> None:
+def network_list(as_json: JsonOption = False) -> None:
     """List networks, and which are available here.
 
     The list says whether a network is the product itself, and what it needs.
     """
     from tare.cli.network_commands import network_list as go
 
-    go()
+    go(as_json=as_json)
 
 
 @network_app.command("up")
@@ -142,11 +144,11 @@ def network_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "
 
 
 @image_app.command("list")
-def image_list() -> None:
+def image_list(as_json: JsonOption = False) -> None:
     """List the cached images with digest, size, last use and formats."""
     from tare.cli.image_commands import image_list as go
 
-    go()
+    go(as_json=as_json)
 
 
 @image_app.command("add")

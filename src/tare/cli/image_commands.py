@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tare.cli.output import say
+from tare.cli.output import print_json, say
 from tare.errors import MissingTool, UsageError
 from tare.host.packages import install
 from tare.host.paths import cache_folder
@@ -26,9 +26,12 @@ from tare.study import is_path
 HEADINGS = ("image", "digest", "size", "used", "formats")
 
 
-def image_list() -> None:
+def image_list(*, as_json: bool = False) -> None:
     """Print the images of the cache with their digests, and the size of the cache and its limit."""
     rows = [_row(image) for image in list_images()]
+    if as_json:
+        print_json([dict(zip(HEADINGS, row, strict=True)) for row in rows])
+        return
     if rows:
         print(table([HEADINGS, *rows]))
     else:

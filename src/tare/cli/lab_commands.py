@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tare.cli import lab_kubernetes, lab_state
-from tare.cli.output import say
+from tare.cli.output import print_json, say
 from tare.cluster import lab
 from tare.containers.held import enter
 from tare.errors import InfrastructureError, UsageError
@@ -90,13 +90,17 @@ def lab_up(
     _show(made)
 
 
-def lab_status() -> None:
+def lab_status(*, as_json: bool = False) -> None:
     """List the labs that are up."""
     files = sorted(run_folder().glob(f"*-stays/{lab_state.STATE}"))
-    if not files:
+    labs = [lab_state.load(file.parent.name.removesuffix("-stays")) for file in files]
+    if as_json:
+        print_json([{**lab_state.as_json(made), "up": lab_state.is_alive(made)} for made in labs])
+        return
+    if not labs:
         print("no lab is up")
-    for file in files:
-        _show(lab_state.load(file.parent.name.removesuffix("-stays")))
+    for made in labs:
+        _show(made)
 
 
 def lab_exec(name: str, node: str, command: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tare import study
 from tare.cli import lab_commands, lab_state
-from tare.cli.output import say
+from tare.cli.output import print_json, say
 from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
@@ -63,11 +63,17 @@ class Wanted:
 # --- list -----------------------------------------------------------------------------------------------------------
 
 
-def network_list() -> None:
+def network_list(*, as_json: bool = False) -> None:
     """Print every network: whether it is available here, which part of it is the product itself, and what it needs."""
-    for name, network in NETWORKS.items():
-        if not network.is_fake:
-            print("\n".join(described(name, network)))
+    listed = {name: network for name, network in NETWORKS.items() if not network.is_fake}
+    if as_json:
+        print_json([
+            {"name": name, "missing": it.probe(), "is": it.product, "needs": needs_of(name, it)}
+            for name, it in listed.items()
+        ])  # fmt: skip
+        return
+    for name, network in listed.items():
+        print("\n".join(described(name, network)))
     print(f"{PREFIX}PATH\n    your own CNI configuration, with variables ${{{'}, ${'.join(VARIABLES)}}}")
 
 

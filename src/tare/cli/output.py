@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,11 @@ from tare.model.text import printable
 def say(message: str) -> None:
     """Print a message on stderr; it may have text of an image, a host or a batch system in it."""
     print(printable(message, lines=True), file=sys.stderr, flush=True)
+
+
+def print_json(listed: object) -> None:
+    """Print what `--json` asks for."""
+    print(json.dumps(listed, indent=2, ensure_ascii=True, default=str))
 
 
 @contextmanager

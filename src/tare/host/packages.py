@@ -81,7 +81,7 @@ def install(*packages: str, os_release: Path | None = None) -> str:
     if manager and all(names):
         return f"{COMMANDS[manager]} {' '.join(names)}"
     software = dict.fromkeys(_NAMES[package][0] if package in _NAMES else package for package in packages)
-    return f"install {' and '.join(software)} with your package manager"
+    return f"install {' and '.join(software)} with your package manager, or `module load` it"
 
 
 def install_python(package: str) -> str:

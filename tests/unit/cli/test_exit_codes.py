@@ -166,6 +166,16 @@ def test_an_error_of_ours_and_the_reason_of_a_trial_that_quote_others_are_text(
     assert SHOWN in capsys.readouterr().err
 
 
+def test_packages_on_a_file_system_that_runs_nothing_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = ImportError("_core.so: failed to map segment from shared object")
+    monkeypatch.setattr(app, "app", mock.Mock(side_effect=error))
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert (ended.value.code, "mounted noexec" in capsys.readouterr().err) == (5, True)
+
+
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_the_report_of_a_run_shows_reasons_and_names_as_they_are(ascii_only: bool) -> None:
     plan = make_plan("overlay")

@@ -101,6 +101,9 @@ def test_a_lab_that_is_up_is_kept_and_shown(run: Path, ups: Ups, capsys: pytest.
     assert "lab lab: 2 nodes, up" in capsys.readouterr().out
     lab_commands.lab_status()
     assert "n1  cores 1  control 10.213.0.2  data0 10.214.0.2/24" in capsys.readouterr().out
+    lab_commands.lab_status(as_json=True)
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["up"], shown["nodes"][1]["name"]) == ("lab", True, "n1")
 
 
 def test_leftovers_of_a_dead_lab_are_removed_before_a_new_one(

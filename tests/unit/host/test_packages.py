@@ -22,6 +22,7 @@ from tare.wiring import ping as pings
 from tare.wiring.ping import checksum, is_reply, ping
 
 SOURCES = Path(packages.__file__).parents[1]
+OTHERWISE = "with your package manager, or `module load` it"
 
 
 def os_release(tmp_path: Path, text: str) -> Path:
@@ -48,7 +49,7 @@ def test_the_package_manager_follows_from_os_release(text: str, manager: str, tm
         ("debian", "apt-get install openmpi-bin libopenmpi-dev"),
         ("fedora", "dnf install openmpi openmpi-devel"),
         ("sles", "zypper install openmpi4 openmpi4-devel"),
-        ("gentoo", "install Open MPI and Open MPI with its compiler with your package manager"),
+        ("gentoo", "install Open MPI and Open MPI with its compiler with your package manager, or `module load` it"),
     ],
 )
 def test_a_remedy_is_in_the_words_of_the_system(system: str, sentence: str, tmp_path: Path) -> None:
@@ -58,9 +59,9 @@ def test_a_remedy_is_in_the_words_of_the_system(system: str, sentence: str, tmp_
 
 def test_without_a_package_or_an_os_release_there_is_no_command(tmp_path: Path) -> None:
     release = os_release(tmp_path, "ID=fedora\n")
-    assert install("hpcc", os_release=release) == "install hpcc with your package manager"
-    assert install("podman", "hpcc", os_release=release) == "install Podman and hpcc with your package manager"
-    assert install("podman", os_release=tmp_path / "none") == "install Podman with your package manager"
+    assert install("hpcc", os_release=release) == f"install hpcc {OTHERWISE}"
+    assert install("podman", "hpcc", os_release=release) == f"install Podman and hpcc {OTHERWISE}"
+    assert install("podman", os_release=tmp_path / "none") == f"install Podman {OTHERWISE}"
 
 
 def test_every_package_of_the_sources_is_known_to_all_package_managers_or_said_to_be_missing() -> None:

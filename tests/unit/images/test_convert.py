@@ -160,6 +160,8 @@ def test_images_are_listed_with_their_digest_and_formats_and_a_limit_is_a_size(
     headings, row, _, cache = capsys.readouterr().out.splitlines()
     assert headings.split() == list(image_commands.HEADINGS)
     assert row.startswith("tiny   0123456789abcdef ")
+    image_commands.image_list(as_json=True)
+    assert json.loads(capsys.readouterr().out)[0]["image"] == "tiny"
     assert row.endswith("directory, oci")
     assert "of 20.0 GB" in cache
     monkeypatch.setenv("TARE_CACHE", str(tmp_path))

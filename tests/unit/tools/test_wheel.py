@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from source_tree import ROOT, program
 from tare.cli.bundle.wheels import own_wheel
 from tare.images.recipe import source_files
 from tare.sources import kernels_source, miniapps_source
 
-ROOT = Path(__file__).parents[3]
+release = program("release")
 MADE = shutil.ignore_patterns(".*", "build", "build-*", "dist", "results", "*.egg-info", "__pycache__")
 SOURCES = sorted(
     f"tare/sources/{folder.name}/{path.relative_to(folder)}"
@@ -36,9 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, clone, symlinks=True, ignore=MADE)
     (clone / "kernels/build-here/CMakeFiles").mkdir(parents=True)
     (clone / "kernels/build-here/CMakeFiles/probe.c").write_text("int main(void) { return 0; }\n")
-    for what in ("wheel", "sdist"):
-        program = f"from setuptools import build_meta; build_meta.build_{what}({str(folder)!r})"
-        subprocess.run((sys.executable, "-c", program), cwd=clone, check=True, capture_output=True)
+    release.build(clone, folder, "1700000000")
     return folder
 
 
