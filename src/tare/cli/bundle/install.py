@@ -273,3 +273,7 @@ def begin() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:], Path(sys.argv[0]).resolve()))
+
+
+if __name__ == "__main__":
+    begin()
