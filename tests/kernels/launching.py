@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from kernels.builds import cached_build, compile_to
 from tare.workloads.parts import with_whole_records
 
@@ -107,3 +109,9 @@ def samples(kernel: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
         data = base64.b64decode(text, validate=True)
         columns[name] = struct.unpack(f"<{len(data) // 8}d", data)
     return columns
+
+
+def end_by_its_ranks(job: subprocess.Popen[Any]) -> None:
+    """Kill a job's ranks, and so the job: mpirun of Open MPI 4.1 may hang after a SIGTERM of its own."""
+    for rank in psutil.Process(job.pid).children(recursive=True):
+        rank.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernels.launching import argv_of
+from kernels.launching import argv_of, end_by_its_ranks
 from tare.study import KNOWN
 from waiting import wait_until
 
@@ -42,7 +42,7 @@ def test_a_rank_that_hangs_hangs_the_launch(build):
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as job:
         wait_until(lambda: any(map(is_paused, psutil.Process(job.pid).children(recursive=True))), "a rank that hangs")
         assert job.poll() is None
-        job.terminate()
+        end_by_its_ranks(job)
 
 
 def is_paused(process: psutil.Process) -> bool:

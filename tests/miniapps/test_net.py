@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernels.launching import argv_of, ticking
+from kernels.launching import argv_of, end_by_its_ranks, ticking
 from miniapps.launching import Record, counts, figures, ran, right, series
 from miniapps.test_all import SMALL
 from waiting import wait_until
@@ -89,7 +89,7 @@ def test_sockets_have_the_chosen_address_and_no_other(program: Path) -> None:
     argv = argv_of("openmpi", 2, {}, program, "net-udp-stream:milliseconds=600000")
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as job:
         addresses = wait_until(lambda: connected(job.pid), "a socket that is connected")
-        job.terminate()
+        end_by_its_ranks(job)
     assert addresses == {"127.0.0.1"}
 
 
