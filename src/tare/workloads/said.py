@@ -31,7 +31,7 @@ NOTICES: Final = re.compile(
     r"""INFO:\s|WARNING|warning\b|\S+:\ warning:|lib\w+:\ (?:Warning|Fatal:\ (?:unable\ to\ open\ RDMA|couldn't\ read))
     |srun:\ cluster\ configuration\ lacks\ support|ERROR\s+:\ Requesting\ capability\ set
     |\[[^\]]+:\d+\]\ (?:\d+\ more\ process|Set\ MCA\ parameter|\*{3}\ (?:Process\ received|End\ of)|Signal\b|Failing\ at
-        |\[\s*\d+\]\ |.*ORTE_ERROR_LOG)
+        |\[\s*\d+\]\ |.*ORTE_ERROR_LOG|\S+:\ Warning:)
     |={3,}|-{3,}|=\ {3}|\d+\ total\ process|This\ typically\ refers|Please\ see\ the\ FAQ|Error\ termination
     |\ *\#?\d+\s+(?:0x|\S+\()|\S+\(\+0x[0-9a-f]+\)|.*\bUCX\ +(?:INFO|WARN|DIAG|DEBUG)""",
     re.VERBOSE,
