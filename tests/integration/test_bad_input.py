@@ -43,11 +43,11 @@ def without(*programs: str) -> tuple[str, ...]:
     return ("unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", f'{covered} exec "$@"', "sh")
 
 
-BESIDE = ("another lab is up", "can decide nothing")
+BESIDE = ("another lab is up", "can decide nothing", "containers start from the image")
 
 
 def told_once(result: Ended) -> str:
-    """Return what tare said when it refused: one message, no traceback. Remarks on labs and rounds do not count."""
+    """Return what tare said when it refused: one message, no traceback. Remarks on labs, rounds and images do not count."""
     assert "Traceback" not in result.stderr, result.stderr
     assert "internal error" not in result.stderr, result.stderr
     messages = [line for line in result.stderr.splitlines()
