@@ -47,7 +47,7 @@ BESIDE = ("another lab is up", "can decide nothing", "containers start from the 
 
 
 def told_once(result: Ended) -> str:
-    """Return what tare said when it refused: one message, no traceback. Remarks on labs, rounds and images do not count."""
+    """Return what tare said when it refused: one message, no traceback, besides remarks on labs, rounds and images."""
     assert "Traceback" not in result.stderr, result.stderr
     assert "internal error" not in result.stderr, result.stderr
     messages = [line for line in result.stderr.splitlines()
