@@ -35,6 +35,7 @@ from tare.errors import TareError, UsageError
 from tare.host import process
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+DIST: Final = ROOT / "dist"
 MADE: Final = ("build", "share", "src/tare_hpc.egg-info")
 """What building leaves in a tree."""
 LEFT_OUT: Final = r"wheels/(setuptools|diptest)-"
@@ -259,6 +260,15 @@ def sign(out: Path, key: str) -> None:
         run("gpg", "--batch", "--yes", "--local-user", key, "--armor", "--detach-sign", sums)
 
 
+def make_empty(out: Path) -> None:
+    """Make the folder of a release; only what an earlier release left in the usual one is removed."""
+    if out == DIST:
+        shutil.rmtree(out, ignore_errors=True)
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} is not an empty folder", remedy="name an empty folder, or one that does not exist")
+    out.mkdir(parents=True, exist_ok=True)
+
+
 def release(out: Path, pythons: Sequence[str], key: str) -> None:
     """Build all of the last commit."""
     version, epoch = project()["version"], run("git", "log", "-1", "--format=%ct")
@@ -267,8 +277,7 @@ def release(out: Path, pythons: Sequence[str], key: str) -> None:
     tags = run("git", "tag", "--points-at", "HEAD").split()
     check_tags(version, tags)
     text = notes(version, run("git", "show", "HEAD:CHANGELOG.md"), tagged=f"v{version}" in tags)
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    make_empty(out)
     (out / "NOTES.md").write_text(text)
     with tempfile.TemporaryDirectory(prefix="tare-release-") as folder:
         scratch = Path(folder)
@@ -286,7 +295,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build what is released.")
     parser.add_argument("--python", action="append", choices=usual, help="for this Python; repeatable (default: all)")
     parser.add_argument("--key", default="", help="sign the sums with this key of gpg")
-    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder, made anew (default: dist)")
+    parser.add_argument("--output", type=Path, default=DIST, help="an empty or new folder (default: dist, made empty)")
     parser.add_argument("--wheel", action="store_true", help="build the wheel alone, of the files as they are")
     wanted = parser.parse_args()
     out = wanted.output.absolute()

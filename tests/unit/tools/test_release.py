@@ -177,3 +177,14 @@ def test_an_sdist_is_sorted_and_nobodys(built: Path) -> None:  # noqa: F811
         members = archive.getmembers()
     assert [member.name for member in members] == sorted(member.name for member in members)
     assert {(member.mtime, member.uid, member.gname) for member in members} == {(1700000000, 0, "")}
+
+
+def test_a_release_removes_nothing_from_a_folder_that_is_named(tmp_path: Path) -> None:
+    release.make_empty(tmp_path / "new" / "one")
+    with pytest.raises(UsageError, match="is not an empty folder"):
+        release.make_empty(tmp_path / "new")
+    assert (tmp_path / "new" / "one").is_dir()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="is not an empty folder"):
+        release.make_empty(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
