@@ -51,6 +51,23 @@ __attribute__((constructor)) static void loaded(void)
     wall.since = work_now();
 }
 
+/* Return whether code is of an MPI or of what it sends messages with: their threads, which start
+ * when they are loaded, when the first message is sent, or never, are not the program's. */
+static bool is_of_mpi(const void *code)
+{
+    static const char *const names[] = {"libmpi", "libopen-",  "libpmix", "mca_",
+                                        "libuc",  "libfabric", "libpsm",  "libevent"};
+    Dl_info info;
+    if (dladdr(code, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *file = slash == NULL ? info.dli_fname : slash + 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(file, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Threads of OpenMP, of C++ and of BLAS are created by this call, too. */
 EXPORTED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                             thread_function *start, void *argument)
@@ -59,7 +76,8 @@ EXPORTED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     *(void **)&next = next_definition("pthread_create");
     if (next == NULL)
         return EAGAIN;
-    atomic_fetch_add(&wall.threads, 1U);
+    if (!is_of_mpi(__builtin_return_address(0)))
+        atomic_fetch_add(&wall.threads, 1U);
     return next(thread, attributes, start, argument);
 }
 

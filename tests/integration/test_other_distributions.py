@@ -58,11 +58,88 @@ print(sys.version_info[:2], "imported", count)
 """
 
 
+PROGRAMS = {
+    "c": (
+        "app.c",
+        """
+        #include <mpi.h>
+        int main(int argc, char **argv) {
+            int rank, ranks;
+            MPI_Init(&argc, &argv);
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            MPI_Allreduce(&rank, &ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            MPI_Finalize();
+            return ranks != 1;
+        }
+        """,
+        "mpicc.openmpi app.c -o app-c",
+        ("./app-c",),
+    ),
+    "fortran": (
+        "app.f90",
+        """
+        program app
+          use mpi
+          integer :: error, rank, total
+          call MPI_Init(error)
+          call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+          call MPI_Allreduce(rank, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, error)
+          call MPI_Finalize(error)
+          if (total /= 1) error stop
+        end program
+        """,
+        "mpifort.openmpi app.f90 -o app-fortran",
+        ("./app-fortran",),
+    ),
+    "mpi4py": (
+        "app.py",
+        "from mpi4py import MPI\nassert MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank) == 1\n",
+        "true",
+        ("python3", "app.py"),
+    ),
+}
+"""File, text, how it is compiled, how it is run: two ranks of one job end with 0, ranks that are alone do not."""
+OF_USERS = (
+    "gcc", "gfortran", "libc6-dev", "openmpi-bin", "libopenmpi-dev", "python3", "python3-mpi4py", "python3-venv",
+    "charliecloud-runtime", "procps",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def trixie() -> Path:
     """Return a Debian 13 in which apt installed only MPIs, a compiler and Python."""
     packages = ("gcc", "libc6-dev", "openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "python3", "procps")
     return root_of("trixie", *packages)
+
+
+@pytest.fixture(scope="module", params=["bookworm", "trixie", "sid"])
+def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a Debian of a user with an Open MPI of apt, and the home in which tare was installed from a bundle."""
+    root = root_of(request.param, *OF_USERS)
+    home = tmp_path_factory.mktemp(request.param)
+    python = in_root(root, home, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").stdout.strip()
+    argv = (*TARE, "bundle", home / "tare.pyz", "--python", python, "--image", "debian-openmpi")
+    written = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert written.returncode == 0, written.stderr
+    installed = in_root(root, home, "python3", "tare.pyz", "tare")
+    assert installed.returncode == 0, installed.stderr
+    return root, home
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_users_program_is_compared_with_what_the_distribution_has(user: tuple[Path, Path], language: str) -> None:
+    """Open MPI 5 of Debian 13 and 6 of unstable start ranks on this machine, and no daemon."""
+    (root, home), (file, text, compiles, program) = user, PROGRAMS[language]
+    (home / file).write_text(text)
+    compiled = in_root(root, home, *compiles.split())
+    assert compiled.returncode == 0, compiled.stderr
+    done = in_root(root, home, "tare/venv/bin/tare", "quick", "--rounds", "2", "-o", language, "--", *program)
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    trials = by_environment(home / language)
+    assert {outcome(trial) for its in trials.values() for trial in its} == {"Completed"}, done.stdout + done.stderr
+    assert "bare" in trials
+    # an image of Debian 12 has too old a C library for what unstable compiles, which is told
+    assert "charliecloud" in trials or "GLIBC" in done.stdout.upper(), done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

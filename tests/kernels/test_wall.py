@@ -121,6 +121,19 @@ def test_what_the_program_did_is_reported_without_mpi_init_and_without_the_libra
     assert [name.startswith("wall_tool") for name in work["preloads"]] == [True]
 
 
+@pytest.mark.parametrize(("name", "threads"), [("libapp.so", 1), ("libucs.so.0", 0)])
+def test_threads_that_libraries_of_an_mpi_start_are_not_the_programs(build, tmp_path, name, threads):
+    """Debian 13's UCX starts one when Python loads the MPI, and that of an image none."""
+    source = Path(__file__).parent / "apps/wall_loaded.c"
+    app, library = tmp_path / "app", tmp_path / name
+    subprocess.run(("cc", "-DPART", "-shared", "-fPIC", source, "-o", library), check=True)
+    subprocess.run(("mpicc.openmpi", source, "-o", app, "-ldl"), check=True)
+    run = execute(str(app), str(library), env={"LD_PRELOAD": str(build("openmpi") / WALL), "PATH": os.environ["PATH"]})
+    assert run.code == 0, run.stderr
+    (work,) = run.of_type("work")
+    assert work["rank_threads"] == [threads]
+
+
 def test_a_library_that_the_linker_does_not_find_is_not_reported_as_preloaded(launch_app):
     run = launch_app("openmpi", "wall_c.c", preload=(WALL, "/opt/nowhere/libnone.so"))
     (work,) = run.of_type("work")

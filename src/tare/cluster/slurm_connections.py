@@ -14,7 +14,15 @@ from tare.launch.srun import srun
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Machine
 
-STEP: Final = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--job-name=tare")
+STEP: Final = (
+    "--chdir=/",
+    "--nodes=1",
+    "--ntasks=1",
+    "--ntasks-per-node=1",
+    "--cpu-bind=none",
+    "--mpi=none",
+    "--job-name=tare",
+)
 HARMLESS: Final = re.compile(r"lacks support for cpu binding|^srun: (?:info|debug)", re.IGNORECASE)
 SENTENCES: Final = (
     (re.compile(r"Job/step already completing or completed|Invalid job id|has expired|DUE TO TIME LIMIT|CANCELLED"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from tare.cluster import CLUSTERS
+from tare.cluster import CLUSTERS, Cluster
 from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.errors import MissingTool, RefusedError
 from tare.images import find_recipe
@@ -18,14 +18,17 @@ from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
 from tare.images.own import ensure_own
 from tare.images.registry.reference import is_reference
-from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
+from tare.model import Binding, Caches, Environment, Launching, Placement, Plan, Study, Workload
 from tare.model.placement import place
 from tare.model.text import bytes_label, counted
 from tare.model.topology import Topology
+from tare.mpi import MPIS
+from tare.networks import NETWORKS, Wiring
 from tare.node import limits, page_cache
 from tare.node_service import geometry
 from tare.plan import composition
 from tare.plan.cells import expand
+from tare.runtimes import RUNTIMES
 from tare.study import is_path
 from tare.workloads import located, plugin_of
 
@@ -73,12 +76,20 @@ def judge_of(study: Study, own: Mapping[str, Image]) -> Judge:
             or composition.refuse_subnets(wanted, placement, study.lab)
             or _no_place(geometry.as_launched(wanted, placement), topologies[placement.nodes], apart=cluster.is_real)
             or cluster.lacks(study.lab, wanted)
+            or out_of_reach(wanted, cluster)
             or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
             or (lacking(wanted.image) if is_recipe else None)
         )
 
     return judge
+
+
+def out_of_reach(wanted: Environment, cluster: Cluster) -> str | None:
+    """Return why an environment's ranks are out of reach of a launcher that starts them beside itself, or None."""
+    is_beside = cluster.is_real and cluster.is_here and NETWORKS[wanted.network].wiring is Wiring.NODE
+    is_ours = wanted.launch is not Launching.SRUN and not RUNTIMES[wanted.runtime].by_cluster
+    return MPIS[wanted.mpi].only_here() if is_ours and not is_beside else None
 
 
 def _cannot_build(image: str) -> str | None:

@@ -78,7 +78,7 @@ def misfit(cell: Cell, files: Files) -> str | None:
     if borrowed and rootfs and files.host_mpi and (reason := injected_misfit(cell, files.host_mpi, rootfs)):
         return reason
     launcher_inside = environment.launch is Launching.SSH
-    daemon_outside = enters_containers(environment, cell.placement)
+    daemon_outside = enters_containers(environment, cell.placement) or bool(MPIS[environment.mpi].only_here())
     return compatibility.fits(
         application_of(cell, files, rootfs, ranks_mpi),
         Launcher(

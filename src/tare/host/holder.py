@@ -205,7 +205,9 @@ def change_root(spec: dict[str, Any]) -> None:
     for source, target, _ in spec.get("shown", []):
         make_place(source, root + target)
     sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
-    if not any(map(os.path.islink, (f"{root}/etc", f"{root}{HOSTS}"))) and os.path.isfile(f"{root}{HOSTS}"):
+    if not any(map(os.path.islink, (f"{root}/etc", f"{root}{HOSTS}"))) and all(
+        map(os.path.isfile, (HOSTS, f"{root}{HOSTS}"))
+    ):
         sources.append((HOSTS, os.open(HOSTS, os.O_PATH | os.O_CLOEXEC)))  # the names that its node knows
     for path in keep:  # an empty mount point if the image has none; below the fresh file systems it is made later
         if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):

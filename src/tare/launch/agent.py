@@ -38,6 +38,7 @@ LEAVES = " --daemonize "
 """The option by which Open MPI's daemons leave the process that started them."""
 SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Open MPI puts a folder and a colon before these, also if they are unset: an empty part is the current folder."""
+STAYS = 'cd "$0" 2>/dev/null; exec "$@"'
 KNOWN_THERE = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 
 
@@ -204,7 +205,13 @@ def as_rank(command: list[str]) -> int:
     ranks = hosts[name]["ranks"]
     if local >= len(ranks):
         return fail(f"the map has no local rank {local} on host {name}: {len(ranks)} in all")
-    return start(ranks[local], command)
+    return start(ranks[local], staying(command) if ranks[local].get("argv") else command)
+
+
+def staying(command: list[str]) -> list[str]:
+    """Return a command that starts in the launcher's working folder if the place that a rank enters has it."""
+    folder = os.getcwd()
+    return command if folder == "/" else ["/bin/sh", "-c", STAYS, folder, *command]
 
 
 def main() -> int:

@@ -51,6 +51,10 @@ class Mpi(ABC):
         """Return why jobs of the MPI can be started by a batch system only, or None."""
         return None
 
+    def only_here(self) -> str | None:
+        """Return why its launcher starts ranks on its own machine and in its own network only, or None."""
+        return None
+
     def lacks(self, transport: str) -> str | None:
         """Return why this machine's build of the MPI does not support a transport of its table, or None."""
         return None

@@ -20,7 +20,7 @@ UNSET: Final = (
     "SLURM_HINT", "SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_EXPORT_ENV", "SLURM_STEP_ID", "SLURM_STEPID",
 )  # fmt: skip
 """What a job's options leave in the environment and srun would read: a step of tare's states all that it needs."""
-USUAL: Final = ("--overlap", "--mem=0", "--export=ALL", "--quiet", "--chdir=/")
+USUAL: Final = ("--overlap", "--mem=0", "--export=ALL", "--quiet")
 
 
 def srun(program: str, *options: str) -> tuple[str, ...]:
@@ -63,6 +63,19 @@ def entered_by_ranks(host: Host, argv: tuple[str, ...], alias: str) -> Host:
         for rank in range(host.ranks)
     )
     return replace(host, agent=None, enter=enter, alias=alias)
+
+
+def entered_here(host: Host) -> Host:
+    """Return a host whose ranks the launcher starts beside itself: each goes where an MPI's daemon would have been.
+
+    They keep the cores that the launcher bound them to.
+    """
+    daemon = host.agent or Entry()
+    enter = tuple(
+        replace(own, argv=(*daemon.argv, *own.argv), cgroups=own.cgroups or daemon.cgroups, carry=bool(daemon.argv))
+        for own in map(host.entry, range(host.ranks))
+    )
+    return replace(host, agent=None, enter=enter)
 
 
 def _binding(placement: Placement) -> tuple[str, ...]:

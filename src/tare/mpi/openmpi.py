@@ -177,12 +177,16 @@ class OpenMpi(Mpi):
 
 def context_arguments(part: Context) -> tuple[str, ...]:
     """Return the arguments of `mpirun` for the hosts, ranks and variables of one part of a job."""
-    carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
     return (
         "--host", ",".join(f"{host.name}:{host.ranks}" for host in part.hosts),
-        "-n", str(part.ranks),
-        *(token for variable in (PADDING, *carried) for token in ("-x", variable)),
+        *rank_arguments(part),
     )  # fmt: skip
+
+
+def rank_arguments(part: Context) -> tuple[str, ...]:
+    """Return the arguments of `mpirun` for the ranks and variables of one part of a job."""
+    carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
+    return ("-n", str(part.ranks), *(token for variable in (PADDING, *carried) for token in ("-x", variable)))
 
 
 def point_to_point(job: Job, ways: Mapping[str, Way], title: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from tare.host import wheels
@@ -23,10 +24,12 @@ SAME: Final = {"smsc": "^cma"}
 WAYS: Final[Mapping[str, Way]] = ways_of("sm", "opal_common_ofi_provider", SAME, {}, {})
 """`openib` is not among them: Open MPI has dropped it."""
 
-CRASHES: Final = (
-    "{program} crashes when it is given several programs or another host, as in Debian 13 and Ubuntu 25.04 "
+NO_HOSTS: Final = (
+    "{program} {fails} when it is given another host, as in Debian 13, Debian unstable and Ubuntu 25.04 "
     "(open-mpi/ompi issue 13303): use mpi: mpich, or run tools/mpis"
 )
+BESIDE: Final = 'shift; exec /bin/sh -c "$*"\n'
+"""An agent that starts a daemon on its own machine."""
 OF_SYSTEM: Final = "/usr/bin/"
 
 
@@ -43,7 +46,7 @@ class OpenMpi5(OpenMpi):
         program = self._program()
         if program is None:
             return wheels.probe(self.name)
-        return None if program == self.inside else crash_of(program)
+        return None if program == self.inside else no_hosts(program)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
@@ -80,11 +83,16 @@ class OpenMpi5(OpenMpi):
 
 
 @lru_cache(maxsize=8)
-def crash_of(program: str) -> str | None:
-    """Return that an `mpirun` of Open MPI 5 crashes as soon as it starts two programs, as some distributions' do."""
-    one = ("-n", "1", "true")
-    argv = (program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", *one, ":", *one)
-    return None if run(argv, check=False, timeout_s=30).status >= 0 else CRASHES.format(program=program)
+def no_hosts(program: str) -> str | None:
+    """Return that an `mpirun` of Open MPI 5 or newer does not work with daemons, as some distributions', or None."""
+    with TemporaryDirectory(prefix="tare-") as folder:
+        agent = Path(folder) / "agent"
+        agent.write_text(BESIDE)
+        options = (*prte("plm", "ssh"), *prte("plm_ssh_agent", f"sh {agent}"), *prte("ras", "^slurm"))
+        argv = (program, "--allow-run-as-root", *options, "--host", "another:1", "-n", "1", "true")
+        status = run(argv, check=False, timeout_s=30).status
+    fails = "crashes" if status < 0 else "fails"
+    return NO_HOSTS.format(program=program, fails=fails) if status else None
 
 
 def by_prrte(job: Job) -> tuple[str, ...]:

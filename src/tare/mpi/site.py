@@ -17,16 +17,17 @@ from tare.errors import MissingTool, RefusedError
 from tare.host.packages import install
 from tare.host.process import find
 from tare.images import mpi_programs
-from tare.launch import Launch
+from tare.launch import Context, Launch
 from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.kept import dropped_names, kept_names
 from tare.launch.mpi import Mpi
+from tare.launch.srun import entered_here, started_by_srun
 from tare.launch.ways import Way, parameters_of, variables_of
 from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
 from tare.mpi.mpich import Mpich, hydra
-from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca
-from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, crash_of
+from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca, rank_arguments
+from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, no_hosts
 from tare.mpi.recognised import Kind, recognise
 
 TITLE: Final = "the MPI of the site"
@@ -46,6 +47,11 @@ FREE: Final = Way(
     tells="chosen by the MPI",
 )  # fmt: skip
 """Nothing is set but what makes the libraries report, in a launch of its own."""
+
+COMPONENTS: Final = "OMPI_MCA_mca_base_component_path"
+"""Debian's PRRTE gives ranks the folder of its own components, which an Open MPI 4 in an image takes for its own."""
+UNDER_PMIX: Final = "JSM_JSRUN_PORT"
+"""The variable of a launcher (jsrun) by which Open MPI 4 knows that a PMIx started it; PRRTE's it does not know."""
 
 WAYS: Final[Mapping[str, Way]] = {"auto": FREE}
 
@@ -70,7 +76,7 @@ class Site(Mpi):
         if found is None or found.kind is Kind.OPEN_MPI_4:
             return "openmpi"
         if found.kind is Kind.OPEN_MPI_5:
-            return "openmpi5"
+            return "openmpi" if self.only_here() else "openmpi5"  # without daemons, ranks of version 4 suit it too
         newest_of_debian = 4
         return "mpich" if found.major <= newest_of_debian else "mpich5"
 
@@ -79,17 +85,16 @@ class Site(Mpi):
         if found is None:
             program = next((path for name in ("mpirun", "mpiexec") if (path := find(name))), None)
             return UNKNOWN.format(program=program) if program else NO_MPI.format(remedy=install("openmpi-bin"))
-        if (
-            found.kind is Kind.OPEN_MPI_5
-            and found.launcher.startswith(OF_SYSTEM)
-            and (crash := crash_of(found.launcher))
-        ):
-            return crash
         return None if found.kind is Kind.NONE else mpi_programs.on_path()
 
     def probe_launcher(self) -> str | None:
         found = recognise(os.environ)
         return NO_LAUNCHER.format(title=found.title) if found and found.kind is Kind.NONE else None
+
+    def only_here(self) -> str | None:
+        found = recognise(os.environ)
+        is_packaged = found and found.kind is Kind.OPEN_MPI_5 and found.launcher.startswith(OF_SYSTEM)
+        return no_hosts(found.launcher) if found and is_packaged else None
 
     def version(self) -> str:
         found = recognise(os.environ)
@@ -110,9 +115,12 @@ class Site(Mpi):
         if found is None or found.kind is Kind.NONE:
             raise RefusedError(self.probe() or self.probe_launcher() or NO_LAUNCHER.format(title=TITLE))
         program = job.wiring.launcher or found.launcher
-        members = tuple(with_user_environment(member, os.environ) for member in job.members)
+        reason = self.only_here() if program == found.launcher else None
+        start = partial(_open_mpi_here, reason) if reason else STARTS[found.kind]
+        own = tuple(replace(each, host=entered_here(each.host)) for each in job.members) if reason else job.members
+        members = tuple(with_user_environment(member, os.environ) for member in own)
         placement = replace(job.placement, binding=Binding.MPI_DEFAULT)
-        launch = STARTS[found.kind](program, replace(job, members=members, placement=placement))
+        launch = start(program, replace(job, members=members, placement=placement))
         by_rank = LABELS_RANKS[found.kind] if job.wiring.asks else ()
         return replace(launch, launcher=(launch.launcher[0], *by_rank, *launch.launcher[1:]))
 
@@ -172,6 +180,22 @@ def _open_mpi(reaches: Callable[[Job], tuple[str, ...]], program: str, job: Job)
     parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
     launcher = (program, *reaches(job), *_asking(job))
     return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
+
+
+def _open_mpi_here(reason: str, program: str, job: Job) -> Launch:
+    """Return a launch by an Open MPI that can be given no host, because of `reason`: its ranks enter by themselves."""
+    if len(job.members) > 1:
+        raise RefusedError(reason)
+    (member,) = job.members
+    told = {**variables_of(FREE, job), **member.environment}
+    host = started_by_srun(member.host, {**told, UNDER_PMIX: "1"} if member.inside else told)
+    if member.inside:
+        enter = (replace(own, drops=(*own.drops, COMPONENTS), keeps=(*own.keeps, UNDER_PMIX)) for own in host.enter)
+        host = replace(host, enter=tuple(enter))
+    context = Context(hosts=(host,), program=member.program, environment={"TARE_HOST": host.name})
+    part = replace(context, options=("--map-by", ":OVERSUBSCRIBE", *rank_arguments(context)))
+    launcher = (program, *by_prrte(job), *_asking(job))
+    return Launch(head=job.head, launcher=launcher, hosts=(host,), contexts=(part,))
 
 
 def _asking(job: Job) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ PREFIXES: Final = re.compile(r"^(?:\[\d+,\d+\]<std(?:out|err)>: ?|\[prterun-\S+?
 
 NOTICES: Final = re.compile(
     r"""INFO:\s|WARNING|warning\b|\S+:\ warning:|lib\w+:\ (?:Warning|Fatal:\ (?:unable\ to\ open\ RDMA|couldn't\ read))
+    |ERROR:\ ld\.so:\ .*\bignored
     |srun:\ cluster\ configuration\ lacks\ support|ERROR\s+:\ Requesting\ capability\ set
     |\[[^\]]+:\d+\]\ (?:\d+\ more\ process|Set\ MCA\ parameter|\*{3}\ (?:Process\ received|End\ of)|Signal\b|Failing\ at
         |\[\s*\d+\]\ |.*ORTE_ERROR_LOG|\S+:\ Warning:)

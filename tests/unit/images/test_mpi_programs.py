@@ -93,7 +93,7 @@ CRASHES = f"[ \"$1\" = --version ] && echo '{OPENMPI_5}' && exit; kill -SEGV $$\
     [
         ("openmpi5", {}, "run tools/mpis", ""),
         ("openmpi5", {"mpirun": OPENMPI_5}, None, "Open MPI 5.0.7"),
-        ("openmpi5", {"mpirun": CRASHES}, "mpirun crashes when it is given several programs", ""),
+        ("openmpi5", {"mpirun": CRASHES}, "mpirun crashes when it is given another host", ""),
         ("mpich", {"mpiexec": HYDRA}, None, "MPICH 4.2.1"),
         ("mpich", {"mpiexec": OPENMPI_4}, "MPICH is not installed", ""),
     ],

@@ -90,6 +90,19 @@ def test_a_rank_finds_its_host_by_the_name_of_slurms_node(node: str, cores: str,
     assert (done.stdout, done.stderr) == (f"{cores}\n", "")
 
 
+def test_a_rank_that_enters_a_container_works_in_the_launchers_folder_if_it_is_there(tmp_path: Path) -> None:
+    """Otherwise a relative name among a program's arguments means another file than without the container."""
+    for enter, folder in ((("env", "--chdir=/"), tmp_path), ((), tmp_path), (("env", "--chdir=/"), Path("/"))):
+        launch = launch_of("openmpi", enter)
+        program = write_agent(tmp_path, plain_python())
+        write_map(launch, tmp_path / "map.json")
+        variables = {"PATH": os.environ["PATH"], "TARE_LAUNCH_MAP": str(tmp_path / "map.json")}
+        argv = (str(program), "--rank", "sh", "-c", "pwd")
+        own = {**variables, "SLURMD_NODENAME": "c1", "SLURM_LOCALID": "0"}
+        done = subprocess.run(argv, env=own, cwd=folder, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{folder}\n"
+
+
 def test_a_rank_that_is_in_no_map_says_so_and_tares_own_host_counts_before_slurms(tmp_path: Path) -> None:
     done = started(launch_of("openmpi", ()), tmp_path, "true", SLURMD_NODENAME="c9", SLURM_LOCALID="0")
     assert done.returncode == 125

@@ -15,7 +15,9 @@ import pytest
 from factory_job import WIRING, job_of
 from golden_texts import check_golden
 from launches import make_job
+from tare.cluster import CLUSTERS
 from tare.errors import MissingTool, RefusedError
+from tare.feasibility.availability import out_of_reach
 from tare.images import mpi_programs
 from tare.launch import Entry, Host
 from tare.launch.kept import PLACES, SETTINGS, dropped_names
@@ -81,6 +83,13 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
         return folder
 
     return load
+
+
+def crashing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the MPI on PATH a distribution's Open MPI 5 that crashes with hosts; return its folder."""
+    put_program(folder / "mpirun", '[ "$1" = --version ] || kill -SEGV $$; echo "mpirun (Open MPI) 5.0.7"')
+    monkeypatch.setattr("tare.mpi.site.OF_SYSTEM", f"{folder}/")
+    return folder
 
 
 # --- which MPI ----------------------------------------------------------------------------------------------------
@@ -218,3 +227,49 @@ def test_an_environment_or_workload_leaves_its_transport_to_this_mpi_unless_it_n
     assert composition.under(named, "site").transport == "auto"
     assert composition.under(composition.under(named, "site"), "mpich").transport == "tcp"
     assert with_transport(replace(named, transport="ucx")).transport == "ucx"
+
+
+# --- a launcher that can be given no host -----------------------------------------------------------------------------
+
+
+def test_a_launcher_that_crashes_with_hosts_starts_ranks_beside_itself_which_enter_by_themselves(
+    loads: Loads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = crashing(loads(), monkeypatch)
+    site = MPIS["site"]
+    assert (site.probe(), site.alike) == (None, "openmpi")
+    daemon = Entry(argv=("ch-run", "image", "--"), cgroups=("/group",), cpus=(0, 1))
+    job = job_of(
+        [Host(name="n0", ranks=2, agent=daemon)],
+        Placement(ranks_per_node=2),
+        programs=[("app",)],
+        environments=[{"LD_PRELOAD": "inside.so"}],
+    )
+    launch = site.launch(replace(job, members=tuple(replace(each, inside=True) for each in job.members)))
+    argv = launch.argv("/run/tare-agent")
+    assert argv[0] == str(folder / "mpirun")
+    assert "--host" not in argv
+    assert argv[-3:] == ("/run/tare-agent", "--rank", "app")
+    assert "TARE_HOST=n0" in argv
+    assert not any(word.startswith("LD_PRELOAD") for word in argv), "it would be searched for outside the container"
+    for rank in range(2):
+        entry = launch.enter("n0", rank)
+        assert (entry.argv, entry.cgroups, entry.cpus, entry.carry) == (daemon.argv, daemon.cgroups, (), True)
+        assert dict(entry.variables)["LD_PRELOAD"] == "inside.so"
+        assert "OMPI_MCA_mca_base_component_path" in entry.drops, "the launcher's own, in which an image's MPI has none"
+    assert launch.agent("n0") is None
+
+
+def test_a_launcher_that_crashes_with_hosts_is_refused_where_ranks_are_elsewhere(
+    loads: Loads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = crashing(loads(), monkeypatch)
+    with pytest.raises(RefusedError, match="crashes when it is given another host"):
+        MPIS["site"].launch(make_job("auto"))
+    here = Environment(name="e", runtime="bare", network="host", mpi="site", transport="auto")
+    assert out_of_reach(here, CLUSTERS["local"]) is None
+    assert out_of_reach(replace(here, mpi="mpich"), CLUSTERS["lab"]) is None
+    assert out_of_reach(replace(here, launch=Launching.SRUN), CLUSTERS["slurm"]) is None
+    in_own_network = out_of_reach(replace(here, network="pasta"), CLUSTERS["local"])
+    for reason in (in_own_network, *(out_of_reach(here, CLUSTERS[name]) for name in ("lab", "ssh", "slurm"))):
+        assert str(reason).startswith(f"{folder}/mpirun crashes when it is given")
