@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +139,17 @@ class SlurmNodes:
 
     def wait_until_idle(self) -> None:
         """Wait until Slurm says that all nodes are idle."""
-        wait_until(lambda: self.root("sinfo", "-h", "-p", "main", "-o", "%t").stdout.split() == ["idle"], "idle nodes")
+        self.wait_until(lambda: self.root("sinfo", "-h", "-p", "main", "-o", "%t").stdout.split() == ["idle"], "idle")
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until a condition holds; a daemon that has ended fails the test at once, with what it wrote."""
+
+        def asked() -> bool:
+            ended = [name for name, daemon in self.daemons.items() if daemon.poll() is not None]
+            assert not ended, f"{what}: {', '.join(ended)} ended\n{self.logs()}"
+            return condition()
+
+        wait_until(asked, what)
 
     def logs(self) -> str:
         """Return the ends of the daemons' logs."""
@@ -232,4 +242,4 @@ def _start(made: SlurmNodes) -> None:
 
 
 def _wait_for(made: SlurmNodes, node: Node, test: str, path: str) -> None:
-    wait_until(lambda: made.root("test", test, path, node=node.index).returncode == 0, f"{path} on {node.name}")
+    made.wait_until(lambda: made.root("test", test, path, node=node.index).returncode == 0, f"{path} on {node.name}")

@@ -193,7 +193,7 @@ def _differences(cell: Cell, base: Cell, here: Launches, there: Launches) -> Ite
     yield from _by_name(_libraries(here), _libraries(there), "loaded {}")
     if one.mpi == other.mpi:
         yield from _by_name(_mpis(here), _mpis(there), "loaded {}")
-    quantities = [WRITTEN, LOADED, LINES]
+    quantities = [WRITTEN, replace(LOADED, more=None) if _is_of_image(cell) else LOADED, LINES]
     neighbours = {tuple(rank.shared_memory_ranks for rank in trial.ranks) for trial, _ in (*here, *there)}
     same_paths = one.mpi == other.mpi and one.transport == other.transport and len(neighbours) == 1
     if same_paths:
@@ -201,6 +201,12 @@ def _differences(cell: Cell, base: Cell, here: Launches, there: Launches) -> Ite
     for quantity in quantities:
         yield from _by_number(quantity, here, there)
     yield from _by_output(here, there, COMPUTED if same_paths else None)
+
+
+def _is_of_image(cell: Cell) -> bool:
+    """Tell whether a cell's program is a file of its image: a Python of another release reads other modules."""
+    program = cell.workload.command[0] if cell.workload.command else ""
+    return bool(cell.environment.image and program) and ("/" not in program or program.startswith("/usr/"))
 
 
 def _by_name(here: Sequence[str], there: Sequence[str], verb: str) -> Iterator[Flags]:

@@ -17,7 +17,7 @@ from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.errors import EXIT_CELLS_FAILED
 from tare.export import json as json_format
 from tare.export import junit, markdown
-from tare.model import Failed, InterfaceTraffic, Plan, RankPlace, Repetition, Trial, Verdict, Work, Workload
+from tare.model import Failed, InterfaceTraffic, Plan, RankPlace, Repetition, Role, Trial, Verdict, Work, Workload
 from tare.model.trial import ENDED_EARLY
 from tare.run.outcome import NO_MPI
 from tare.store.codec import decode, encode
@@ -213,6 +213,27 @@ def test_programs_that_do_the_same_work_are_compared(name: str, rounds: int) -> 
     for seed in range(2):
         found, reason = verdict(*SAME[name], rounds=rounds, seed=seed)
         assert found is not Verdict.NOT_COMPARABLE, reason
+
+
+@pytest.mark.parametrize(
+    ("program", "reads", "is_other"),
+    [("python3", 5e6, False), ("/usr/bin/python3", 5e6, False), ("python3", 500.0, True), ("./app", 5e6, True)],
+)
+def test_a_python_of_the_image_may_read_more_modules_than_this_machines_and_no_less(
+    program: str, reads: float, is_other: bool
+) -> None:
+    plan, trials = made(always(read_bytes=2e6), always(read_bytes=reads))
+    run = replace(PROGRAM, command=(program, "app.py"))
+    cells = tuple(
+        replace(
+            cell,
+            workload=run,
+            environment=replace(cell.environment, image="debian" if cell.role is Role.ENVIRONMENT else ""),
+        )
+        for cell in plan.cells
+    )
+    found = of(summarise(replace(plan, cells=cells), trials, {}), "fast")
+    assert (found.verdict is Verdict.NOT_COMPARABLE) == is_other, found.reason
 
 
 def test_there_are_as_many_kinds_as_the_method_promises() -> None:
