@@ -50,7 +50,6 @@ EP: Final = MiniApp(
     description="embarrassingly parallel: Gaussian deviates, no communication but sums at the end",
     rate="Mop/s",
     timed="all numbers and the three sums",
-    pattern="three allreduce at the end",
     classes="SWABCD",
     parameters=(PACE_PARAMETER,),
     official_pace=480,
@@ -80,8 +79,6 @@ IS: Final = MiniApp(
     description="integer sort: ranking of keys by buckets",
     rate="Mop/s",
     timed="ten rankings",
-    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of the keys that "
-    "leave their rank",
     classes="SWABC",
     parameters=(
         Parameter(
@@ -146,10 +143,6 @@ CG: Final = MiniApp(
     description="conjugate gradients on a sparse matrix with a random pattern",
     rate="Mop/s",
     timed="the outer iterations, 25 steps of conjugate gradients in each",
-    pattern=(
-        "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy where it is with "
-        "oneself), sums of single numbers by pairwise exchange"
-    ),
     classes="SWABCD",
     parameters=(PACE_PARAMETER,),
     official_pace=180,
@@ -172,10 +165,6 @@ MG: Final = MiniApp(
     description="multigrid for a Poisson equation on a periodic cube",
     rate="Mop/s",
     timed="V-cycles with their residuals, the norm before and after",
-    pattern=(
-        "layers of boxes to the neighbours along x, y and z after each operator on each level, copied along an axis "
-        "that is not cut; two allreduces a norm"
-    ),
     classes="SWABCD",
     parameters=(PACE_PARAMETER,),
     official_pace=160,
@@ -226,7 +215,6 @@ FT: Final = MiniApp(
     description="three-dimensional Fourier transforms of a diffusing field",
     rate="Mop/s",
     timed="roots and decay tables, initial field, forward transform, steps with their checksums",
-    pattern="one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
     classes="SWABCDE",
     parameters=(PACE_PARAMETER,),
     official_pace=270,

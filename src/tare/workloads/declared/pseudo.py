@@ -105,10 +105,6 @@ def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
         description=description,
         rate="Mop/s",
         timed="time steps: the change of the state, solved along x, y and z",
-        pattern=(
-            "multi-partition on the largest square number of ranks: six halos a step, then along each axis from slab "
-            "to slab and back, large messages to one rank"
-        ),
         classes="SWABCDE",
         parameters=(PACE_PARAMETER,),
         official_pace=pace,
@@ -180,10 +176,6 @@ LU: Final = MiniApp(
     description="Navier-Stokes equations on a cube by symmetric successive over-relaxation",
     rate="Mop/s",
     timed="the iterations: two sweeps, update, exchange of layers, residual; two norms at the end",
-    pattern=(
-        "a sweep: for each plane small messages from the neighbours below (above) and to those above (below), as a "
-        "wave through the grid of ranks; layers of faces to the four neighbours once an iteration"
-    ),
     classes="SWABCDE",
     parameters=(PACE_PARAMETER,),
     official_pace=490,
