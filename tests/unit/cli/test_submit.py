@@ -16,9 +16,9 @@ import pytest
 import factory_across as folders
 from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
 from tare.cli.commands import Where
-from tare.cli.submit import START_S, Wanted, estimated_s, seconds, submit_study, system_of
+from tare.cli.options import SubmitOptions
+from tare.cli.submit import START_S, estimated_s, seconds, submit_study, system_of
 from tare.errors import InfrastructureError, MissingTool, RefusedError, UsageError
-from tare.model import SlurmSpec
 from unit.scripts import script
 
 STUDY = """
@@ -30,19 +30,18 @@ workloads: {micro: {kernels: [barrier]}}
 
 
 @pytest.fixture
-def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wanted:
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SubmitOptions:
     """Return what a command line asks for; the folder `bin` is all of PATH."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(STUDY)
-    return Wanted(
-        study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept", launcher="",
-        site=SlurmSpec(), wait=False, told_s=300.0, dry_run=False,
+    return SubmitOptions(
+        study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept",
     )  # fmt: skip
 
 
-def script_of(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def script_of(wanted: SubmitOptions, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert submit_study(replace(wanted, dry_run=True)) == 0
     return capsys.readouterr().out.splitlines()
 
@@ -63,7 +62,7 @@ def test_a_time_is_a_duration_and_another_names_its_option(text: str) -> None:
 
 
 def test_without_the_submitting_program_it_is_said_where_it_may_be(
-    wanted: Wanted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wanted: SubmitOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(MissingTool, match="sbatch is not in PATH, so nothing can be submitted to slurm") as caught:
@@ -74,7 +73,7 @@ def test_without_the_submitting_program_it_is_said_where_it_may_be(
 
 
 def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds_as_there_are(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wanted: SubmitOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = script_of(wanted, capsys)
     assert lines[0] == "#!/bin/sh"
@@ -88,15 +87,17 @@ def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds
     assert "--launcher srun" in command
 
 
-def test_options_of_the_site_count_before_the_study_file(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> None:
-    asking = replace(wanted, site=SlurmSpec(partition="long", qos="high", time_s=7200.0))
+def test_options_of_the_site_count_before_the_study_file(
+    wanted: SubmitOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking = replace(wanted, partition="long", qos="high", time="2h")
     lines = script_of(asking, capsys)
     for option in ("--partition=long", "--account=physics", "--qos=high", "--time=02:00:00", "--signal=B:USR1@120"):
         assert f"#SBATCH {option}" in lines
     assert "#SBATCH --partition=short" in script_of(wanted, capsys)
 
 
-def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wanted: Wanted) -> None:
+def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wanted: SubmitOptions) -> None:
     one = estimated_s(Where(cluster="slurm", rounds=1).load(wanted.study))
     many = estimated_s(Where(cluster="slurm", rounds=20).load(wanted.study))
     assert one > START_S
@@ -104,7 +105,7 @@ def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wa
 
 
 def test_a_submitted_job_is_named_with_folders(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wanted: SubmitOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script(tmp_path / "bin/sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
     assert submit_study(wanted) == 0
@@ -117,7 +118,7 @@ def test_a_submitted_job_is_named_with_folders(
 
 
 def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_others_change(
-    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: SubmitOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tmp_path / "bin/sbatch", "echo 4711")
     (tmp_path / "kept.job").mkdir()
@@ -131,7 +132,7 @@ def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_other
         submit_study(wanted)
 
 
-def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: SubmitOptions, tmp_path: Path) -> None:
     words = "sbatch: error: Batch job submission failed: Invalid qos specification"
     script(tmp_path / "bin/sbatch", f"echo '{words}' >&2; exit 1")
     with pytest.raises(UsageError, match="slurm refuses the job: this quality of service is not yours") as caught:
@@ -140,7 +141,7 @@ def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wan
     assert caught.value.exit_code == 2
 
 
-def test_a_job_without_a_number_or_results_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_job_without_a_number_or_results_is_an_error(wanted: SubmitOptions, tmp_path: Path) -> None:
     script(tmp_path / "bin/sbatch", "true")
     with pytest.raises(InfrastructureError, match="sbatch printed no job number"):
         submit_study(wanted)
