@@ -88,25 +88,18 @@ def submit(asked: options.SubmitOptions) -> int:
     return submit_study(asked)
 
 
-@app.command()
-def report(
-    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
-    form: options.FormatOption = "",
-    output: options.OutputOption = None,
-    figures: options.FiguresOption = None,
-    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False,
-) -> None:
+@command(app, options.ReportOptions)
+def report(asked: options.ReportOptions) -> int:
     """Print results again, or write them as HTML or for other tools."""
     from tare.cli.afterwards.export_command import report_results
 
-    raise typer.Exit(report_results(results, html, form, output, figures, details=details))
+    return report_results(asked)
 
 
-app.command()(of_results.explain)
-app.command()(of_results.compare)
-app.command()(of_results.history)
-app.command()(of_results.claims)
+command(app, of_results.ExplainOptions)(of_results.explain)
+command(app, of_results.CompareOptions)(of_results.compare)
+command(app, of_results.HistoryOptions)(of_results.history)
+command(app, of_results.ClaimsOptions)(of_results.claims)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

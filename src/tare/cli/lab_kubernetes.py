@@ -47,7 +47,8 @@ def images(progress: Progress = silent) -> dict[str, Path]:
 def start(name: str, folder: Path) -> None:
     """Start the process that keeps a Kubernetes on a lab, and wait until every node is ready."""
     arguments = ("lab", "kubernetes", "--name", name)
-    lab_state.start_keeper(arguments, folder / LOG, folder / STATE, "the lab's Kubernetes")
+    if (said := lab_state.start_keeper(arguments, folder / LOG, folder / STATE)) is not None:
+        raise InfrastructureError(f"the lab's Kubernetes did not come up: {said}")
 
 
 def keep(name: str) -> None:

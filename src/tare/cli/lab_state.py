@@ -46,25 +46,31 @@ def noted(file: Path) -> dict[str, Any] | None:
         return None
 
 
-def start_keeper(arguments: Sequence[str], log: Path, note: Path, what: str) -> None:
-    """Start a command of tare that keeps something up, and wait until its note says that it is."""
+def start_keeper(arguments: Sequence[str], log: Path, note: Path) -> str | None:
+    """Start a command of tare that keeps something up, and wait until its note says that it is.
+
+    Returns the end of its log if it does not come up.
+    """
     keeper = process.start((sys.executable, "-P", "-m", "tare.cli.app", *arguments), log=log)
     try:
         until = time.monotonic() + UP_LIMIT_S
         while noted(note) is None:
             if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"{what} did not come up: {process.end_of(log)}")
+                said = process.end_of(log)
+                process.end(keeper, grace_s=DOWN_LIMIT_S)
+                return said
             time.sleep(PAUSE_S)
     except BaseException:
         process.end(keeper, grace_s=DOWN_LIMIT_S)
         raise
+    return None
 
 
-def end_keeper(note: Mapping[str, Any]) -> bool:
+def end_keeper(note: Mapping[str, Any], limit_s: float = DOWN_LIMIT_S) -> bool:
     """End the process that keeps something up; return whether it ended in time."""
     with suppress(ProcessLookupError):
         os.kill(note["pid"], signal.SIGTERM)
-    until = time.monotonic() + DOWN_LIMIT_S
+    until = time.monotonic() + limit_s
     while lives(note) and time.monotonic() < until:
         time.sleep(PAUSE_S)
     return not lives(note)

@@ -42,6 +42,7 @@ from tare.wiring.conflist import PREFIX, VARIABLES
 from tare.wiring.ping import ping
 
 STATE: Final = "network.json"
+DOWN_LIMIT_S: Final = 30.0
 
 
 # --- list -----------------------------------------------------------------------------------------------------------
@@ -143,7 +144,9 @@ def _left_up(wanted: NetworkOptions) -> int:
     log.unlink(missing_ok=True)
     options = ("--nodes", str(wanted.nodes), "--runtime", wanted.runtime, "--name", wanted.name, "--foreground")
     try:
-        lab_state.start_keeper(("network", "up", wanted.network, *options), log, folder / STATE, "the network")
+        said = lab_state.start_keeper(("network", "up", wanted.network, *options), log, folder / STATE)
+        if said is not None:
+            raise InfrastructureError(f"the network did not come up: {said}")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -280,9 +283,9 @@ def network_exec(name: str, node: str, command: Sequence[str]) -> None:
 def network_down(name: str) -> None:
     """Remove a network, and the lab if it was started for it."""
     state = _needed(name)
-    if not lab_state.end_keeper(state):
+    if not lab_state.end_keeper(state, DOWN_LIMIT_S):
         raise InfrastructureError(
-            f"the network on the lab {name} was not removed within {lab_state.DOWN_LIMIT_S:g} s",
+            f"the network on the lab {name} was not removed within {DOWN_LIMIT_S:g} s",
             remedy="remove it with `tare clean`",
         )
     print(f"the network on the lab {name} is down")

@@ -60,22 +60,6 @@ BundledPythonsOption = Annotated[
     list[str] | None,
     typer.Option(help="A version of Python that the other machine has; repeatable.", show_default="this one's"),
 ]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown (docs/formats.md).",
-        show_default=False,
-    ),
-]
-FiguresOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
-]
 Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
 ContainersOption = Annotated[
     int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")
@@ -197,6 +181,32 @@ class SubmitOptions:
         str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")
     ] = "5min"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What `tare report` is asked for."""
+
+    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)]
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown "
+            "(docs/formats.md).",
+            show_default=False,
+        ),
+    ] = ""
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
+    ] = None
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
+    ] = None
+    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,7 +319,7 @@ def test_a_network_that_is_not_removed_in_time_is_an_error(run: Path, monkeypatc
     noted(run)
     killed: list[int] = []
     monkeypatch.setattr(lab_state.os, "kill", lambda pid, number: killed.append(pid))
-    monkeypatch.setattr(lab_state, "DOWN_LIMIT_S", 0.05)
+    monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)
     with pytest.raises(InfrastructureError, match="was not removed within"):
         network_commands.network_down("net")
     assert killed == [os.getpid()]

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import factory_across as folders
-from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
+from tare.cli.afterwards.across_commands import show_compare, show_history
+from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
 from tare.cli.commands import Where
 from tare.cli.options import SubmitOptions
 from tare.cli.submit import START_S, estimated_s, seconds, submit_study, system_of
@@ -200,15 +201,15 @@ def check_page(path: Path) -> str:
 
 def test_what_differs_must_be_declared_and_a_page_be_written(pair: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"kernel: kernel: A 6\.1\.0-1, B 6\.2\.0"):
-        show_compare(pair, [], Outputs())
+        show_compare(CompareOptions(results=pair))
     with pytest.raises(UsageError, match="cannot be written"):
-        show_compare(pair, ["all"], Outputs(html=tmp_path / "no" / "page.html"))
+        show_compare(CompareOptions(results=pair, expect=["all"], html=tmp_path / "no" / "page.html"))
 
 
 def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
     pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert show_compare(pair, ["kernel"], Outputs()) == 0
+    assert show_compare(CompareOptions(results=pair, expect=["kernel"])) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] 12\.\d µs +▲ 1\.2\d \[.* \+\d\d %", said)
@@ -217,7 +218,7 @@ def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
     assert "not other days on the same machines" in joined
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     monkeypatch.setattr(sys, "stdout", out)
-    show_compare(pair, ["all"], Outputs())
+    show_compare(CompareOptions(results=pair, expect=["all"]))
     out.flush()
     assert b"^ 1.2" in out.buffer.getvalue()  # type: ignore[attr-defined]
 
@@ -225,11 +226,11 @@ def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
 def test_a_comparison_is_json_and_a_page_with_each_ratio_and_difference(
     pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_compare(pair, ["all"], Outputs(as_json=True, html=tmp_path / "page.html"))
+    show_compare(CompareOptions(results=pair, expect=["all"], as_json=True, html=tmp_path / "page.html"))
     data = json.loads(capsys.readouterr().out)
     assert [result["label"] for result in data["results"]] == ["A", "B"]
     assert data["differences"][0]["values"] == {"A": "6.1.0-1", "B": "6.2.0"}
-    show_compare(pair, ["all"], Outputs(html=tmp_path / "page.html"))
+    show_compare(CompareOptions(results=pair, expect=["all"], html=tmp_path / "page.html"))
     text = check_page(tmp_path / "page.html")
     for expected in ("latency 8 B", "bw 1 MiB", "6.2.0", "slower", "n = 10 and 10", "could be kernel"):
         assert expected in text
@@ -239,7 +240,7 @@ def test_a_comparison_is_json_and_a_page_with_each_ratio_and_difference(
 @pytest.mark.parametrize("count", [1, 27])
 def test_other_numbers_of_folders_are_refused(pair: tuple[Path, Path], count: int) -> None:
     with pytest.raises(UsageError, match=f"not {count}"):
-        show_compare([pair[0]] * count, [], Outputs())
+        show_compare(CompareOptions(results=[pair[0]] * count))
 
 
 def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
@@ -254,7 +255,7 @@ def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
         r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 5 \(2026-09-27 09:06 UTC\), the last 3", joined
     )
     assert "false alarm in this series is 5 %" in joined
-    show(nights, ["bare / latency"], outputs=Outputs(html=tmp_path / "page.html"))
+    show(nights, ["bare / latency"], html=tmp_path / "page.html")
     text = check_page(tmp_path / "page.html")
     assert text.count('<svg class="series"') == 1
     assert text.count('<circle class="point"') == 8
@@ -269,10 +270,8 @@ def test_the_exit_code_says_that_the_newest_results_are_slower(
     assert show(nights, [], fail=fail, within=within) == code
 
 
-def show(
-    folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, outputs: Outputs | None = None
-) -> int:
-    return show_history(folder, cells, outputs or Outputs(), overhead=False, last=100, fail=fail, within=within)
+def show(folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, html: Path | None = None) -> int:
+    return show_history(HistoryOptions(folder=folder, cell=cells, fail_on_change=fail, within=within, html=html))
 
 
 def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,8 +280,8 @@ def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture
         folders.write(tmp_path / str(n), text=HOSTILE, facts=facts if n else folders.FACTS, seed=n, machine=1.0 + n)
         for n in range(2)
     ]
-    show_compare(paths, ["all"], Outputs(html=tmp_path / "c.html"))
-    show(tmp_path, [], outputs=Outputs(html=tmp_path / "h.html"))
+    show_compare(CompareOptions(results=paths, expect=["all"], html=tmp_path / "c.html"))
+    show(tmp_path, [], html=tmp_path / "h.html")
     said = capsys.readouterr().out
     assert "\x1b[31m" not in said
     assert "\u202e" not in said
@@ -291,5 +290,5 @@ def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "&lt;script&gt;alert(1)" in text
         assert "\x1b" not in text
     with pytest.raises(RefusedError) as refused:
-        show_compare(paths, [], Outputs())
+        show_compare(CompareOptions(results=paths))
     assert "\x1b" not in str(refused.value)
