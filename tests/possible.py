@@ -11,7 +11,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ExplainOptions
 
 ROUNDING = 1e-9
 
@@ -19,7 +20,7 @@ ROUNDING = 1e-9
 def explanation_of(folder: Path) -> Mapping[str, Any]:
     """Return what `tare explain --json` prints about a results folder."""
     with redirect_stdout(io.StringIO()) as printed:
-        explain_results(Wanted(folder=folder, as_json=True))
+        explain_results(ExplainOptions(results=folder, as_json=True))
     return json.loads(printed.getvalue())  # type: ignore[no-any-return]
 
 

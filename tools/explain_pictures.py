@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from tare.cli import commands
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ExplainOptions
 from tare.explain.remedy import REMEDIED
 from tare.explain.stored import FOLDER as EXPLAIN
 from tare.host.process import run
@@ -48,7 +49,7 @@ def stage(results: Path, keep: Callable[[str], bool], below: Path) -> Path:
     return copy
 
 
-def terminal(command: str, wanted: Wanted) -> str:
+def terminal(command: str, wanted: ExplainOptions) -> str:
     """Return a terminal's picture as SVG: a command and what it prints."""
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -85,11 +86,11 @@ def draw(results: Path) -> Iterator[Path]:
         yield PICTURES / "explain-1-question.png"
         asked = f"tare explain {named}"
         steps = {
-            "explain-2-evidence.svg": (asked, lambda _: False, Wanted(folder=named)),
+            "explain-2-evidence.svg": (asked, lambda _: False, ExplainOptions(results=named)),
             "explain-3-proof.svg": (
-                f"{asked} --run", lambda name: not name.startswith(REMEDIED), Wanted(folder=named),
+                f"{asked} --run", lambda name: not name.startswith(REMEDIED), ExplainOptions(results=named),
             ),
-            "explain-4-remedy.svg": (f"{asked} --remedy", lambda _: True, Wanted(folder=named, remedy=True)),
+            "explain-4-remedy.svg": (f"{asked} --remedy", lambda _: True, ExplainOptions(results=named, remedy=True)),
         }  # fmt: skip
         for name, (command, keep, wanted) in steps.items():
             stage(results, keep, below)

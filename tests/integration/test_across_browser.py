@@ -10,7 +10,8 @@ import pytest
 
 import factory_across as folders
 from browser import chromium, errors, opened
-from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
+from tare.cli.afterwards.across_commands import show_compare, show_history
+from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 
@@ -44,7 +45,7 @@ def shown(browser: Any, page: Path) -> Any:
 
 
 def test_the_page_of_a_comparison_shows_a_bar_for_each_ratio(browser: Any, results: Path, tmp_path: Path) -> None:
-    show_compare([results / "0", results / "7"], [], Outputs(html=tmp_path / "page.html"))
+    show_compare(CompareOptions(results=[results / "0", results / "7"], html=tmp_path / "page.html"))
     shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".bar .point")
     assert len(shapes) == 6
     assert all(width > 4 and height > 4 for width, height, _ in shapes)
@@ -53,8 +54,7 @@ def test_the_page_of_a_comparison_shows_a_bar_for_each_ratio(browser: Any, resul
 def test_the_page_of_a_history_shows_its_points_in_the_colours_of_the_style_sheet(
     browser: Any, results: Path, tmp_path: Path
 ) -> None:
-    outputs = Outputs(html=tmp_path / "page.html")
-    show_history(results, ["bare / latency"], outputs, overhead=False, last=100, fail=False, within=10)
+    show_history(HistoryOptions(folder=results, cell=["bare / latency"], html=tmp_path / "page.html"))
     shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".series .point")
     assert len(shapes) == 8
     assert all(width > 5 and height > 5 for width, height, _ in shapes)

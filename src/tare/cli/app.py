@@ -13,6 +13,7 @@ from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
+from tare.cli.options import command
 from tare.cli.usage import given_command, usage_error, worded
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
 from tare.host.signals import end_as_interrupt
@@ -76,64 +77,29 @@ def run(  # noqa: PLR0913, PLR0917 - as many as there are options
     raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live))
 
 
-@app.command()
-def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
-    study: options.StudyFile,
-    system: options.SystemOption = "slurm",
-    allocations: options.AllocationsOption = 6,
-    results: options.ResultsOption = None,
-    launcher: options.LauncherOption = "",
-    time: options.TimeOption = "",
-    partition: Annotated[str, typer.Option(help="Partition or queue.", show_default="the site's")] = "",
-    account: Annotated[str, typer.Option(help="Account that pays for the job.", show_default="yours")] = "",
-    qos: Annotated[str, typer.Option(help="Quality of service.", show_default="the site's")] = "",
-    constraint: Annotated[str, typer.Option(help="Features that the nodes must have.", show_default="none")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the study is done, and print its report.")] = False,
-    pending: options.ToldOption = "5min",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False,
-) -> None:
+@command(app, options.SubmitOptions)
+def submit(asked: options.SubmitOptions) -> int:
     """Submit a study to a batch system.
 
     It gets several allocations of nodes, and runs one round of the study in each.
     """
-    from tare.cli.submit import Wanted, seconds, submit_study
-    from tare.model import SlurmSpec
+    from tare.cli.submit import submit_study
 
-    wanted = Wanted(
-        study=study,
-        system=system,
-        allocations=allocations,
-        results=results,
-        launcher=launcher,
-        site=SlurmSpec(
-            partition=partition, account=account, qos=qos, constraint=constraint, time_s=seconds("--time", time)
-        ),
-        wait=wait,
-        told_s=seconds("--pending", pending),
-        dry_run=dry_run,
-    )
-    raise typer.Exit(submit_study(wanted))
+    return submit_study(asked)
 
 
-@app.command()
-def report(
-    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
-    form: options.FormatOption = "",
-    output: options.OutputOption = None,
-    figures: options.FiguresOption = None,
-    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False,
-) -> None:
+@command(app, options.ReportOptions)
+def report(asked: options.ReportOptions) -> int:
     """Print results again, or write them as HTML or for other tools."""
     from tare.cli.afterwards.export_command import report_results
 
-    raise typer.Exit(report_results(results, html, form, output, figures, details=details))
+    return report_results(asked)
 
 
-app.command()(of_results.explain)
-app.command()(of_results.compare)
-app.command()(of_results.history)
-app.command()(of_results.claims)
+command(app, of_results.ExplainOptions)(of_results.explain)
+command(app, of_results.CompareOptions)(of_results.compare)
+command(app, of_results.HistoryOptions)(of_results.history)
+command(app, of_results.ClaimsOptions)(of_results.claims)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -192,83 +158,29 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
-def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
-    command: options.Command,
-    runtime: options.RuntimeOption = "bare",
-    network: options.NetworkOption = "host",
-    ranks: options.RanksOption = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
-    containers_per_node: options.ContainersOption = 1,
-    threads_per_rank: options.ThreadsOption = 1,
-    share: options.ShareOption = "pod",
-    binding: options.BindingOption = "disjoint",
-    map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
-    memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
-    cpus: options.CpusOption = 0.0,
-    mpi: options.MpiOption = "",
-    transport: options.TransportOption = "",
-    way: options.WayOption = "exec",
-    control: options.ControlOption = "own",
-    image: options.ImageOption = "",
-    bind: options.BindOption = None,
-    workdir: options.WorkdirOption = "",
-    env: options.EnvOption = None,
-    device: options.DeviceOption = None,
-    cluster: options.ClusterOption = None,
-    hosts: options.HostsOption = "",
-    ssh_config: options.SshConfigOption = "",
-    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
-    by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
-    prove: options.ProveOption = False,
-    verbose: options.VerboseOption = False,
-) -> None:
+@command(app, options.LaunchOptions, context_settings={"allow_interspersed_args": False})
+def launch(asked: options.LaunchOptions) -> int:
     """Run an MPI program in an environment, in the foreground.
 
     Exit codes are those of docker run. The program may write to the current folder, as
     under mpirun; under `tare quick` only with --writable.
     """
-    from tare.cli.commands import Where
-    from tare.cli.launch_command import Wanted, run_launch
+    from tare.cli.launch_command import run_launch
 
-    where = Where.of(cluster, hosts, ssh_config)
-    wanted = Wanted(
-        command=tuple(command), environment=f"{runtime}+{network}", mpi=where.mpi(mpi), transport=transport, way=way,
-        control=control, nodes=nodes, ranks=ranks, containers_per_node=containers_per_node,
-        threads_per_rank=threads_per_rank, share=share, binding=binding, map_by=map_by, image=image,
-        binds=tuple(bind or ()), workdir=workdir, env=tuple(env or ()), devices=tuple(device or ()), memory=memory,
-        cpus=cpus, oversubscribe=oversubscribe, by_rank=by_rank, dry_run=dry_run, prove=prove, verbose=verbose,
-        where=where,
-    )  # fmt: skip
-    raise typer.Exit(run_launch(wanted))
+    return run_launch(asked)
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
-def doctor(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(help="With --locality: what starts two ranks, after --.", show_default="mpirun -n 2"),
-    ] = None,
-    locality: Annotated[
-        bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
-    ] = False,
-    noise: options.NoiseOption = False,
-    as_json: options.NoiseJsonOption = False,
-    cluster: options.AskedClusterOption = "",
-    hosts: options.HostsOption = "",
-    ssh_config: options.SshConfigOption = "",
-    every: Annotated[bool, typer.Option("--all", help="Show every part, and each runtime in each network.")] = False,
-) -> None:
+@command(app, options.DoctorOptions, context_settings={"allow_interspersed_args": False})
+def doctor(asked: options.DoctorOptions) -> int:
     """Show what can run here, what is missing, how to install it.
 
     The last lines say whether the machine is quiet.
     """
     from tare.doctor.command import About, run_doctor
 
-    listed = tuple(filter(None, map(str.strip, hosts.split(","))))
-    about = About(cluster=cluster, hosts=listed, ssh_config=ssh_config, every=every)
-    raise typer.Exit(run_doctor(command or [], about, locality=locality, noise=noise, as_json=as_json))
+    listed = tuple(filter(None, map(str.strip, asked.hosts.split(","))))
+    about = About(cluster=asked.cluster, hosts=listed, ssh_config=asked.ssh_config, every=asked.every)
+    return run_doctor(asked.command or [], about, locality=asked.locality, noise=asked.noise, as_json=asked.as_json)
 
 
 @app.command()

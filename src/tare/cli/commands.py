@@ -161,41 +161,27 @@ def run_plan(
     if Path(started.folder) != here:
         folder = here / folder
     with started.entered():
-        return _run(stated, started, folder, fresh=fresh, most_rounds=most_rounds, live=live, here=here)
-
-
-def _run(
-    stated: Study,
-    started: StartedIn,
-    folder: Path,
-    *,
-    fresh: bool,
-    most_rounds: int | None,
-    live: bool,
-    here: Path,
-) -> int:
-    """Run a study whose launches work in the current folder, with the command having been started in `here`."""
-    plan, files = _ready(stated, started, partial(restarted_in, here))
-    session.check_available(plan)
-    with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
-        store.note_facts(**{FACT: started})
-        _tell_resumed(store)
-        if images := ", ".join(dict.fromkeys(filter(None, (cell.environment.image for cell in available(plan))))):
-            say(f"tare: containers start from the image {images}")
-        if few := too_few_rounds(stated):
-            say(f"tare: {few}")
-        _tell_others()
-        summary = partial(session.summary_of, store, folder)
-        if live:
-            say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
-        page = folder / PAGE if live else None
-        with Progress(plan) as progress, followed(progress, store, page, summary) as watcher:
-            ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
-        with counting(folder) as counts_of:
-            status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
-    if ending.reason:
-        say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
-    return EXIT_UNFINISHED if ending.time_is_up else status
+        plan, files = _ready(stated, started, partial(restarted_in, here))
+        session.check_available(plan)
+        with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
+            store.note_facts(**{FACT: started})
+            _tell_resumed(store)
+            if images := ", ".join(dict.fromkeys(filter(None, (cell.environment.image for cell in available(plan))))):
+                say(f"tare: containers start from the image {images}")
+            if few := too_few_rounds(stated):
+                say(f"tare: {few}")
+            _tell_others()
+            summary = partial(session.summary_of, store, folder)
+            if live:
+                say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
+            page = folder / PAGE if live else None
+            with Progress(plan) as progress, followed(progress, store, page, summary) as watcher:
+                ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
+            with counting(folder) as counts_of:
+                status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
+        if ending.reason:
+            say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
+        return EXIT_UNFINISHED if ending.time_is_up else status
 
 
 def measure(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tare.cli.options import command
+from tare.errors import EXIT_DONE
+
+LabName = Annotated[str, typer.Option(help="Name of the lab.")]
+CommandArgument = Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 lab_app = typer.Typer(help="Manage a small cluster inside this machine.", no_args_is_help=True)
@@ -14,44 +20,56 @@ network_app = typer.Typer(help="List networks, or try one by hand on a lab.", no
 image_app = typer.Typer(help="Manage the images that containers start from, and their cache.", no_args_is_help=True)
 
 
-@lab_app.command("up")
-def lab_up(
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
-    nics: Annotated[int, typer.Option(min=1, help="Network interfaces for messages (data NICs) on each node.")] = 1,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabOptions:
+    """What `tare lab up` is asked for."""
+
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2
+    nics: Annotated[int, typer.Option(min=1, help="Network interfaces for messages (data NICs) on each node.")] = 1
     cores: Annotated[
         int | None, typer.Option(min=1, help="Cores of each node.", show_default="this machine's, divided among nodes")
-    ] = None,
+    ] = None
     link_rate: Annotated[
         str, typer.Option(help="Rate limit of the data links, such as 10Gbit.", show_default="no limit")
-    ] = "",
-    segmented: Annotated[bool, typer.Option("--segmented", help="Send frames of MTU size, as on a real wire.")] = False,
+    ] = ""
+    segmented: Annotated[bool, typer.Option("--segmented", help="Send frames of MTU size, as on a real wire.")] = False
     docker: Annotated[
         bool, typer.Option("--docker", help="Start a Docker daemon on every node, joined in a Swarm.")
-    ] = False,
-    subnets: Annotated[int, typer.Option(min=1, max=2, help="Number of data subnets; a router joins them.")] = 1,
+    ] = False
+    subnets: Annotated[int, typer.Option(min=1, max=2, help="Number of data subnets; a router joins them.")] = 1
     kubernetes: Annotated[
         bool, typer.Option("--kubernetes", help="Start a Kubernetes on the nodes, with flannel as its pod network.")
-    ] = False,
-    name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
-) -> None:
+    ] = False
+    name: LabName = "lab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkOptions:
+    """What `tare network up` is asked for; `name` is that of a lab that is up, or of the one to start."""
+
+    network: Annotated[
+        str,
+        typer.Argument(help="A name from `tare network list`, or cni:PATH of a CNI configuration.", show_default=False),
+    ]
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, with one pod each.")] = 2
+    runtime: Annotated[str, typer.Option(help="Container runtime of the pods, such as docker; bare: none.")] = "bare"
+    name: Annotated[str, typer.Option(help="Name of a lab that is up, or of the one to start.")] = "net"
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C removes the network.")
+    ] = False
+
+
+@command(lab_app, LabOptions, "up")
+def lab_up(asked: LabOptions) -> int:
     """Start a lab that stays up until `tare lab down`."""
     from tare.cli.lab_commands import lab_up as go
 
-    go(
-        name,
-        nodes=nodes,
-        nics=nics,
-        cores=cores,
-        link_rate=link_rate,
-        segmented=segmented,
-        docker=docker,
-        subnets=subnets,
-        kubernetes=kubernetes,
-    )
+    go(asked)
+    return EXIT_DONE
 
 
 @lab_app.command("kubernetes", hidden=True)
-def lab_kubernetes(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab") -> None:
+def lab_kubernetes(name: LabName = "lab") -> None:
     """Keep a Kubernetes on a lab that is up; `tare lab up --kubernetes` starts this."""
     from tare.cli.lab_kubernetes import keep as go
 
@@ -69,8 +87,8 @@ def lab_status(as_json: JsonOption = False) -> None:
 @lab_app.command("exec", context_settings={"allow_interspersed_args": False})
 def lab_exec(
     node: Annotated[str, typer.Argument(help="A node, such as n0, or head.", show_default=False)],
-    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
-    name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
+    command: CommandArgument,
+    name: LabName = "lab",
 ) -> None:
     """Run a command on a node of a lab: `tare lab exec n0 -- hostname`."""
     from tare.cli.lab_commands import lab_exec as go
@@ -79,7 +97,7 @@ def lab_exec(
 
 
 @lab_app.command("down")
-def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab") -> None:
+def lab_down(name: LabName = "lab") -> None:
     """Remove a lab and end what runs on its nodes."""
     from tare.cli.lab_commands import lab_down as go
 
@@ -97,34 +115,22 @@ def network_list(as_json: JsonOption = False) -> None:
     go(as_json=as_json)
 
 
-@network_app.command("up")
-def network_up(
-    network: Annotated[
-        str,
-        typer.Argument(help="A name from `tare network list`, or cni:PATH of a CNI configuration.", show_default=False),
-    ],
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, with one pod each.")] = 2,
-    runtime: Annotated[str, typer.Option(help="Container runtime of the pods, such as docker; bare: none.")] = "bare",
-    name: Annotated[str, typer.Option(help="Name of a lab that is up, or of the one to start.")] = "net",
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C removes the network.")
-    ] = False,
-) -> None:
+@command(network_app, NetworkOptions, "up")
+def network_up(asked: NetworkOptions) -> int:
     """Connect a pod on each node of a lab.
 
     The network stays up until `tare network down`.
     """
-    from tare.cli.network_commands import Wanted
     from tare.cli.network_commands import network_up as go
 
-    raise typer.Exit(go(Wanted(network=network, runtime=runtime, nodes=nodes, name=name, foreground=foreground)))
+    return go(asked)
 
 
 @network_app.command("exec", context_settings={"allow_interspersed_args": False})
 def network_exec(
     node: Annotated[str, typer.Argument(help="A node, such as n0.", show_default=False)],
-    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
-    name: Annotated[str, typer.Option(help="Name of the lab.")] = "net",
+    command: CommandArgument,
+    name: LabName = "net",
 ) -> None:
     """Run a command in the pod on a node.
 
@@ -136,7 +142,7 @@ def network_exec(
 
 
 @network_app.command("down")
-def network_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "net") -> None:
+def network_down(name: LabName = "net") -> None:
     """Remove a network, and the lab if it was started for it."""
     from tare.cli.network_commands import network_down as go
 

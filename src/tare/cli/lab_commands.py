@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tare.cli import lab_kubernetes, lab_state
+from tare.cli.groups import LabOptions
 from tare.cli.output import print_json, say
 from tare.cluster import lab
 from tare.containers.held import enter
@@ -31,24 +32,14 @@ from tare.node_service import clean
 from tare.services import docker
 
 
-def lab_up(
-    name: str,
-    *,
-    nodes: int,
-    nics: int,
-    cores: int | None,
-    link_rate: str,
-    segmented: bool,
-    docker: bool,
-    subnets: int = 1,
-    kubernetes: bool = False,
-) -> None:
+def lab_up(asked: LabOptions) -> None:
     """Start a lab and leave it up."""
+    name = asked.name
     lab_state.check_name(name)
-    if kubernetes:
-        lab_kubernetes.refuse(subnets)
+    if asked.kubernetes:
+        lab_kubernetes.refuse(asked.subnets)
         lab_kubernetes.images(say)
-    if docker and not is_real_root():
+    if asked.docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="run as root, or leave --docker out")
     become_root()
     folder = made_run_folder() / f"{name}-stays"
@@ -64,16 +55,22 @@ def lab_up(
                 remedy="choose another name with --name",
             )
     try:
-        rate = int(parse_bit_rate(link_rate)) if link_rate else 0
+        rate = int(parse_bit_rate(asked.link_rate)) if asked.link_rate else 0
     except ValueError as error:
         raise UsageError(f"--link-rate: {error}", remedy="write it as --link-rate 10Gbit") from error
-    spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
+    spec = LabSpec(
+        nodes=asked.nodes,
+        cores_per_node=asked.cores,
+        link_rate_bps=rate,
+        segmented=asked.segmented,
+        subnets=asked.subnets,
+    )
     folder.mkdir(mode=0o700, exist_ok=True)
     note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
     (folder / NOTE).write_text(json.dumps(note))
     try:
-        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()),))
-        if docker:
+        made = lab.up(name, spec, nics=asked.nics, keep=(str(Path.cwd()),))
+        if asked.docker:
             with bridges.as_they_were():
                 made = _with_docker(made, folder)
     except BaseException:
@@ -81,7 +78,7 @@ def lab_up(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     (folder / lab_state.STATE).write_text(json.dumps(lab_state.as_json(made)))
-    if kubernetes:
+    if asked.kubernetes:
         try:
             lab_kubernetes.start(name, folder)
         except BaseException:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,12 +21,10 @@ from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
 from tare.kubernetes import api, in_lab
 from tare.kubernetes.in_lab import LabKubernetes
-from tare.node.owners import lives, owner
+from tare.node.owners import owner
 
 STATE: Final = "kubernetes.json"
 LOG: Final = "kubernetes.log"
-UP_LIMIT_S: Final = 300.0
-DOWN_LIMIT_S: Final = 30.0
 PAUSE_S: Final = 0.5
 
 
@@ -51,17 +46,9 @@ def images(progress: Progress = silent) -> dict[str, Path]:
 
 def start(name: str, folder: Path) -> None:
     """Start the process that keeps a Kubernetes on a lab, and wait until every node is ready."""
-    log = folder / LOG
-    keeper = process.start((sys.executable, "-P", "-m", "tare.cli.app", "lab", "kubernetes", "--name", name), log=log)
-    try:
-        until = time.monotonic() + UP_LIMIT_S
-        while state(name) is None:
-            if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"the lab's Kubernetes did not come up: {process.end_of(log)}")
-            time.sleep(PAUSE_S / 10)
-    except BaseException:
-        process.end(keeper, grace_s=DOWN_LIMIT_S)
-        raise
+    arguments = ("lab", "kubernetes", "--name", name)
+    if (said := lab_state.start_keeper(arguments, folder / LOG, folder / STATE)) is not None:
+        raise InfrastructureError(f"the lab's Kubernetes did not come up: {said}")
 
 
 def keep(name: str) -> None:
@@ -87,23 +74,13 @@ def keep(name: str) -> None:
 
 def state(name: str) -> dict[str, Any] | None:
     """Return the note of a lab's Kubernetes, or None if it has none or the process that kept it has ended."""
-    try:
-        noted: dict[str, Any] = json.loads((run_folder() / f"{name}-stays" / STATE).read_text())
-        return noted if lives(noted) else None
-    except (AttributeError, OSError, TypeError, ValueError):
-        return None
+    return lab_state.noted(run_folder() / f"{name}-stays" / STATE)
 
 
 def end(name: str) -> None:
     """End a lab's Kubernetes, if it has one; what its process cannot undo in time goes with the lab."""
-    noted = state(name)
-    if noted is None:
-        return
-    with suppress(ProcessLookupError):
-        os.kill(noted["pid"], signal.SIGTERM)
-    until = time.monotonic() + DOWN_LIMIT_S
-    while lives(noted) and time.monotonic() < until:
-        time.sleep(PAUSE_S / 10)
+    if (noted := state(name)) is not None:
+        lab_state.end_keeper(noted)
 
 
 def lines(name: str) -> list[str]:

@@ -1,19 +1,27 @@
-"""The state file of a lab that stays up: which lab it is, and whether the processes that hold it still run."""
+"""The state file of a lab that stays up, and the processes that keep something on it up after a command."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
+from tare.host import process
 from tare.host.paths import run_folder
 from tare.model import KubernetesSpec, LabSpec, SlurmSpec
 from tare.model.topology import HardwareThread
 from tare.node import Nic, Node
 from tare.node.cgroups import group
-from tare.node.owners import NAMESPACE, boot_id, is_visible, pid_namespace, start_time, this_boot
+from tare.node.owners import NAMESPACE, boot_id, is_visible, lives, pid_namespace, start_time, this_boot
 
 STATE: Final = "lab.json"
 OF_A_STUDY: Final = ("launches", "shares")
@@ -22,6 +30,50 @@ NOT_OF_A_LAB: Final = {
     "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec(), "kubernetes": KubernetesSpec(),
 }  # fmt: skip
 """What the settings of a lab that stays up never have: these are read as they are by default."""
+
+
+UP_LIMIT_S: Final = 300.0
+DOWN_LIMIT_S: Final = 30.0
+PAUSE_S: Final = 0.02
+
+
+def noted(file: Path) -> dict[str, Any] | None:
+    """Return the note of a process that keeps something up, or None if there is none or that process has ended."""
+    try:
+        note: dict[str, Any] = json.loads(file.read_text())
+        return note if lives(note) else None
+    except (AttributeError, OSError, TypeError, ValueError):
+        return None
+
+
+def start_keeper(arguments: Sequence[str], log: Path, note: Path) -> str | None:
+    """Start a command of tare that keeps something up, and wait until its note says that it is.
+
+    Returns the end of its log if it does not come up.
+    """
+    keeper = process.start((sys.executable, "-P", "-m", "tare.cli.app", *arguments), log=log)
+    try:
+        until = time.monotonic() + UP_LIMIT_S
+        while noted(note) is None:
+            if keeper.poll() is not None or time.monotonic() > until:
+                said = process.end_of(log)
+                process.end(keeper, grace_s=DOWN_LIMIT_S)
+                return said
+            time.sleep(PAUSE_S)
+    except BaseException:
+        process.end(keeper, grace_s=DOWN_LIMIT_S)
+        raise
+    return None
+
+
+def end_keeper(note: Mapping[str, Any], limit_s: float = DOWN_LIMIT_S) -> bool:
+    """End the process that keeps something up; return whether it ended in time."""
+    with suppress(ProcessLookupError):
+        os.kill(note["pid"], signal.SIGTERM)
+    until = time.monotonic() + limit_s
+    while lives(note) and time.monotonic() < until:
+        time.sleep(PAUSE_S)
+    return not lives(note)
 
 
 def check_name(name: str) -> None:

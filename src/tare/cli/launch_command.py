@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare import study
 from tare.cli import session
-from tare.cli.commands import HERE, Where
+from tare.cli.commands import Where
+from tare.cli.options import LaunchOptions
 from tare.cli.output import say
 from tare.cli.usage import worded
 from tare.cluster import CLUSTERS, Site
@@ -47,42 +48,11 @@ SIGNALLED: Final = 128
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What `tare launch` is asked for; `ranks` are those of the whole job."""
-
-    command: tuple[str, ...]
-    environment: str = "bare"
-    mpi: str = "openmpi"
-    transport: str = ""
-    way: str = "exec"
-    control: str = "own"
-    nodes: int = 1
-    ranks: int = 1
-    containers_per_node: int = 1
-    threads_per_rank: int = 1
-    share: str = "pod"
-    binding: str = "disjoint"
-    map_by: str = "core"
-    devices: tuple[str, ...] = ()
-    memory: str = "0"
-    cpus: float = 0.0
-    oversubscribe: bool = False
-    dry_run: bool = False
-    by_rank: bool = False
-    prove: bool = False
-    verbose: bool = False
-    image: str = ""
-    binds: tuple[str, ...] = ()
-    workdir: str = ""
-    env: tuple[str, ...] = ()
-    where: Where = HERE
-
-
-def run_launch(wanted: Wanted) -> int:
+def run_launch(wanted: LaunchOptions) -> int:
     """Run the application and return the exit code of the command."""
+    wanted = replace(wanted, mpi=_where(wanted).mpi(wanted.mpi))
     try:
-        wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
+        wanted = replace(wanted, command=without_dashes(wanted.command))
         located.check_no_launcher(wanted.command[0])
         if not in_image_only(wanted) and (status := _unusable(wanted)) is not None:
             return status
@@ -96,13 +66,17 @@ def run_launch(wanted: Wanted) -> int:
         return SIGNALLED + signal.Signals[name]
 
 
-def in_image_only(wanted: Wanted) -> bool:
+def _where(wanted: LaunchOptions) -> Where:
+    return Where.of(wanted.cluster, wanted.hosts, wanted.ssh_config)
+
+
+def in_image_only(wanted: LaunchOptions) -> bool:
     """Tell whether the program is named by its path in an image, which this machine does not have."""
     program = wanted.command[0]
     return bool(wanted.image) and program.startswith("/") and not Path(program).exists()
 
 
-def _unusable(wanted: Wanted) -> int | None:
+def _unusable(wanted: LaunchOptions) -> int | None:
     """Say what is wrong with a program that is named by its path, and return the status for it."""
     program = wanted.command[0]
     if "/" not in program:
@@ -119,23 +93,24 @@ def _unusable(wanted: Wanted) -> int | None:
     return None
 
 
-def make_plan(wanted: Wanted) -> Plan:
+def make_plan(wanted: LaunchOptions) -> Plan:
     """Return the plan of the one cell that is asked for; a combination that cannot work is reported as in a study."""
     if wanted.ranks % wanted.nodes:
         raise UsageError(
             f"{wanted.ranks} ranks cannot be divided equally among {wanted.nodes} nodes",
             remedy=f"use a multiple of {wanted.nodes} for -n",
         )
-    name, _, network = wanted.environment.partition("+")
+    name, _, network = f"{wanted.runtime}+{wanted.network}".partition("+")
+    where, bound = _where(wanted), tuple(wanted.bind or ())
     environment: dict[str, object] = {
         "mpi": wanted.mpi,
         **({"transport": wanted.transport} if wanted.transport else {}),
         "launch": wanted.way,
         "control": wanted.control,
-        "devices": wanted.devices,
-        "binds": wanted.binds,
+        "devices": tuple(wanted.device or ()),
+        "binds": bound,
         "workdir": wanted.workdir,
-        "env": variables(wanted.env),
+        "env": variables(wanted.env or ()),
     }
     if wanted.image:
         environment["image"] = wanted.image
@@ -152,14 +127,14 @@ def make_plan(wanted: Wanted) -> Plan:
         },
         file="tare launch",
     )
-    check_binds(wanted.binds, wanted.where)
+    check_binds(bound, where)
     # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
-    stated = wanted.where.moved(replace(stated, workloads=workloads, self_comparison=False))
+    stated = where.moved(replace(stated, workloads=workloads, self_comparison=False))
     return session.make_plan(stated, say)
 
 
-def _placement(wanted: Wanted) -> dict[str, object]:
+def _placement(wanted: LaunchOptions) -> dict[str, object]:
     return {
         "nodes": wanted.nodes,
         "ranks_per_node": wanted.ranks // wanted.nodes,
@@ -200,7 +175,7 @@ def _absolute(command: Sequence[str]) -> tuple[str, ...]:
     return (program, *command[1:])
 
 
-def _run(wanted: Wanted) -> int:
+def _run(wanted: LaunchOptions) -> int:
     started = time.monotonic()
     plan = make_plan(wanted)
     _check_available(plan)
@@ -257,7 +232,7 @@ def _check_available(plan: Plan) -> None:
         raise RefusedError(next(iter(plan.unavailable.values())))
 
 
-def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
+def _launch(wanted: LaunchOptions, site: Site, cell: Cell, up: Deployed) -> Launch:
     launch = job.make_launch(site, cell, up, preload=False)
     options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
     master = launch.master
@@ -266,7 +241,7 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     return replace(launch, launcher=(*launch.launcher, *options), master=master)
 
 
-def _attended(wanted: Wanted, cell: Cell, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
+def _attended(wanted: LaunchOptions, cell: Cell, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     command = job.command_of(site, up, launch, agent, name="launch")
     variables = {**outside.environment(), **command.environment, PADDING: ""}
     signals: list[int] = []

@@ -6,20 +6,17 @@ A process of tare keeps the pods for as long as the network is up, and `tare net
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from tare import study
 from tare.cli import lab_commands, lab_state
+from tare.cli.groups import NetworkOptions
 from tare.cli.output import print_json, say
 from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
@@ -34,7 +31,7 @@ from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
-from tare.node.owners import lives, owner, write_note
+from tare.node.owners import owner, write_note
 from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.node_service.sides import Side
@@ -45,19 +42,7 @@ from tare.wiring.conflist import PREFIX, VARIABLES
 from tare.wiring.ping import ping
 
 STATE: Final = "network.json"
-UP_LIMIT_S: Final = 300.0
 DOWN_LIMIT_S: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The options of `tare network up`; `name` is that of a lab that is up, or of the one to start."""
-
-    network: str
-    runtime: str = "bare"
-    nodes: int = 2
-    name: str = "net"
-    foreground: bool = False
 
 
 # --- list -----------------------------------------------------------------------------------------------------------
@@ -111,7 +96,7 @@ def _refused(runtime: str, network: str, nodes: int) -> str | None:
 # --- up -------------------------------------------------------------------------------------------------------------
 
 
-def network_up(wanted: Wanted) -> int:
+def network_up(wanted: NetworkOptions) -> int:
     """Bring a network up and leave it up, or, in the foreground, until Ctrl-C; return the exit code."""
     lab_state.check_name(wanted.name)
     one = _plan(wanted)
@@ -127,7 +112,7 @@ def network_up(wanted: Wanted) -> int:
     return _left_up(wanted)
 
 
-def _plan(wanted: Wanted) -> Plan:
+def _plan(wanted: NetworkOptions) -> Plan:
     """Return a plan of the one environment; raise `UsageError` if it cannot run here."""
     environment = study.environment(f"{wanted.runtime}+{wanted.network}")
     runtime, placement = RUNTIMES[environment.runtime], Placement(nodes=wanted.nodes)
@@ -151,24 +136,18 @@ def _plan(wanted: Wanted) -> Plan:
     return cells.expand(stated, lambda *_: None)
 
 
-def _left_up(wanted: Wanted) -> int:
+def _left_up(wanted: NetworkOptions) -> int:
     """Start a process that keeps the network, and wait until it reports that the network is up."""
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
     options = ("--nodes", str(wanted.nodes), "--runtime", wanted.runtime, "--name", wanted.name, "--foreground")
-    keeper = process.start(
-        (sys.executable, "-P", "-m", "tare.cli.app", "network", "up", wanted.network, *options), log=log
-    )
     try:
-        until = time.monotonic() + UP_LIMIT_S
-        while _state(wanted.name) is None:
-            if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"the network did not come up: {process.end_of(log)}")
-            time.sleep(0.05)
+        said = lab_state.start_keeper(("network", "up", wanted.network, *options), log, folder / STATE)
+        if said is not None:
+            raise InfrastructureError(f"the network did not come up: {said}")
     except BaseException:
-        process.end(keeper, grace_s=DOWN_LIMIT_S)
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
@@ -178,7 +157,7 @@ def _left_up(wanted: Wanted) -> int:
     return 0
 
 
-def _attended(wanted: Wanted, one: Plan) -> None:
+def _attended(wanted: NetworkOptions, one: Plan) -> None:
     """Keep the network until a signal arrives or its pods have ended (`tare clean` removes them)."""
     clean.leftovers_of_the_dead(say)
     with _kept(wanted, one) as up, _noted(wanted, up):
@@ -194,7 +173,7 @@ def _attended(wanted: Wanted, one: Plan) -> None:
 
 
 @contextmanager
-def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
+def _kept(wanted: NetworkOptions, one: Plan) -> Iterator[Deployed]:
     (cell,) = one.cells
     # Without an image there is nothing to build: only packets are sent, and no program is measured.
     files = Files(host_prefix=Path("/"))
@@ -205,7 +184,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
 
 
 @contextmanager
-def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
+def _site(wanted: NetworkOptions, one: Plan, files: Files) -> Iterator[Site]:
     """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
     made, required = lab_state.lab_that_is_up(wanted.name), needs(one)
     if made is None:
@@ -231,7 +210,7 @@ def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
 
 
 @contextmanager
-def _noted(wanted: Wanted, up: Deployed) -> Iterator[None]:
+def _noted(wanted: NetworkOptions, up: Deployed) -> Iterator[None]:
     """Record which network is up and which process keeps it, for the other commands."""
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
@@ -244,7 +223,7 @@ def _noted(wanted: Wanted, up: Deployed) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ready(wanted: Wanted) -> None:
+def _ready(wanted: NetworkOptions) -> None:
     folder = run_folder() / f"{wanted.name}-network"
     (folder / f"{STATE}.new").rename(folder / STATE)
 
@@ -261,7 +240,7 @@ def _pod(side: Side) -> dict[str, Any]:
     }
 
 
-def report(wanted: Wanted, up: Deployed) -> list[str]:
+def report(wanted: NetworkOptions, up: Deployed) -> list[str]:
     """Return the lines about a network that is up: its pods, whether they reach each other, and how to enter them."""
     product = find(up.environment.network).product
     lines = [f"network {wanted.network} on the lab {wanted.name}: {product}"]
@@ -304,15 +283,11 @@ def network_exec(name: str, node: str, command: Sequence[str]) -> None:
 def network_down(name: str) -> None:
     """Remove a network, and the lab if it was started for it."""
     state = _needed(name)
-    os.kill(state["pid"], signal.SIGTERM)
-    until = time.monotonic() + DOWN_LIMIT_S
-    while lives(state):
-        if time.monotonic() > until:
-            raise InfrastructureError(
-                f"the network on the lab {name} was not removed within {DOWN_LIMIT_S:g} s",
-                remedy="remove it with `tare clean`",
-            )
-        time.sleep(0.02)
+    if not lab_state.end_keeper(state, DOWN_LIMIT_S):
+        raise InfrastructureError(
+            f"the network on the lab {name} was not removed within {DOWN_LIMIT_S:g} s",
+            remedy="remove it with `tare clean`",
+        )
     print(f"the network on the lab {name} is down")
 
 
@@ -326,8 +301,4 @@ def _needed(name: str) -> dict[str, Any]:
 
 def _state(name: str) -> dict[str, Any] | None:
     """Return the record of a network that is up, or None if there is none or its process has ended."""
-    try:
-        state: dict[str, Any] = json.loads((run_folder() / f"{name}-network" / STATE).read_text())
-        return state if lives(state) else None
-    except (AttributeError, OSError, TypeError, ValueError):
-        return None
+    return lab_state.noted(run_folder() / f"{name}-network" / STATE)

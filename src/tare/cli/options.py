@@ -1,11 +1,40 @@
-"""The options that commands share, and those of `tare launch` that need a sentence."""
+"""The options that commands share, and the classes whose fields are the options of a command.
+
+Nothing but typer is imported: `tare --help` reads all of this.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+
+Options = TypeVar("Options")
+
+
+def command(
+    app: typer.Typer, options: type[Options], name: str | None = None, **settings: Any
+) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
+    """Register a function as a command: it is called with its options, a dataclass, and returns the exit code."""
+
+    def register(function: Callable[[Options], int]) -> Callable[[Options], int]:
+        def called(**given: Any) -> None:
+            raise typer.Exit(function(options(**given)))
+
+        types = get_type_hints(options, include_extras=True)
+        fields = inspect.signature(options).parameters.values()
+        own = inspect.Signature([each.replace(annotation=types[each.name]) for each in fields])
+        vars(called).update(__signature__=own)
+        called.__name__, called.__doc__ = function.__name__, function.__doc__
+        app.command(name, **settings)(called)
+        return function
+
+    return register
+
 
 StudyFile = Annotated[
     Path, typer.Argument(help="The study file (YAML), such as studies/quickstart.yaml.", show_default=False)
@@ -20,9 +49,6 @@ RanksPerNodeOption = Annotated[
         show_default="1; on cluster local one a core",
     ),
 ]
-RanksOption = Annotated[
-    int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
-]
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
@@ -33,22 +59,6 @@ BundledImagesOption = Annotated[
 BundledPythonsOption = Annotated[
     list[str] | None,
     typer.Option(help="A version of Python that the other machine has; repeatable.", show_default="this one's"),
-]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown (docs/formats.md).",
-        show_default=False,
-    ),
-]
-FiguresOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
 ]
 Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
 ContainersOption = Annotated[
@@ -108,14 +118,6 @@ ClusterOption = Annotated[
         show_default=False,
     ),
 ]
-AskedClusterOption = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        help="Ask about lab, local, ssh, slurm or kubernetes.",
-        show_default="lab for root, else local",
-    ),
-]
 HostsOption = Annotated[
     str, typer.Option("--hosts", metavar="A,B", help="Hosts of cluster ssh, in order of ranks.", show_default=False)
 ]
@@ -134,16 +136,6 @@ AtMostOption = Annotated[
         "--at-most", min=0, help="End after so many rounds; the same command resumes the study.", show_default=False
     ),
 ]
-SystemOption = Annotated[
-    str, typer.Option(help="Batch system: slurm; pbs, lsf and flux were never tried, see docs/slurm.md.")
-]
-AllocationsOption = Annotated[
-    int, typer.Option(min=1, help="Allocations, one after the other; each measures one round of the study.")
-]
-TimeOption = Annotated[
-    str, typer.Option(metavar="TIME", help="Time limit of an allocation, as 30min.", show_default="from the plan")
-]
-ToldOption = Annotated[str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")]
 LiveOption = Annotated[
     bool,
     typer.Option(
@@ -155,46 +147,6 @@ ThinOption = Annotated[
     typer.Option("--thin", help="One round of few cells and small workloads: does the study run? Decides nothing."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
-RuntimeOption = Annotated[
-    str,
-    typer.Option(
-        help="Container runtime: docker, podman, podman-rootless, apptainer, apptainer-sif, charliecloud; bare: none."
-    ),
-]
-ShareOption = Annotated[str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")]
-BindingOption = Annotated[
-    str, typer.Option(help="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides.")
-]
-CpusOption = Annotated[
-    float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
-]
-WayOption = Annotated[
-    str,
-    typer.Option(
-        "--launch", help="How MPI starts ranks: exec, ssh, daemon, hybrid or host-mpi (docs/environments.md)."
-    ),
-]
-WorkdirOption = Annotated[
-    str, typer.Option(help="Folder in which the ranks work, inside the container.", show_default="the current folder")
-]
-DeviceOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Pass a device to containers: infiniband, nvidia, rocm, or a path such as /dev/fuse; repeatable."
-    ),
-]
-ProveOption = Annotated[bool, typer.Option("--prove", help="First measure whether two ranks on one node share memory.")]
-NetworkOption = Annotated[
-    str, typer.Option(help="Network: a name from `tare network list`, or cni:PATH of a CNI configuration.")
-]
-ControlOption = Annotated[
-    str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")]
-NoiseOption = Annotated[
-    bool, typer.Option("--noise", help="Measure what disturbs this machine, what it costs, and what changes it.")
-]
-NoiseJsonOption = Annotated[bool, typer.Option("--json", help="With --noise: print JSON.")]
 EnvironmentsOption = Annotated[
     str | None,
     typer.Option(
@@ -202,3 +154,154 @@ EnvironmentsOption = Annotated[
         show_default="twelve usual ones",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOptions:
+    """What `tare submit` is asked for."""
+
+    study: StudyFile
+    system: Annotated[
+        str, typer.Option(help="Batch system: slurm; pbs, lsf and flux were never tried, see docs/slurm.md.")
+    ] = "slurm"
+    allocations: Annotated[
+        int, typer.Option(min=1, help="Allocations, one after the other; each measures one round of the study.")
+    ] = 6
+    results: ResultsOption = None
+    launcher: LauncherOption = ""
+    time: Annotated[
+        str, typer.Option(metavar="TIME", help="Time limit of an allocation, as 30min.", show_default="from the plan")
+    ] = ""
+    partition: Annotated[str, typer.Option(help="Partition or queue.", show_default="the site's")] = ""
+    account: Annotated[str, typer.Option(help="Account that pays for the job.", show_default="yours")] = ""
+    qos: Annotated[str, typer.Option(help="Quality of service.", show_default="the site's")] = ""
+    constraint: Annotated[str, typer.Option(help="Features that the nodes must have.", show_default="none")] = ""
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the study is done, and print its report.")] = False
+    pending: Annotated[
+        str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")
+    ] = "5min"
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What `tare report` is asked for."""
+
+    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)]
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown "
+            "(docs/formats.md).",
+            show_default=False,
+        ),
+    ] = ""
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
+    ] = None
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
+    ] = None
+    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """What `tare launch` is asked for; `ranks` are those of the whole job."""
+
+    command: Command
+    runtime: Annotated[
+        str,
+        typer.Option(
+            help="Container runtime: docker, podman, podman-rootless, apptainer, apptainer-sif, charliecloud; "
+            "bare: none."
+        ),
+    ] = "bare"
+    network: Annotated[
+        str, typer.Option(help="Network: a name from `tare network list`, or cni:PATH of a CNI configuration.")
+    ] = "host"
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
+    ] = 1
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1
+    containers_per_node: ContainersOption = 1
+    threads_per_rank: ThreadsOption = 1
+    share: Annotated[str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")] = (
+        "pod"
+    )
+    binding: Annotated[
+        str, typer.Option(help="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides.")
+    ] = "disjoint"
+    map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core"
+    memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0"
+    cpus: Annotated[
+        float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
+    ] = 0.0
+    mpi: MpiOption = ""
+    transport: TransportOption = ""
+    way: Annotated[
+        str,
+        typer.Option(
+            "--launch", help="How MPI starts ranks: exec, ssh, daemon, hybrid or host-mpi (docs/environments.md)."
+        ),
+    ] = "exec"
+    control: Annotated[
+        str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
+    ] = "own"
+    image: ImageOption = ""
+    bind: BindOption = None
+    workdir: Annotated[
+        str,
+        typer.Option(help="Folder in which the ranks work, inside the container.", show_default="the current folder"),
+    ] = ""
+    env: EnvOption = None
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pass a device to containers: infiniband, nvidia, rocm, or a path such as /dev/fuse; repeatable."
+        ),
+    ] = None
+    cluster: ClusterOption = None
+    hosts: HostsOption = ""
+    ssh_config: SshConfigOption = ""
+    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False
+    prove: Annotated[
+        bool, typer.Option("--prove", help="First measure whether two ranks on one node share memory.")
+    ] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """What `tare doctor` is asked for."""
+
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="With --locality: what starts two ranks, after --.", show_default="mpirun -n 2"),
+    ] = None
+    locality: Annotated[
+        bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
+    ] = False
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Measure what disturbs this machine, what it costs, and what changes it.")
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="With --noise: print JSON.")] = False
+    cluster: Annotated[
+        str,
+        typer.Option(
+            "--cluster",
+            help="Ask about lab, local, ssh, slurm or kubernetes.",
+            show_default="lab for root, else local",
+        ),
+    ] = ""
+    hosts: HostsOption = ""
+    ssh_config: SshConfigOption = ""
+    every: Annotated[bool, typer.Option("--all", help="Show every part, and each runtime in each network.")] = False

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from tare.batch import SYSTEMS, BatchJob, BatchSystem
 from tare.batch.waiting import Waiting
 from tare.cli.commands import Where
+from tare.cli.options import SubmitOptions
 from tare.cli.output import say, writing
 from tare.cli.session import RESULTS_FOLDER
 from tare.cluster import CLUSTERS
@@ -31,27 +32,13 @@ FACTOR: Final = 2.0
 LIMIT_S: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the command line of `tare submit` asks for."""
-
-    study: Path
-    system: str
-    allocations: int
-    results: Path | None
-    launcher: str
-    site: SlurmSpec
-    wait: bool
-    told_s: float
-    dry_run: bool
-
-
-def submit_study(wanted: Wanted) -> int:
+def submit_study(wanted: SubmitOptions) -> int:
     """Write the batch script of a study and submit it; with `wait`, return the exit code of the study's report."""
+    time_s, told_s = seconds("--time", wanted.time), seconds("--pending", wanted.pending)
     system = system_of(wanted.system)
     cluster = wanted.system if wanted.system in CLUSTERS else next(n for n, c in CLUSTERS.items() if c.takes_hosts)
     stated = Where(cluster=cluster, launcher=wanted.launcher, rounds=wanted.allocations).load(wanted.study)
-    job = job_of(stated, wanted, cluster)
+    job = job_of(stated, wanted, cluster, time_s)
     if wanted.dry_run:
         print(system.script(job), end="")
         return 0
@@ -67,7 +54,7 @@ def submit_study(wanted: Wanted) -> int:
     print(f"results: {job.results}   logs: {job.folder}")
     if not wanted.wait:
         return 0
-    Waiting(system=system, number=number, told_s=wanted.told_s, say=lambda text: say(f"tare: {text}")).to_the_end()
+    Waiting(system=system, number=number, told_s=told_s, say=lambda text: say(f"tare: {text}")).to_the_end()
     return reported(job)
 
 
@@ -86,11 +73,12 @@ def system_of(name: str) -> BatchSystem:
     return SYSTEMS[name]
 
 
-def job_of(stated: Study, wanted: Wanted, cluster: str) -> BatchJob:
+def job_of(stated: Study, wanted: SubmitOptions, cluster: str, time_s: float) -> BatchJob:
     """Return the job that runs a study: each of its allocations does one round, where there are several."""
-    asked = wanted.site
+    given = {name: getattr(wanted, name) for name in ("partition", "account", "qos", "constraint")}
+    asked = SlurmSpec(**given, time_s=time_s)
     site = replace(stated.lab.slurm, **{name: value for name, value in asdict(asked).items() if value})
-    for value in (asked.partition, asked.account, asked.qos, asked.constraint):
+    for value in given.values():
         if any(each.isspace() for each in value):
             raise UsageError(f"{value!r} has blanks, which a batch script's options must not have")
     results = (wanted.results or RESULTS_FOLDER / stated.name).absolute()

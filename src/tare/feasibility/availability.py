@@ -78,7 +78,8 @@ def judge_of(study: Study, own: Mapping[str, Image]) -> Judge:
             or cluster.lacks(study.lab, wanted)
             or out_of_reach(wanted, cluster)
             or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
-            or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
+            or (unfit_for_launch(own[wanted.image], wanted) if wanted.image in own else None)
+            or (no_such_workdir(own[wanted.image], wanted) if wanted.image in own else None)
             or (lacking(wanted.image) if is_recipe else None)
         )
 
@@ -129,10 +130,6 @@ def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> s
                 f"but {what} has {bytes_label(allowed)}: use fewer ranks or a smaller size"
             )
     return None
-
-
-def _unfit(image: Image, wanted: Environment) -> str | None:
-    return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
 
 
 def _no_place(placement: Placement, topology: Topology, *, apart: bool) -> str | None:

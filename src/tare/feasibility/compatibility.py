@@ -70,17 +70,13 @@ class RankHost:
     cpu: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """The machine: the highest x86-64 level of its CPU, 0 if unknown."""
+def fits(application: Application, launcher: Launcher, image: RankHost, cpu: int) -> str | None:
+    """Return why a job cannot run as intended, in one sentence with the remedy, or None.
 
-    cpu: int = 0
-
-
-def fits(application: Application, launcher: Launcher, image: RankHost, machine: Machine) -> str | None:
-    """Return why a job cannot run as intended, in one sentence with the remedy, or None."""
+    `cpu` is the highest x86-64 level of the machine's CPU, 0 if unknown.
+    """
     return (
-        _cpu(application, image, machine)
+        _cpu(application, image, cpu)
         or _glibc(application, image)
         or controls(launcher.mpi, launcher.daemon, image.name)
         or (starts(application.mpi, launcher.mpi, application.name)[1] if application.mpi else None)
@@ -122,13 +118,13 @@ def controls(launcher: MpiFacts, daemon: MpiFacts | None, where: str = "the imag
     return f"the launcher is {launcher}, which cannot work with the daemon of {daemon} in {where}: {remedy}"
 
 
-def _cpu(application: Application, image: RankHost, machine: Machine) -> str | None:
+def _cpu(application: Application, image: RankHost, cpu: int) -> str | None:
     needed, what = max((image.cpu, image.name), (application.cpu, application.name))
-    if not machine.cpu or needed <= machine.cpu:
+    if not cpu or needed <= cpu:
         return None
     return (
-        f"{what} is compiled for {CPU_LEVELS[needed]}, but this machine's CPU is {CPU_LEVELS[machine.cpu]}: "
-        f"compile it for {CPU_LEVELS[machine.cpu]} or lower"
+        f"{what} is compiled for {CPU_LEVELS[needed]}, but this machine's CPU is {CPU_LEVELS[cpu]}: "
+        f"compile it for {CPU_LEVELS[cpu]} or lower"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from tare.deploy.study_files import StudyFiles
 from tare.feasibility import compatibility, injection, program_libraries
-from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
+from tare.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
 from tare.host import wheels
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
@@ -88,7 +88,7 @@ def misfit(cell: Cell, files: Files) -> str | None:
         RankHost(name="the image", glibc=glibc_of(rootfs) or (), cpu=_image_level(rootfs))
         if rootfs
         else RankHost(name="this machine", glibc=glibc_of(Path("/")) or ()),
-        Machine(cpu=_machine_level()),
+        _machine_level(),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -54,27 +55,18 @@ class Traces:
 
 def added(trace: Trace, counted: Counted, ranks: Mapping[int, int], names: Names) -> Trace:
     """Return a trace with one more launch; `ranks` are the ranks by the number that their process has here."""
-    dropped: dict[str, int] = dict(trace.dropped)
-    softirq_s: dict[str, float] = dict(trace.softirq_s)
-    calls: dict[str, dict[str, int]] = {rank: dict(of_rank) for rank, of_rank in trace.calls.items()}
+    dropped = defaultdict[str, int](int, trace.dropped)
+    softirq_s = defaultdict[str, float](float, trace.softirq_s)
+    calls = {rank: defaultdict[str, int](int, of_rank) for rank, of_rank in trace.calls.items()}
     for number, count in counted.dropped.items():
-        reason = names.reasons.get(number, f"reason {number}")
-        dropped[reason] = dropped.get(reason, 0) + count
+        dropped[names.reasons.get(number, f"reason {number}")] += count
     for number, spent_ns in counted.softirq_ns.items():
         softirq = SOFTIRQS[number] if number < len(SOFTIRQS) else f"softirq {number}"
-        softirq_s[softirq] = softirq_s.get(softirq, 0.0) + spent_ns / NS_PER_S
+        softirq_s[softirq] += spent_ns / NS_PER_S
     for (pid, number), count in counted.calls.items():
-        of_rank = calls.setdefault(str(ranks.get(pid, NO_RANK)), {})
-        call = names.calls.get(number, f"system call {number}")
-        of_rank[call] = of_rank.get(call, 0) + count
-    return Trace(
-        group=trace.group,
-        environment=trace.environment,
-        launches=trace.launches + 1,
-        dropped=dropped,
-        softirq_s=softirq_s,
-        calls=calls,
-    )
+        of_rank = calls.setdefault(str(ranks.get(pid, NO_RANK)), defaultdict(int))
+        of_rank[names.calls.get(number, f"system call {number}")] += count
+    return replace(trace, launches=trace.launches + 1, dropped=dropped, softirq_s=softirq_s, calls=calls)
 
 
 def read_traces(folder: Path) -> tuple[Trace, ...]:

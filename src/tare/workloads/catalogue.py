@@ -9,8 +9,10 @@ from typing import Final
 from tare.workloads.command import Command
 from tare.workloads.commands import Commands
 from tare.workloads.declared import MINIAPPS, MiniApp
+from tare.workloads.declares import DECLARED
 from tare.workloads.kernels import ALONE, Kernels
 from tare.workloads.miniapps import MiniApps
+from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 from tare.workloads.startup import Startup
 
@@ -57,84 +59,78 @@ def entries() -> tuple[CatalogueEntry, ...]:
     return (*_kernels(), *map(_miniapp, MINIAPPS.values()), *map(_program, PROGRAMS.values()), *_others())
 
 
+def _entry(member: type[WorkloadPlugin] | ProgramAdapter, **stated: str) -> CatalogueEntry:
+    """Return an entry with what a member declares of how its figures are made, unless it is stated."""
+    return CatalogueEntry(**{**{name: getattr(member, name) for name in DECLARED}, **stated})
+
+
 def _kernels() -> Iterator[CatalogueEntry]:
     for name, (measures, synchronisation) in KERNELS.items():
-        yield CatalogueEntry(
+        yield _entry(
+            Kernels,
             name=name,
             family="kernel",
             stated=f"kernels: [{name}]",
             describes="micro-benchmark",
             measures=measures,
             ranks="any" if name in ALONE else "2 or more",
-            timer=Kernels.timer,
             synchronisation=synchronisation,
-            reduction=Kernels.reduction,
         )
 
 
 def _miniapp(app: MiniApp) -> CatalogueEntry:
     parameters = [f"{each.name} {each.low} to {each.high} [{each.usual}]" for each in app.parameters]
     classes = [f"class {' '.join(app.classes)}"] if app.classes else []
-    return CatalogueEntry(
+    return _entry(
+        MiniApps,
         name=app.name,
         family="mini-application",
         stated=f"miniapp: {app.name}{f':class={app.classes[0]}' if app.classes else ''}",
         describes=app.description,
         measures=f"{app.rate} of {app.timed}",
         ranks=app.ranks,
-        timer=MiniApps.timer,
-        synchronisation=MiniApps.synchronisation,
-        reduction=MiniApps.reduction,
         choices="; ".join([*classes, *parameters]),
     )
 
 
 def _program(adapter: ProgramAdapter) -> CatalogueEntry:
-    return CatalogueEntry(
+    return _entry(
+        adapter,
         name=adapter.name,
         family="program",
         stated=f"program: {adapter.name}",
         describes=f"{adapter.describes} ({adapter.versions})",
         measures=adapter.measures,
         ranks=adapter.ranks,
-        timer=adapter.timer,
-        synchronisation=adapter.synchronisation,
-        reduction=adapter.reduction,
         brought_by=adapter.brought_by,
     )
 
 
 def _others() -> Iterator[CatalogueEntry]:
-    yield CatalogueEntry(
+    yield _entry(
+        Command,
         name="command",
         family="yours",
         stated="command: [./app]",
         describes="your own MPI program",
         measures="wall time from the end of MPI_Init to MPI_Finalize",
         ranks="any",
-        timer=Command.timer,
-        synchronisation=Command.synchronisation,
-        reduction=Command.reduction,
     )
-    yield CatalogueEntry(
+    yield _entry(
+        Startup,
         name="startup",
         family="start-up",
         stated="startup: warm",
         describes="the start of a job, and of an interpreter with a thousand small files",
         measures="times until containers are up, ranks run, MPI_Init has ended, ranks are ready, files are read",
         ranks="any",
-        timer=Startup.timer,
-        synchronisation=Startup.synchronisation,
-        reduction=Startup.reduction,
     )
-    yield CatalogueEntry(
+    yield _entry(
+        Commands,
         name=Commands.name,
         family="product",
         stated="commands: [{run: [docker, info], expect: 'Swarm: active'}]",
         describes="commands of a product on the first node, each with the answer that is expected",
         measures="whether every command answers as expected; their time, without a verdict",
         ranks="any; none is started",
-        timer=Commands.timer,
-        synchronisation=Commands.synchronisation,
-        reduction=Commands.reduction,
     )

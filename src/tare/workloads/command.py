@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare.model import MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, Parsed, Payload, about, records, same_for_all, wall_s
+from tare.workloads.output import Began, Parsed, Payload, about, metric_of, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.work import own_output, work_of
 
-KEY = "wall"
+WALL: Final = MetricInfo(key="wall", label="wall time", kind=MetricKind.COST, statistic="maximum over ranks", group="")
 EXPECTED_S: Final = 10.0
 
 
@@ -22,7 +23,7 @@ class Command(WorkloadPlugin):
     name = "command"
     timer = "CLOCK_MONOTONIC"
     synchronisation = "none: each rank from its own MPI_Init to its own MPI_Finalize"
-    reduction = "maximum over ranks"
+    reduction = WALL.statistic
     knows_time = False
 
     def serves(self, workload: Workload) -> bool:
@@ -36,9 +37,7 @@ class Command(WorkloadPlugin):
         return {"LD_PRELOAD": str(prefix / "lib" / "libtare_wall.so")}
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
-        return (
-            MetricInfo(key=KEY, label="wall time", kind=MetricKind.COST, statistic=self.reduction, group=workload.name),
-        )
+        return (replace(WALL, group=workload.name),)
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         return gate(lambda: _parsed(stdout))
@@ -50,9 +49,8 @@ class Command(WorkloadPlugin):
 def _parsed(stdout: str) -> Parsed:
     all_records = records(stdout)
     seconds = wall_s(all_records, "the program")
-    metric = same_for_all(seconds, key=KEY, label="wall time", kind=MetricKind.COST, statistic=Command.reduction)
     return Parsed(
-        metrics=(metric,),
+        metrics=(metric_of(WALL, seconds),),
         **about(all_records),
         payload=Payload(),
         measured_s=seconds,

@@ -6,21 +6,27 @@ set up, and is completed if every command answered as expected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tare.model import Environment, Metric, MetricInfo, MetricKind, Placement, Sides, Workload
+from tare.model import Environment, MetricInfo, MetricKind, Placement, Sides, Workload
 from tare.model.text import printable
 from tare.networks import find
 from tare.runtimes import RUNTIMES
 from tare.workloads.answers import words_in
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, records, same_for_all
+from tare.workloads.output import Began, OutputError, Parsed, Payload, metric_of, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
-KEY: Final = "all"
-LABEL: Final = "all commands"
+ALL: Final = MetricInfo(
+    key="all",
+    label="all commands",
+    kind=MetricKind.COST,
+    statistic="sum over commands",
+    group="",
+    judged=False,
+)
 EXPECTED_S: Final = 5.0
 LEAST_S: Final = 1e-9
 
@@ -31,7 +37,7 @@ class Commands(WorkloadPlugin):
     name = "commands"
     timer = "CLOCK_MONOTONIC of the head"
     synchronisation = "none: one command after the other"
-    reduction = "sum over commands"
+    reduction = ALL.statistic
     knows_time = False
     runs_on_node = True
 
@@ -42,16 +48,7 @@ class Commands(WorkloadPlugin):
         return workload.commands[0].run
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
-        return (
-            MetricInfo(
-                key=KEY,
-                label=LABEL,
-                kind=MetricKind.COST,
-                statistic=self.reduction,
-                group=workload.name,
-                judged=False,
-            ),
-        )
+        return (replace(ALL, group=workload.name),)
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         return gate(lambda: _parsed(workload, stdout))
@@ -88,9 +85,9 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
             raise OutputError(str(answer["complaint"]))
     if not refuted and len(answers) != len(workload.commands):
         raise OutputError(f"only {len(answers)} of {len(workload.commands)} commands were run")
-    took_s = max(LEAST_S, sum(map(_took_s, answers)))
+    took_s = max(LEAST_S, sum(number(answer["took_s"]) for answer in answers))
     return Parsed(
-        metrics=(_metric(took_s),),
+        metrics=(metric_of(ALL, took_s),),
         ranks=(),
         payload=Payload(),
         mpi_library="",
@@ -98,11 +95,3 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         measured_s=took_s,
         refuted=refuted,
     )
-
-
-def _took_s(answer: Mapping[str, Any]) -> float:
-    return number(answer["took_s"])
-
-
-def _metric(took_s: float) -> Metric:
-    return same_for_all(took_s, key=KEY, label=LABEL, kind=MetricKind.COST, statistic=Commands.reduction, judged=False)

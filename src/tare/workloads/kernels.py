@@ -12,7 +12,7 @@ from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, number, records, timed
+from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, metric_of, number, records, timed
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -134,20 +134,8 @@ def _label(spec: KernelSpec) -> str:
 
 
 def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
-    message_bytes = None if spec.kernel in SIZELESS else _size(spec)
     if spec.kernel == "spacing":
-        return [
-            MetricInfo(
-                key=f"{_key(spec)}.{side}",
-                label=f"{_label(spec)} {side}",
-                kind=MetricKind.COST,
-                statistic="p99 minus median gap",
-                group=group,
-                message_bytes=message_bytes,
-                judged=False,
-            )
-            for side in GAPS.values()
-        ]
+        return [_gap(spec, side, group) for side in GAPS.values()]
     window = (spec.window or 64) * (2 if spec.kernel == "bibw" else 1)
     return [
         MetricInfo(
@@ -156,10 +144,22 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
             kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
             statistic=BACK_TO_BACK if _is_back_to_back(spec.kernel, spec.sync or "none") else SLOWEST,
             group=group,
-            message_bytes=message_bytes,
+            message_bytes=None if spec.kernel in SIZELESS else _size(spec),
             done_per_sample=window * _size(spec) if spec.kernel in RATES else 0,
         )
     ]
+
+
+def _gap(spec: KernelSpec, side: str, group: str = "") -> MetricInfo:
+    return MetricInfo(
+        key=f"{_key(spec)}.{side}",
+        label=f"{_label(spec)} {side}",
+        kind=MetricKind.COST,
+        statistic="p99 minus median gap",
+        group=group,
+        message_bytes=_size(spec),
+        judged=False,
+    )
 
 
 def _is_back_to_back(kernel: str, sync: str) -> bool:
@@ -173,11 +173,10 @@ def _metric(spec: KernelSpec, record: Mapping[str, Any], columns: Mapping[str, N
     statistics = launch_statistics(samples)
     means = [number(v) for v in record["rank_mean_s"] if v is not None]
     loop = [number(v) for v in record.get("rank_loop_s") or ()]
-    return Metric(
-        key=_key(spec),
-        label=_label(spec),
-        kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
-        value=timed(statistics.mean_s, _label(spec)),
+    (info,) = _infos(spec, "")
+    return metric_of(
+        info,
+        timed(statistics.mean_s, _label(spec)),
         statistic=BACK_TO_BACK if back_to_back else SLOWEST,
         median_s=statistics.median_s,
         p99_s=statistics.p99_s,
@@ -194,21 +193,9 @@ def _spacing(spec: KernelSpec, columns: Mapping[str, NDArray[np.float64]]) -> li
     metrics = []
     for column, side in GAPS.items():
         gaps = columns[column]
-        statistics = launch_statistics(gaps)
-        metrics.append(
-            Metric(
-                key=f"{_key(spec)}.{side}",
-                label=f"{_label(spec)} {side}",
-                kind=MetricKind.COST,
-                value=p99_minus_median(gaps),
-                statistic="p99 minus median gap",
-                median_s=statistics.median_s,
-                p99_s=statistics.p99_s,
-                samples=len(gaps),
-                message_bytes=_size(spec),
-                judged=False,
-            )
-        )
+        gap, statistics = _gap(spec, side), launch_statistics(gaps)
+        typical = {"median_s": statistics.median_s, "p99_s": statistics.p99_s}
+        metrics.append(metric_of(gap, p99_minus_median(gaps), **typical, rank_average_s=0.0, samples=len(gaps)))
     return metrics
 
 

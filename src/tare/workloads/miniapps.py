@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.model import Caches, Figure, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import Caches, Figure, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import LaunchStatistics, launch_statistics
 from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
-from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, about, number, records
+from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, about, metric_of, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -70,19 +70,7 @@ class MiniApps(WorkloadPlugin):
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         choice = choice_of(workload.miniapp)
-        scale, unit = RATES.get(choice.app.rate, (1.0, choice.app.rate))
-        return (
-            MetricInfo(
-                key=choice.spec,
-                label=choice.label,
-                kind=MetricKind.RATE,
-                statistic=self.reduction,
-                group=workload.name,
-                done_per_sample=scale * choice.app.operations(choice, placement.ranks),
-                rate_unit=unit,
-                judged=choice.app.judged,
-            ),
-        )
+        return (_info(choice, choice.app.rate, choice.app.operations(choice, placement.ranks), workload.name),)
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         return gate(lambda: _parsed(choice_of(workload.miniapp), stdout))
@@ -103,6 +91,20 @@ class MiniApps(WorkloadPlugin):
         return choice.pace * choice.app.expected_s(choice, placement.ranks)
 
 
+def _info(choice: Choice, rate: str, operations: float, group: str = "") -> MetricInfo:
+    scale, unit = RATES.get(rate, (1.0, str(rate)))
+    return MetricInfo(
+        key=choice.spec,
+        label=choice.label,
+        kind=MetricKind.RATE,
+        statistic=MiniApps.reduction,
+        group=group,
+        done_per_sample=scale * operations,
+        rate_unit=unit,
+        judged=choice.app.judged,
+    )
+
+
 def _parsed(choice: Choice, stdout: str) -> Parsed:
     all_records = records(stdout)
     result = next((record for record in all_records if record["type"] == "miniapp"), None)
@@ -112,25 +114,15 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     elapsed_s, operations = number(result["elapsed_s"]), number(result["operations"])
     if not (LEAST_TIMED_S <= elapsed_s < math.inf and 0 < operations < math.inf):
         raise OutputError(f"{choice.label} reports {elapsed_s} s for {operations} operations, which is impossible")
-    scale, unit = RATES.get(result["rate_unit"], (1.0, str(result["rate_unit"])))
     declared = choice.app.operations(choice, int(result["ranks"]))
-    cost_s = (
-        elapsed_s * declared / operations
-    )  # launches with different amounts of work are compared for the same amount
-    by_turn = _by_turn(choice, result)
-    metric = Metric(
-        key=choice.spec,
-        label=choice.label,
-        kind=MetricKind.RATE,
-        value=cost_s,
-        statistic=BY_TURNS if by_turn else MiniApps.reduction,
-        median_s=cost_s * by_turn.median_s if by_turn else cost_s,
-        p99_s=cost_s * by_turn.p99_s if by_turn else cost_s,
-        rank_average_s=cost_s,
-        done_per_sample=scale * declared,
-        rate_unit=unit,
-        judged=choice.app.judged,
-    )
+    # launches with different amounts of work are compared for the same amount
+    cost_s = elapsed_s * declared / operations
+    typical: dict[str, Any] = {}
+    if by_turn := _by_turn(choice, result):
+        typical = {
+            "statistic": BY_TURNS, "median_s": cost_s * by_turn.median_s, "p99_s": cost_s * by_turn.p99_s,
+        }  # fmt: skip
+    metric = metric_of(_info(choice, result["rate_unit"], declared), cost_s, **typical)
     return Parsed(
         metrics=(metric,),
         **about(all_records),

@@ -6,10 +6,10 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.model import Figure, Metric, RankPlace, Work
+from tare.model import Figure, Metric, MetricInfo, RankPlace, Work
 from tare.store.plausible import LEAST_TIMED_S
 from tare.workloads.parts import OTHERS, PREFIX, ForeignRecordError, PartMissingError, with_whole_records
 
@@ -28,6 +28,10 @@ MOST_USED: Final = 1e15
 """Context switches or seconds of a rank."""
 MOST_LIBRARIES: Final = 256
 """Loaded libraries of a rank; some twenty are usual."""
+
+
+OF_COLUMNS: Final = tuple(each.name for each in fields(MetricInfo) if each.name != "group")
+"""What a metric has in common with its column of the report."""
 
 
 class OutputError(ValueError):
@@ -140,9 +144,10 @@ def number(value: object) -> float:
     return float(value)
 
 
-def same_for_all(seconds: float, **named: Any) -> Metric:
-    """Return a metric of which a launch has one value."""
-    return Metric(value=seconds, median_s=seconds, p99_s=seconds, rank_average_s=seconds, **named)
+def metric_of(info: MetricInfo, seconds: float, **others: Any) -> Metric:
+    """Return a metric of which a launch has one value, unless `others` say otherwise; the rest is as in its column."""
+    values = dict.fromkeys(("value", "median_s", "p99_s", "rank_average_s"), seconds)
+    return Metric(**{**{name: getattr(info, name) for name in OF_COLUMNS}, **values, **others})
 
 
 def timed(value: object, what: str) -> float:

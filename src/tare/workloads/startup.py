@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tare.model import Caches, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model import Caches, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
+from tare.workloads.output import Began, OutputError, Parsed, Payload, metric_of, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 MODULES: Final = 1000
@@ -20,6 +20,11 @@ LABELS: Final = {
     "start": "containers up and ranks ready",
     "modules": f"{MODULES} files",
 }
+REDUCTION: Final = "maximum over ranks"
+STEPS: Final = tuple(
+    MetricInfo(key=key, label=label, kind=MetricKind.COST, statistic=REDUCTION, group="", added_first=True)
+    for key, label in LABELS.items()
+)
 """The metrics in the order in which a start-up reaches them; docs/startup.md explains each."""
 
 
@@ -29,7 +34,7 @@ class Startup(WorkloadPlugin):
     name = "startup"
     timer = "CLOCK_MONOTONIC, of the launcher and of ranks"
     synchronisation = "none until MPI_Init; one barrier after it"
-    reduction = "maximum over ranks"
+    reduction = REDUCTION
 
     def serves(self, workload: Workload) -> bool:
         return workload.startup is not None
@@ -41,17 +46,7 @@ class Startup(WorkloadPlugin):
         return workload.startup
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
-        return tuple(
-            MetricInfo(
-                key=key,
-                label=label,
-                kind=MetricKind.COST,
-                statistic=self.reduction,
-                group=workload.name,
-                added_first=True,
-            )
-            for key, label in LABELS.items()
-        )
+        return tuple(replace(info, group=workload.name) for info in STEPS)
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         if began is None:
@@ -81,31 +76,15 @@ def _parsed(stdout: str, began: Began) -> Parsed:
         "modules": modules,
     }
     return Parsed(
-        metrics=tuple(_metric(key, times[key]) for key in LABELS),
+        metrics=tuple(
+            metric_of(step, max(times[step.key]), rank_average_s=sum(times[step.key]) / len(times[step.key]))
+            for step in STEPS
+        ),
         ranks=places,
         usage=usage_of(all_records),
         payload=Payload(),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=max(init),
         measured_s=max(modules),
-        wrong=() if startup["verified"] else (_complaint(startup),),
+        wrong=() if startup["verified"] else (f"{startup['wrong_modules']} of {startup['modules']} small files",),
     )
-
-
-def _metric(key: str, ranks_s: Sequence[float]) -> Metric:
-    longest = max(ranks_s)
-    return Metric(
-        key=key,
-        label=LABELS[key],
-        kind=MetricKind.COST,
-        value=longest,
-        statistic=Startup.reduction,
-        median_s=longest,
-        p99_s=longest,
-        rank_average_s=sum(ranks_s) / len(ranks_s),
-        added_first=True,
-    )
-
-
-def _complaint(startup: Mapping[str, Any]) -> str:
-    return f"{startup['wrong_modules']} of {startup['modules']} small files"

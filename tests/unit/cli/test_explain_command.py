@@ -15,9 +15,10 @@ import pytest
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
 from tare.cli import commands, session
-from tare.cli.afterwards import claims_command, explain_command
+from tare.cli.afterwards import explain_command
 from tare.cli.afterwards.claims_command import show_claims
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ClaimsOptions, ExplainOptions
 from tare.cli.started_in import FACT, StartedIn, changed_programs
 from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
 from tare.explain import explain
@@ -64,7 +65,7 @@ def results(tmp_path: Path) -> Path:
     return with_ablation(tmp_path, lambda trial: trial.outcome)
 
 
-def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def printed(wanted: ExplainOptions, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return what is printed as JSON; it fits the published schema and steers no terminal."""
     explain_results(wanted)
     out = capsys.readouterr().out
@@ -78,7 +79,7 @@ def printed(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> dict[str, Any
 def test_costs_with_and_without_a_cause_fit_the_schema(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema.Draft202012Validator.check_schema(EXPLAINED)
     assert SCHEMA.read_text() == TOOL["schema_text"](EXPLAINED), "run tools/frames_page.py --write"
-    document = printed(Wanted(folder=results, as_json=True), capsys)
+    document = printed(ExplainOptions(results=results, as_json=True), capsys)
     (cost,) = document["costs"]
     assert cost["cause"] == "packet filter"
     assert cost["suspects"][0]["share"]["low"] < 1.0 <= cost["suspects"][0]["share"]["high"]
@@ -89,11 +90,11 @@ def test_a_remedy_that_the_ablation_has_measured_is_not_measured_again(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "measure", lambda study, folder, **_: pytest.fail(f"{study.name} in {folder}"))
-    document = printed(Wanted(folder=results, remedy=True, as_json=True), capsys)
+    document = printed(ExplainOptions(results=results, remedy=True, as_json=True), capsys)
     (remedy,) = document["remedies"]
     assert remedy["removed"] == ["packet filter"]
     assert remedy["effects"][0]["outcome"] == "back at the baseline"
-    explain_results(Wanted(folder=results, remedy=True))
+    explain_results(ExplainOptions(results=results, remedy=True))
     out = capsys.readouterr().out
     assert ": back at the baseline\n    already measured as an ablation, in" in out
     assert "\x1b" not in out
@@ -109,7 +110,7 @@ def unexplained(tmp_path: Path, text: str, metric: str = "latency:8") -> Path:
 
 def test_a_document_of_an_unexplained_cost_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = unexplained(tmp_path, STUDY.format(cluster="lab", network="bridge", slow="ssh_port: 0"))
-    document = printed(Wanted(folder=folder, remedy=True, as_json=True), capsys)
+    document = printed(ExplainOptions(results=folder, remedy=True, as_json=True), capsys)
     assert [cost["cause"] for cost in document["costs"]] == [None]
     assert document["remedies"] == []
 
@@ -122,7 +123,7 @@ def test_the_command_that_measures_is_one_for_the_cluster(
 ) -> None:
     monkeypatch.setattr(explain_command, "is_real_root", lambda: False)
     folder = unexplained(tmp_path, STUDY.format(cluster=cluster, network="host", slow="launch: exec"))
-    explain_results(Wanted(folder=folder))
+    explain_results(ExplainOptions(results=folder))
     assert f"To measure the suspects: {command} {folder} --run" in capsys.readouterr().out
 
 
@@ -132,10 +133,10 @@ def test_outside_of_a_job_the_suspects_of_slurms_results_are_not_measured(
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     text = STUDY.format(cluster="slurm", network="host", slow="launch: exec").replace("A: 1", f"{COLLECTIVE}: 1")
     folder = unexplained(tmp_path, text, metric="allreduce:8")
-    document = printed(Wanted(folder=folder, as_json=True), capsys)
+    document = printed(ExplainOptions(results=folder, as_json=True), capsys)
     assert document["costs"][0]["cause"] == "collective"
     with pytest.raises(RefusedError, match="this is not a job of it") as caught:
-        explain_results(Wanted(folder=folder, run=True))
+        explain_results(ExplainOptions(results=folder, run=True))
     assert f"salloc --nodes=2 --exclusive tare explain {folder} --run" in str(caught.value)
 
 
@@ -223,12 +224,12 @@ def unmeasured(tmp_path: Path) -> Path:
 def test_a_measurement_that_failed_is_told_beside_its_suspect(
     unmeasured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert explain_results(Wanted(folder=unmeasured)) == EXIT_CELLS_FAILED
+    assert explain_results(ExplainOptions(results=unmeasured)) == EXIT_CELLS_FAILED
     told = "could not be measured: slow-without-packet-filter: 8 of 8 launches failed: it ended with status 127"
     out = capsys.readouterr().out
     assert f"({told}" in out
     assert "\x1b" not in out
-    suspect = printed(Wanted(folder=unmeasured, as_json=True), capsys)["costs"][0]["suspects"][0]
+    suspect = printed(ExplainOptions(results=unmeasured, as_json=True), capsys)["costs"][0]["suspects"][0]
     assert suspect["unmeasured"].startswith(told.removeprefix("could not be measured: "))
     assert not suspect["proven"]
     results = read_only(unmeasured)
@@ -268,7 +269,7 @@ def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_verdicts_are_printed_as_text_markdown_and_json(claimed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,))) == 0
+    assert show_claims(ClaimsOptions(papers=["900"], on=[claimed])) == 0
     out = capsys.readouterr().out
     assert "900-1  reproduced" in out
     assert "900-2  contradicted" in out
@@ -277,10 +278,10 @@ def test_verdicts_are_printed_as_text_markdown_and_json(claimed: Path, capsys: p
     assert "3 claims: 1 reproduced, 1 contradicted, 0 undecided, 1 untestable here." in out
     assert "\x1b[2J" not in out
     assert claimed.exists()
-    assert show_claims(claims_command.Wanted(papers=(), results=(), as_json=True)) == 0
+    assert show_claims(ClaimsOptions(as_json=True)) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["verdict"] for each in found] == ["undecided", "undecided", "untestable here"]
-    show_claims(claims_command.Wanted(papers=("claims/900.yaml",), results=(claimed,), as_markdown=True))
+    show_claims(ClaimsOptions(papers=["claims/900.yaml"], on=[claimed], as_markdown=True))
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 900-")]
     assert len(rows) == 3
     assert all(row.count("|") - row.count("\\|") == 9 for row in rows)
@@ -288,21 +289,21 @@ def test_verdicts_are_printed_as_text_markdown_and_json(claimed: Path, capsys: p
 
 def test_a_page_is_written_beside_the_text(claimed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "claims.html"
-    assert show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=page)) == 0
+    assert show_claims(ClaimsOptions(papers=["900"], on=[claimed], html=page)) == 0
     assert f"page: {page}" in capsys.readouterr().out.replace("\n", "")
     assert page.read_text(encoding="utf-8").count('<svg class="bar claim"') == 2
-    show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=page, as_json=True))
+    show_claims(ClaimsOptions(papers=["900"], on=[claimed], html=page, as_json=True))
     assert len(json.loads(capsys.readouterr().out)) == 3
     with pytest.raises(UsageError, match="the page cannot be written to"):
-        show_claims(claims_command.Wanted(papers=("900",), results=(claimed,), html=tmp_path / "no" / "page.html"))
+        show_claims(ClaimsOptions(papers=["900"], on=[claimed], html=tmp_path / "no" / "page.html"))
 
 
 def test_what_cannot_be_judged_is_refused_with_what_to_do(claimed: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no claims of 'x'") as error:
-        show_claims(claims_command.Wanted(papers=("x",), results=()))
+        show_claims(ClaimsOptions(papers=["x"]))
     assert "900" in str(error.value.remedy)
     (tmp_path / "other.yaml").write_text(CLAIMS.replace("made-up", "another"))
     with pytest.raises(ResultsError, match="study made-up, which no claim"):
-        show_claims(claims_command.Wanted(papers=("other.yaml",), results=(claimed,)))
+        show_claims(ClaimsOptions(papers=["other.yaml"], on=[claimed]))
     with pytest.raises(ResultsError, match="are both results of study made-up"):
-        show_claims(claims_command.Wanted(papers=("900",), results=(claimed, claimed)))
+        show_claims(ClaimsOptions(papers=["900"], on=[claimed, claimed]))

@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 
 from tare.cli import lab_commands, lab_state, network_commands
-from tare.cli.network_commands import Wanted, described, needs_of, network_list, network_up
+from tare.cli.groups import LabOptions, NetworkOptions
+from tare.cli.network_commands import described, needs_of, network_list, network_up
 from tare.cluster import lab
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
@@ -50,10 +51,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> Became:
 
 
 def bring_up(name: str = "lab", **more: Any) -> None:
-    usual: dict[str, Any] = {
-        "nodes": 2, "nics": 1, "cores": None, "link_rate": "", "segmented": False, "docker": False,
-    }  # fmt: skip
-    lab_commands.lab_up(name, **{**usual, **more})
+    lab_commands.lab_up(LabOptions(name=name, **more))
 
 
 @pytest.mark.parametrize("docker", [False, True])
@@ -271,16 +269,18 @@ def test_the_requirements_of_a_network_are_listed_in_words(name: str, words: str
 @pytest.mark.parametrize(
     ("wanted", "error", "words"),
     [
-        (Wanted(network="brdge"), StudyError, "did you mean bridge?"),
-        (Wanted(network="bridge", runtime="dockr"), StudyError, "did you mean docker?"),
-        (Wanted(network="overlay"), RefusedError, "wired by Docker itself"),
-        (Wanted(network="pasta"), RefusedError, "long messages stall"),
-        (Wanted(network="fake", runtime="fake"), RefusedError, "no network to try"),
-        (Wanted(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
-        (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "/nowhere/x.conf not found"),
+        (NetworkOptions(network="brdge"), StudyError, "did you mean bridge?"),
+        (NetworkOptions(network="bridge", runtime="dockr"), StudyError, "did you mean docker?"),
+        (NetworkOptions(network="overlay"), RefusedError, "wired by Docker itself"),
+        (NetworkOptions(network="pasta"), RefusedError, "long messages stall"),
+        (NetworkOptions(network="fake", runtime="fake"), RefusedError, "no network to try"),
+        (NetworkOptions(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
+        (NetworkOptions(network="cni:/nowhere/x.conf"), RefusedError, "/nowhere/x.conf not found"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error: type[Exception], words: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    wanted: NetworkOptions, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         network_up(wanted)
 
@@ -301,7 +301,7 @@ def test_a_network_on_which_nothing_is_up_says_what_makes_one(run: Path) -> None
 def test_a_second_network_on_one_lab_is_refused(run: Path) -> None:
     noted(run)
     with pytest.raises(UsageError, match="already up on the lab net"):
-        network_up(Wanted(network="host"))
+        network_up(NetworkOptions(network="host"))
 
 
 def test_a_command_is_run_in_the_pod_on_a_node(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +318,7 @@ def test_a_command_is_run_in_the_pod_on_a_node(run: Path, monkeypatch: pytest.Mo
 def test_a_network_that_is_not_removed_in_time_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted(run)
     killed: list[int] = []
-    monkeypatch.setattr(network_commands.os, "kill", lambda pid, number: killed.append(pid))
+    monkeypatch.setattr(lab_state.os, "kill", lambda pid, number: killed.append(pid))
     monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)
     with pytest.raises(InfrastructureError, match="was not removed within"):
         network_commands.network_down("net")

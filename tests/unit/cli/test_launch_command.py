@@ -13,7 +13,7 @@ import pytest
 
 from tare import study
 from tare.cli import launch_command, session
-from tare.cli.launch_command import Wanted
+from tare.cli.options import LaunchOptions
 from tare.model import Plan
 from tare.plan.cells import expand
 
@@ -54,7 +54,7 @@ def test_an_application_that_a_signal_ends_gives_its_number_and_one_line(
     monkeypatch.setattr(launch_command.job, "signal_launcher", lambda *_: True)
     cell: Any = plan.cells[0]
     launch: Any = None
-    assert launch_command._attended(Wanted(command=("/app",)), cell, launch, Path(), site, up) == expected
+    assert launch_command._attended(LaunchOptions(command=["/app"]), cell, launch, Path(), site, up) == expected
     said = capsys.readouterr().err
     assert said == (f"tare: {words}\n" if words else "")
 
@@ -64,7 +64,7 @@ def test_an_interrupt_before_the_application_is_one_line(
     name: tuple[str, ...], expected: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(launch_command, "_run", mock.Mock(side_effect=KeyboardInterrupt(*name)))
-    assert launch_command.run_launch(Wanted(command=("sh",))) == expected
+    assert launch_command.run_launch(LaunchOptions(command=["sh"])) == expected
     assert capsys.readouterr().err.endswith("before the application started: cleaned up\n")
 
 

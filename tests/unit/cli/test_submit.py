@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 import factory_across as folders
-from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
+from tare.cli.afterwards.across_commands import show_compare, show_history
+from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
 from tare.cli.commands import Where
-from tare.cli.submit import START_S, Wanted, estimated_s, seconds, submit_study, system_of
+from tare.cli.options import SubmitOptions
+from tare.cli.submit import START_S, estimated_s, seconds, submit_study, system_of
 from tare.errors import InfrastructureError, MissingTool, RefusedError, UsageError
-from tare.model import SlurmSpec
 from unit.scripts import script
 
 STUDY = """
@@ -30,19 +31,18 @@ workloads: {micro: {kernels: [barrier]}}
 
 
 @pytest.fixture
-def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wanted:
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SubmitOptions:
     """Return what a command line asks for; the folder `bin` is all of PATH."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(STUDY)
-    return Wanted(
-        study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept", launcher="",
-        site=SlurmSpec(), wait=False, told_s=300.0, dry_run=False,
+    return SubmitOptions(
+        study=tmp_path / "study.yaml", system="slurm", allocations=3, results=tmp_path / "kept",
     )  # fmt: skip
 
 
-def script_of(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def script_of(wanted: SubmitOptions, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert submit_study(replace(wanted, dry_run=True)) == 0
     return capsys.readouterr().out.splitlines()
 
@@ -63,7 +63,7 @@ def test_a_time_is_a_duration_and_another_names_its_option(text: str) -> None:
 
 
 def test_without_the_submitting_program_it_is_said_where_it_may_be(
-    wanted: Wanted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wanted: SubmitOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(MissingTool, match="sbatch is not in PATH, so nothing can be submitted to slurm") as caught:
@@ -74,7 +74,7 @@ def test_without_the_submitting_program_it_is_said_where_it_may_be(
 
 
 def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds_as_there_are(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wanted: SubmitOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = script_of(wanted, capsys)
     assert lines[0] == "#!/bin/sh"
@@ -88,15 +88,17 @@ def test_a_dry_run_writes_nothing_and_each_allocation_does_one_of_as_many_rounds
     assert "--launcher srun" in command
 
 
-def test_options_of_the_site_count_before_the_study_file(wanted: Wanted, capsys: pytest.CaptureFixture[str]) -> None:
-    asking = replace(wanted, site=SlurmSpec(partition="long", qos="high", time_s=7200.0))
+def test_options_of_the_site_count_before_the_study_file(
+    wanted: SubmitOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking = replace(wanted, partition="long", qos="high", time="2h")
     lines = script_of(asking, capsys)
     for option in ("--partition=long", "--account=physics", "--qos=high", "--time=02:00:00", "--signal=B:USR1@120"):
         assert f"#SBATCH {option}" in lines
     assert "#SBATCH --partition=short" in script_of(wanted, capsys)
 
 
-def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wanted: Wanted) -> None:
+def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wanted: SubmitOptions) -> None:
     one = estimated_s(Where(cluster="slurm", rounds=1).load(wanted.study))
     many = estimated_s(Where(cluster="slurm", rounds=20).load(wanted.study))
     assert one > START_S
@@ -104,7 +106,7 @@ def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wa
 
 
 def test_a_submitted_job_is_named_with_folders(
-    wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wanted: SubmitOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script(tmp_path / "bin/sbatch", f'cp "$2" {tmp_path}/seen; echo "4711;cluster"')
     assert submit_study(wanted) == 0
@@ -117,7 +119,7 @@ def test_a_submitted_job_is_named_with_folders(
 
 
 def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_others_change(
-    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: SubmitOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tmp_path / "bin/sbatch", "echo 4711")
     (tmp_path / "kept.job").mkdir()
@@ -131,7 +133,7 @@ def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_other
         submit_study(wanted)
 
 
-def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: SubmitOptions, tmp_path: Path) -> None:
     words = "sbatch: error: Batch job submission failed: Invalid qos specification"
     script(tmp_path / "bin/sbatch", f"echo '{words}' >&2; exit 1")
     with pytest.raises(UsageError, match="slurm refuses the job: this quality of service is not yours") as caught:
@@ -140,7 +142,7 @@ def test_a_refusal_is_told_as_slurm_means_it_and_where_the_script_is(wanted: Wan
     assert caught.value.exit_code == 2
 
 
-def test_a_job_without_a_number_or_results_is_an_error(wanted: Wanted, tmp_path: Path) -> None:
+def test_a_job_without_a_number_or_results_is_an_error(wanted: SubmitOptions, tmp_path: Path) -> None:
     script(tmp_path / "bin/sbatch", "true")
     with pytest.raises(InfrastructureError, match="sbatch printed no job number"):
         submit_study(wanted)
@@ -199,15 +201,15 @@ def check_page(path: Path) -> str:
 
 def test_what_differs_must_be_declared_and_a_page_be_written(pair: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"kernel: kernel: A 6\.1\.0-1, B 6\.2\.0"):
-        show_compare(pair, [], Outputs())
+        show_compare(CompareOptions(results=pair))
     with pytest.raises(UsageError, match="cannot be written"):
-        show_compare(pair, ["all"], Outputs(html=tmp_path / "no" / "page.html"))
+        show_compare(CompareOptions(results=pair, expect=["all"], html=tmp_path / "no" / "page.html"))
 
 
 def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
     pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert show_compare(pair, ["kernel"], Outputs()) == 0
+    assert show_compare(CompareOptions(results=pair, expect=["kernel"])) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] 12\.\d µs +▲ 1\.2\d \[.* \+\d\d %", said)
@@ -216,7 +218,7 @@ def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
     assert "not other days on the same machines" in joined
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     monkeypatch.setattr(sys, "stdout", out)
-    show_compare(pair, ["all"], Outputs())
+    show_compare(CompareOptions(results=pair, expect=["all"]))
     out.flush()
     assert b"^ 1.2" in out.buffer.getvalue()  # type: ignore[attr-defined]
 
@@ -224,11 +226,11 @@ def test_a_comparison_is_printed_in_eighty_columns_and_in_ascii(
 def test_a_comparison_is_json_and_a_page_with_each_ratio_and_difference(
     pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_compare(pair, ["all"], Outputs(as_json=True, html=tmp_path / "page.html"))
+    show_compare(CompareOptions(results=pair, expect=["all"], as_json=True, html=tmp_path / "page.html"))
     data = json.loads(capsys.readouterr().out)
     assert [result["label"] for result in data["results"]] == ["A", "B"]
     assert data["differences"][0]["values"] == {"A": "6.1.0-1", "B": "6.2.0"}
-    show_compare(pair, ["all"], Outputs(html=tmp_path / "page.html"))
+    show_compare(CompareOptions(results=pair, expect=["all"], html=tmp_path / "page.html"))
     text = check_page(tmp_path / "page.html")
     for expected in ("latency 8 B", "bw 1 MiB", "6.2.0", "slower", "n = 10 and 10", "could be kernel"):
         assert expected in text
@@ -238,7 +240,7 @@ def test_a_comparison_is_json_and_a_page_with_each_ratio_and_difference(
 @pytest.mark.parametrize("count", [1, 27])
 def test_other_numbers_of_folders_are_refused(pair: tuple[Path, Path], count: int) -> None:
     with pytest.raises(UsageError, match=f"not {count}"):
-        show_compare([pair[0]] * count, [], Outputs())
+        show_compare(CompareOptions(results=[pair[0]] * count))
 
 
 def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
@@ -253,7 +255,7 @@ def test_a_history_is_printed_in_eighty_columns_and_a_page_with_a_plot(
         r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 5 \(2026-09-27 09:06 UTC\), the last 3", joined
     )
     assert "false alarm in this series is 5 %" in joined
-    show(nights, ["bare / latency"], outputs=Outputs(html=tmp_path / "page.html"))
+    show(nights, ["bare / latency"], html=tmp_path / "page.html")
     text = check_page(tmp_path / "page.html")
     assert text.count('<svg class="series"') == 1
     assert text.count('<circle class="point"') == 8
@@ -268,10 +270,8 @@ def test_the_exit_code_says_that_the_newest_results_are_slower(
     assert show(nights, [], fail=fail, within=within) == code
 
 
-def show(
-    folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, outputs: Outputs | None = None
-) -> int:
-    return show_history(folder, cells, outputs or Outputs(), overhead=False, last=100, fail=fail, within=within)
+def show(folder: Path, cells: list[str], *, fail: bool = False, within: int = 10, html: Path | None = None) -> int:
+    return show_history(HistoryOptions(folder=folder, cell=cells, fail_on_change=fail, within=within, html=html))
 
 
 def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,8 +280,8 @@ def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture
         folders.write(tmp_path / str(n), text=HOSTILE, facts=facts if n else folders.FACTS, seed=n, machine=1.0 + n)
         for n in range(2)
     ]
-    show_compare(paths, ["all"], Outputs(html=tmp_path / "c.html"))
-    show(tmp_path, [], outputs=Outputs(html=tmp_path / "h.html"))
+    show_compare(CompareOptions(results=paths, expect=["all"], html=tmp_path / "c.html"))
+    show(tmp_path, [], html=tmp_path / "h.html")
     said = capsys.readouterr().out
     assert "\x1b[31m" not in said
     assert "\u202e" not in said
@@ -290,5 +290,5 @@ def test_hostile_names_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "&lt;script&gt;alert(1)" in text
         assert "\x1b" not in text
     with pytest.raises(RefusedError) as refused:
-        show_compare(paths, [], Outputs())
+        show_compare(CompareOptions(results=paths))
     assert "\x1b" not in str(refused.value)

@@ -10,7 +10,8 @@ import pytest
 
 import exports
 from factory_explained import FAILING, Behaviour, plan_of, trials_of
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ExplainOptions
 from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.unmeasured import reasons_of
 from tare.model import Failed, Invalid, Outcome, Plan, Trial
@@ -110,17 +111,17 @@ def test_explain_prints_failed_cells_together_if_they_failed_alike(
 ) -> None:
     steering = Failed(reason=f"{FORBIDDEN} \x1b[2J")
     folder = exports.write(tmp_path / "results", *results_of(tmp_path, {"forbids": steering, "allows": steering}))
-    assert explain_results(Wanted(folder=folder)) == 0
+    assert explain_results(ExplainOptions(results=folder)) == 0
     out = capsys.readouterr().out
     assert "messages / 2n x 1r / forbids: failed\n  8 of 8 launches failed\n" in out
     assert "  differs from bare\n    capabilities: 40, all but sys_nice; bare: all\n" in out
     assert "perhaps: the program may need a right that it does not get here" in out
     assert "No cell that ran costs anything that could be explained." in out
     assert "\x1b" not in out
-    explain_results(Wanted(folder=folder, cell="allows"))
+    explain_results(ExplainOptions(results=folder, cell="allows"))
     assert "forbids: failed" not in capsys.readouterr().out
     plan, trials = results_of(tmp_path, {"forbids": steering, "allows": steering}, facts={})
-    explain_results(Wanted(folder=exports.write(tmp_path / "older", plan, trials)))
+    explain_results(ExplainOptions(results=exports.write(tmp_path / "older", plan, trials)))
     out = capsys.readouterr().out
     assert "rights and limits of its pods are not recorded in these results" in out
 

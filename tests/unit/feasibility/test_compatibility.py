@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.feasibility import compatibility
-from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, Outcome, RankHost, controls, starts
+from tare.feasibility.compatibility import Application, Launcher, MpiFacts, Outcome, RankHost, controls, starts
 from tare.feasibility.preflight import mpi_here
 from tare.host import wheels
 from tare.mpi import MPIS
@@ -24,13 +24,13 @@ def judged(
     application: Application | None = None,
     launcher: Launcher | None = None,
     image: RankHost | None = None,
-    machine: Machine | None = None,
+    cpu: int = 3,
 ) -> str | None:
     return compatibility.fits(
         application or Application(),
         launcher or Launcher(mpi=OPEN4, daemon=OPEN4),
         image or RankHost(glibc=(2, 36)),
-        machine or Machine(cpu=3),
+        cpu,
     )
 
 
@@ -105,7 +105,7 @@ def test_an_older_c_library_cannot_serve_and_is_named(there: tuple[int, ...], re
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 def test_the_cpu_must_have_what_program_and_image_need(program: int, image: int, machine: int) -> None:
-    reason = judged(Application(cpu=program), image=RankHost(glibc=(2, 36), cpu=image), machine=Machine(cpu=machine))
+    reason = judged(Application(cpu=program), image=RankHost(glibc=(2, 36), cpu=image), cpu=machine)
     assert (reason is None) == (machine == 0 or max(program, image) <= machine)
     if reason is not None:
         assert f"compiled for x86-64-v{max(program, image)}" in reason

@@ -11,7 +11,7 @@ from tare.cli import session
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import compatibility, preflight
-from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
+from tare.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
 from tare.node_service.order import Files
@@ -22,7 +22,7 @@ ROOTFS = Path("/cache/rootfs")
 HOST_MPI = HostMpi(folder=Path("/h"), launcher=Path("/h/bin/mpirun"), shown=("/h",), glibc=(2, 34))
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=ROOTFS, host_mpi=HOST_MPI)
 EVERY = StudyFiles(made={("openmpi", image): FILES for image in ("", "debian-openmpi")})
-Asked = tuple[Application, Launcher, RankHost, Machine]
+Asked = tuple[Application, Launcher, RankHost, int]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], t
     reason = preflight.misfit(cell(str(program), launch=Launching.SSH), FILES)
     application, _, place, machine = asked[0]
     assert application == Application(name="app", mpi=THERE, glibc=(2, 33), cpu=1)
-    assert (place, machine) == (RankHost(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
+    assert (place, machine) == (RankHost(name="the image", glibc=(2, 31), cpu=2), 3)
     assert str(reason).startswith("app needs glibc 2.33, but the image has 2.31")
     assert preflight.misfit(cell(str(program), runtime="bare", image=""), FILES) is None
 

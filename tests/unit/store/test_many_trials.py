@@ -11,7 +11,8 @@ import pytest
 import large_results
 from counted_calls import count_calls
 from tare.cli import commands
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ExplainOptions
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Plan, Trial
 from tare.store import results_folder
@@ -93,7 +94,7 @@ def calls_for(path: Path, plan: Plan) -> dict[str, int]:
     return {
         "append": count_calls(lambda: large_results.write(path.with_name(f"{path.name}-again"), plan, samples=False)),
         "resume": count_calls(resume),
-        "explain": count_calls(lambda: explain_results(Wanted(folder=path))),
+        "explain": count_calls(lambda: explain_results(ExplainOptions(results=path))),
         "report": count_calls(lambda: commands.show_report(path, path / "report.html")),
     }
 
@@ -105,7 +106,7 @@ def test_twice_the_trials_take_twice_the_calls(
     plans = [large_results.plan_of(environments=3, groups=groups, rounds=rounds) for groups, rounds in (few, many)]
     large_results.write(tmp_path / "first", plans[1], samples=False)
     commands.show_report(tmp_path / "first", tmp_path / "first.html")  # imports and caches
-    explain_results(Wanted(folder=tmp_path / "first"))
+    explain_results(ExplainOptions(results=tmp_path / "first"))
     calls = [calls_for(tmp_path / str(number), plan) for number, plan in enumerate(plans)]
     for what in calls[0]:
         assert calls[1][what] < 2.2 * calls[0][what], (what, calls)

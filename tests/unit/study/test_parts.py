@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare import study
-from tare.cli.launch_command import Wanted, make_plan
+from tare.cli.launch_command import make_plan
+from tare.cli.options import LaunchOptions
 from tare.errors import StudyError, UsageError
 from tare.model import (
     Binding,
@@ -72,7 +73,7 @@ def test_a_cni_path_can_be_in_a_shorthand_or_a_launch_and_two_files_are_two_netw
     ]
     assert digest(made[0]) != digest(made[1])
     monkeypatch.chdir(folder)
-    plan = make_plan(Wanted(command=("true",), environment="bare+cni:mine.conf", nodes=2, ranks=2))
+    plan = make_plan(LaunchOptions(command=["true"], network="cni:mine.conf", mpi="openmpi", nodes=2, ranks=2))
     assert {cell.environment.network for cell in plan.cells} == {f"cni:{folder}/mine.conf"}
 
 

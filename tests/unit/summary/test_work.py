@@ -13,7 +13,8 @@ import pytest
 
 import exports
 from tare.cli import commands
-from tare.cli.afterwards.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import explain_results
+from tare.cli.afterwards.of_results import ExplainOptions
 from tare.errors import EXIT_CELLS_FAILED
 from tare.export import json as json_format
 from tare.export import junit, markdown
@@ -306,9 +307,9 @@ def test_terminal_html_markdown_json_and_junit_say_it(
     for written in (capsys.readouterr().out, page, document, markdown.text(source), junit.text(source)):
         assert "not comparable" in written
         assert "wrote 300 B, the baseline" in " ".join(written.split())
-    assert explain_results(Wanted(folder=folder)) == 0
+    assert explain_results(ExplainOptions(results=folder)) == 0
     assert "app 2n x 1r / fast is not comparable: its ranks wrote 300 B" in capsys.readouterr().out
-    explain_results(Wanted(folder=folder, as_json=True))
+    explain_results(ExplainOptions(results=folder, as_json=True))
     (unlike,) = json.loads(capsys.readouterr().out)["not_comparable"]
     assert (unlike["group"], unlike["environment"]) == ("app 2n x 1r", "fast")
     assert unlike["reason"].startswith("its ranks wrote 300 B")

@@ -8,7 +8,7 @@ from pathlib import Path
 import exports
 from factory_explained import Behaviour, plan_of, trials_of
 from source_tree import program
-from tare.cli.afterwards.explain_command import Wanted
+from tare.cli.afterwards.of_results import ExplainOptions
 
 TOOL = program("explain_pictures")
 PICTURES: Path = TOOL.PICTURES
@@ -33,6 +33,6 @@ repetition: {rounds: 8}
 """
     plan = plan_of(tmp_path, text)
     folder = exports.write(tmp_path / "r", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.5)})))
-    svg = TOOL.terminal("tare explain results/r", Wanted(folder=folder)).replace("&#160;", " ")
+    svg = TOOL.terminal("tare explain results/r", ExplainOptions(results=folder)).replace("&#160;", " ")
     assert "$ tare explain results/r" in svg
     assert "unexplained: nothing that was counted speaks for a cause" in svg

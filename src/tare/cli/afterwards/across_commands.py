@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -20,58 +18,49 @@ from tare.across.history import history
 from tare.across.history_data import history_data
 from tare.across.history_terminal import HistoryReport
 from tare.across.reading import read
+from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
 from tare.cli.output import write_page
 from tare.errors import EXIT_DONE, EXIT_OVER_LIMIT, UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
-    """Where a comparison goes: JSON instead of text on stdout, and an HTML page."""
-
-    as_json: bool = False
-    html: Path | None = None
-
-
-def show_compare(folders: Sequence[Path], expected: Sequence[str], outputs: Outputs) -> int:
+def show_compare(asked: CompareOptions) -> int:
     """Compare results folders with the first of them."""
+    folders = asked.results
     if not 2 <= len(folders) <= len(string.ascii_uppercase):
         raise UsageError(
             f"tare compare needs 2 to {len(string.ascii_uppercase)} results folders, not {len(folders)}",
             remedy="name them in order: what others are compared with comes first",
         )
-    declared = check_kinds(expected)
+    declared = check_kinds(asked.expect or ())
     labels = string.ascii_uppercase[: len(folders)]
     readings = [read(folder) for folder in folders]
     check_common(readings, labels)
     found = differences(readings)
     refuse_undeclared(found, declared, labels, [str(reading.path) for reading in readings])
     result = across(readings, labels, found, declared)
-    _show(compare_data(result), CompareReport(across=result), outputs)
-    _write_html(outputs, lambda: pages.compare_page(result))
+    _show(compare_data(result), CompareReport(across=result), asked, lambda: pages.compare_page(result))
     return EXIT_DONE
 
 
-def show_history(
-    folder: Path, cells: Sequence[str], outputs: Outputs, *, overhead: bool, last: int, fail: bool, within: int
-) -> int:
-    """Print cells over many results; with `fail`, return 1 if one is slower since at most `within` results."""
-    result = history(folder, cells, overhead=overhead, last=last)
-    _show(history_data(result), HistoryReport(history=result), outputs)
-    _write_html(outputs, lambda: pages.history_page(result))
-    slower = [series for series in result.series if series.slower_within(within)]
-    return EXIT_OVER_LIMIT if fail and slower else EXIT_DONE
+def show_history(asked: HistoryOptions) -> int:
+    """Print cells over many results; return 1 if it is to fail and one is slower since at most `within` results."""
+    result = history(asked.folder, asked.cell or (), overhead=asked.overhead, last=asked.last)
+    _show(history_data(result), HistoryReport(history=result), asked, lambda: pages.history_page(result))
+    slower = [series for series in result.series if series.slower_within(asked.within)]
+    return EXIT_OVER_LIMIT if asked.fail_on_change and slower else EXIT_DONE
 
 
-def _show(data: dict[str, Any], report: CompareReport | HistoryReport, outputs: Outputs) -> None:
-    if outputs.as_json:
+def _show(
+    data: dict[str, Any],
+    report: CompareReport | HistoryReport,
+    asked: CompareOptions | HistoryOptions,
+    page: Callable[[], str],
+) -> None:
+    if asked.as_json:
         print(json.dumps(data, indent=1, ensure_ascii=True))
     else:
         Console().print(report)
-
-
-def _write_html(outputs: Outputs, render: Callable[[], str]) -> None:
-    if outputs.html is None:
-        return
-    write_page(outputs.html, render())
-    if not outputs.as_json:
-        print(f"page: {outputs.html}")
+    if asked.html is not None:
+        write_page(asked.html, page())
+        if not asked.as_json:
+            print(f"page: {asked.html}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from tare.claims.figures import Measured
 from tare.claims.judge import studies_of
 from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
+from tare.cli.afterwards.of_results import ClaimsOptions
 from tare.cli.output import write_page
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
@@ -25,24 +25,13 @@ FOLDER: Final = Path("claims")
 """Where files of claims are looked for by the name of their publication."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which publications (none: all), the results folders, the form of the answer, and the file of the page."""
-
-    papers: tuple[str, ...]
-    results: tuple[Path, ...]
-    as_json: bool = False
-    as_markdown: bool = False
-    html: Path | None = None
-
-
-def show_claims(wanted: Wanted) -> int:
+def show_claims(wanted: ClaimsOptions) -> int:
     """Print the verdicts, and write the page; return 3 if a claim that these results test is undecided, else 0."""
-    papers = [read_paper(path) for path in _files(wanted.papers)]
+    papers = [read_paper(path) for path in _files(wanted.papers or ())]
     claims = [claim for paper in papers for claim in paper.claims.values()]
     studies = {name for claim in claims if isinstance(claim.by, Test) for name in studies_of(claim.by)}
     with without_cycle_search():
-        judged = judge(claims, measured_in(wanted.results, studies))
+        judged = judge(claims, measured_in(wanted.on or (), studies))
     of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
     if wanted.as_json:
         print(json.dumps([encode(each) for each in judged], indent=1, ensure_ascii=True, allow_nan=False))

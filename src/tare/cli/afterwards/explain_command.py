@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from tare.cli import commands
+from tare.cli.afterwards.of_results import ExplainOptions
 from tare.cli.output import say
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
-from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
+from tare.explain.ablation import Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, remedy_answer, unlike_cells
 from tare.explain.cause import Change, Suspect
 from tare.explain.evidence import Evidence
@@ -43,23 +44,6 @@ TRACED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What to explain: a results folder, and a part of the names of cells ("": all).
-
-    `run` measures the suspects, `remedy` what is left of the costs without their proven causes; `trace` traces launches
-    of the costly cells and of the baseline.
-    """
-
-    folder: Path
-    cell: str = ""
-    run: bool = False
-    remedy: bool = False
-    trace: bool = False
-    rounds: int = ROUNDS
-    as_json: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The costs and failed cells of a results folder, and the results in which changed cells are looked for.
 
@@ -74,18 +58,18 @@ class Found:
     unlike: tuple[Unlike, ...] = ()
 
 
-def explain_results(wanted: Wanted) -> int:
+def explain_results(wanted: ExplainOptions) -> int:
     """Print why cells cost what they cost, and return the exit code.
 
     It is 4 if a cost has no proven cause because a measurement failed, 3 if one has none for another reason, else 0.
     """
-    results = read_only(wanted.folder)
+    results = read_only(wanted.results)
     study = results.plan.study
     found = _found(results, wanted)
     if wanted.run and found.costs:
         _measure(studies_of(study, found.costs, rounds=wanted.rounds), results, wanted)
         found = _found(results, wanted)
-        commands.renew_page(wanted.folder)
+        commands.renew_page(wanted.results)
     remedies: tuple[RemedyAnswer, ...] | None = None
     if wanted.remedy:
         proven = remedies_of(found.costs)
@@ -108,21 +92,21 @@ def explain_results(wanted: Wanted) -> int:
     return EXIT_INCONCLUSIVE if without_cause else EXIT_DONE
 
 
-def _measure(ablations: Iterable[Ablation], results: Results, wanted: Wanted) -> None:
+def _measure(ablations: Iterable[Ablation], results: Results, wanted: ExplainOptions) -> None:
     """Run studies of changed cells; on a cluster that gives nodes to jobs, only within a job."""
-    study = results.plan.study
+    study, folder = results.plan.study, wanted.results
     cluster = CLUSTERS[study.cluster]
     if cluster.runs_jobs and not cluster.in_job:
         command = _command(study, wanted, "--run" if wanted.run else "--remedy")
         raise RefusedError(
-            f"the cells of {wanted.folder} were measured on cluster {study.cluster}, and this is not a job of it",
+            f"the cells of {folder} were measured on cluster {study.cluster}, and this is not a job of it",
             remedy=f"run it within an allocation, `{command}`, or in a batch script such as `tare submit --dry-run` "
             "prints",
         )
     for ablation in ablations:
-        folder = wanted.folder / EXPLAIN / ablation.folder
-        say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
-        commands.measure(_as_stored(ablation.study, folder), folder, of=results)
+        below = folder / EXPLAIN / ablation.folder
+        say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({below})")
+        commands.measure(_as_stored(ablation.study, below), below, of=results)
 
 
 def _as_stored(study: Study, folder: Path) -> Study:
@@ -136,11 +120,11 @@ def _as_stored(study: Study, folder: Path) -> Study:
     return replace(study, environments=environments) if set(study.environments) <= set(environments) else study
 
 
-def _trace(results: Results, costs: Sequence[Explained], wanted: Wanted) -> None:
+def _trace(results: Results, costs: Sequence[Explained], wanted: ExplainOptions) -> None:
     """Trace launches of the costly cells and of their baselines, those that have not been traced yet."""
     study = results.plan.study
     check_can_trace(study.cluster)
-    folder = (wanted.folder / TRACE).absolute()  # the launches are started in another folder
+    folder = (wanted.results / TRACE).absolute()  # the launches are started in another folder
     known = {(trace.group, trace.environment) for trace in read_traces(folder)}
     groups: defaultdict[str, dict[str, Explained]] = defaultdict(dict)
     for cost in costs:
@@ -157,9 +141,9 @@ def _trace(results: Results, costs: Sequence[Explained], wanted: Wanted) -> None
         commands.measure(once, folder / folder_of(group), follow, of=results, fresh=True)
 
 
-def _command(study: Study, wanted: Wanted, option: str) -> str:
+def _command(study: Study, wanted: ExplainOptions, option: str) -> str:
     """Return the command that measures changed cells where the study ran."""
-    command = f"tare explain {wanted.folder} {option}"
+    command = f"tare explain {wanted.results} {option}"
     cluster = CLUSTERS.get(study.cluster)
     if cluster is not None and cluster.runs_jobs:
         nodes = max(placement.nodes for placement in study.placements)
@@ -168,20 +152,20 @@ def _command(study: Study, wanted: Wanted, option: str) -> str:
     return f"sudo {command}" if as_root and not is_real_root() else command
 
 
-def _found(results: Results, wanted: Wanted) -> Found:
+def _found(results: Results, wanted: ExplainOptions) -> Found:
     with without_cycle_search():
         return _explained(results, wanted)
 
 
-def _explained(results: Results, wanted: Wanted) -> Found:
-    table = compared_of(results)
+def _explained(results: Results, wanted: ExplainOptions) -> Found:
+    table, folder = compared_of(results), wanted.results
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
         raise UsageError(
-            f"no cell of {wanted.folder} has {wanted.cell!r} in its name",
+            f"no cell of {folder} has {wanted.cell!r} in its name",
             remedy=f"name one of: {'; '.join(sorted(known)[:20])}",
         )
-    ablations = ablations_of(wanted.folder)
+    ablations = ablations_of(folder)
     every = explain(results.plan, results.trials, table, ablations)
     own = Measured(plan=results.plan, comparisons=table.comparisons)
     cells = failed_cells(results.plan, results.trials)
@@ -205,9 +189,9 @@ def _name(cost: Explained) -> str:
     return f"{cost.evidence.here.cell.group} / {cost.evidence.here.cell.environment.name}"
 
 
-def _page(found: Found, wanted: Wanted) -> Iterator[str]:
+def _page(found: Found, wanted: ExplainOptions) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
-    costs, traces = found.costs, read_traces(wanted.folder / TRACE)
+    costs, traces = found.costs, read_traces(wanted.results / TRACE)
     yield from lines_of_failed(found.failed)
     if not costs:
         yield f"No cell{' that ran' if found.failed else ''} costs anything that could be explained."
@@ -269,7 +253,7 @@ def _changed(change: Change) -> str:
     return f"it alone ({change.words})" if change.adds else f"without it ({change.words})"
 
 
-def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterator[str]:
+def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: ExplainOptions) -> Iterator[str]:
     """Yield the lines about remedies: each row's costs before and after, and what to paste into a study."""
     if remedies is None:
         return
@@ -289,10 +273,10 @@ def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterat
             yield from (f"    {line}" for line in remedy.fragment.splitlines())
 
 
-def _effect(effect: EffectAnswer, wanted: Wanted) -> Iterator[str]:
+def _effect(effect: EffectAnswer, wanted: ExplainOptions) -> Iterator[str]:
     before, after = ("-" if each is None else _percent(each) for each in (effect.before, effect.after))
     yield f"  {effect.label}: before {before}; after {after}: {effect.outcome}"
-    folder = wanted.folder / EXPLAIN / effect.measured_in if effect.measured_in else wanted.folder
+    folder = wanted.results / EXPLAIN / effect.measured_in if effect.measured_in else wanted.results
     by_remedy = effect.measured_in.startswith(REMEDIED)
     yield f"    measured in {folder}" if by_remedy else f"    already measured as an ablation, in {folder}"
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tare.cli import commands, session
+from tare.cli.options import ReportOptions
 from tare.cli.output import writing
 from tare.errors import UsageError
 from tare.export import FORMATS, FilesFormat, TextFormat
@@ -19,23 +20,15 @@ from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
 
-def report_results(
-    folder: Path,
-    html: Path | None,
-    form: str,
-    output: Path | None,
-    figures: Path | None = None,
-    *,
-    details: bool = False,
-) -> int:
-    """Print the tables and write page and figures, if asked; or write the format `form`. Return the exit code."""
-    if (html or figures) and (form or output):
+def report_results(asked: ReportOptions) -> int:
+    """Print the tables and write page and figures, if asked; or write one format. Return the exit code."""
+    if (asked.html or asked.figures) and (asked.form or asked.output):
         raise UsageError("--html or --figures, and --format, are two reports", remedy="leave one of them out")
-    if output and not form:
+    if asked.output and not asked.form:
         raise UsageError("-o needs a format", remedy=f"name one with --format: {', '.join(FORMATS)}")
-    if form:
-        return export_results(folder, form, output)
-    return commands.show_report(folder, html, figures, details=details)
+    if asked.form:
+        return export_results(asked.results, asked.form, asked.output)
+    return commands.show_report(asked.results, asked.html, asked.figures, details=asked.details)
 
 
 def export_results(folder: Path, name: str, output: Path | None) -> int:
@@ -64,7 +57,7 @@ def _writer(name: str, output: Path | None) -> Callable[[Source], None]:
             if output is None:
                 place = "folder or a .zip file" if zips else "folder"
                 raise UsageError(f"the format {name} has several files", remedy=f"name a {place} for them with -o")
-            return partial(_write_files, write, output)
+            return lambda source: write(source, output)
 
 
 def _write_text(text: Callable[[Source], str], output: Path | None, source: Source) -> None:
@@ -75,7 +68,3 @@ def _write_text(text: Callable[[Source], str], output: Path | None, source: Sour
     sys.stdout.flush()
     sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
-
-
-def _write_files(write: Callable[[Source, Path], None], output: Path, source: Source) -> None:
-    write(source, output)

@@ -94,7 +94,6 @@ class MiniApp:
     description: str
     rate: str
     timed: str
-    pattern: str
     classes: str = ""
     parameters: tuple[Parameter, ...] = ()
     official_pace: int = 0

@@ -61,7 +61,6 @@ def _blocks(*, name: str, description: str, block: int) -> MiniApp:
         description=description,
         rate="MB/s",
         timed="all calls of all ranks, and fsync where they write; files are open",
-        pattern="none in the timed section; ranks use files of their own, or all the image's",
         parameters=(
             Parameter(name="block", meaning="bytes of a call", usual=block, low=512, high=1 << 26),
             Parameter(name="kib", meaning="size of a file in KiB", usual=16384, low=1, high=1 << 20, thin=1024),
@@ -99,7 +98,6 @@ METADATA: Final = MiniApp(
     description="making, looking up, reading and removing many small files",
     rate="files/s",
     timed="all files of all ranks: made, looked up, read and removed; those of the image only looked up and read",
-    pattern="none in the timed section; each rank has a folder of its own, or all the image's",
     parameters=(
         Parameter(name="files", meaning="of a rank", usual=1000, low=1, high=100_000, thin=100),
         _switch("image", "1: the files of the image, 0: files that each rank makes"),

@@ -36,10 +36,6 @@ GRAPH500: Final = MiniApp(
     description="breadth-first searches in a Kronecker graph, every tree checked",
     rate="TEPS",
     timed="each search alone; the rate is the harmonic mean of edges of the component / time",
-    pattern=(
-        "a level: visits of 8 bytes gathered to messages of 32 KiB for each rank, a shorter one, be it empty, as the "
-        "last; an allreduce of one number"
-    ),
     parameters=(
         Parameter(name="scale", meaning="log2 of the number of vertices", usual=16, low=6, high=31, thin=10),
         Parameter(
@@ -92,10 +88,6 @@ KMI: Final = MiniApp(
     description="a service that finds strings by their beginning, sorted over ranks",
     rate="queries/s",
     timed="the queries of all ranks, from the first to the last end mark",
-    pattern=(
-        "a query for another rank: a request of 288 bytes and a reply of 12, the strings only if there are any; "
-        "requests of all come to one receive that is polled; one byte to all at the end"
-    ),
     parameters=(
         Parameter(
             name="reads",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tare.workloads.declared.declaration import (
@@ -18,6 +19,8 @@ from tare.workloads.declared.declaration import (
 )
 
 POWERS: Final = "a power of two"
+npb_app: Final = partial(MiniApp, rate="Mop/s", classes="SWABCD", parameters=(PACE_PARAMETER,), divides=True)
+"""Make a program of the suite."""
 
 
 def _powers_up_to(most: Callable[[str], int]) -> Callable[[Choice, int], str | None]:
@@ -45,20 +48,15 @@ def _ep_refuse(choice: Choice, ranks: int) -> str | None:
     return f"npb-ep class {choice.letter} has {batches} parts for {ranks} ranks; allowed: 1 to {batches} ranks"
 
 
-EP: Final = MiniApp(
+EP: Final = npb_app(
     name="npb-ep",
     description="embarrassingly parallel: Gaussian deviates, no communication but sums at the end",
-    rate="Mop/s",
     timed="all numbers and the three sums",
-    pattern="three allreduce at the end",
-    classes="SWABCD",
-    parameters=(PACE_PARAMETER,),
     official_pace=480,
     ranks="any",
     refuse=_ep_refuse,
     memory_bytes=lambda _choice, _ranks: 6.0 * EP_BLOCK * 8,
     operations=lambda choice, _: math.ldexp(1.0, EP_LOG2_PAIRS[choice.letter] + 1) / 1e6,
-    divides=True,
     expected_s=by_rate(100.0),
 )
 
@@ -75,13 +73,10 @@ def _is_memory(choice: Choice, ranks: int) -> float:
     return (3.2 * (1 << keys) / ranks + (1 << largest) + 4.0 * (1 << buckets)) * 4
 
 
-IS: Final = MiniApp(
+IS: Final = npb_app(
     name="npb-is",
     description="integer sort: ranking of keys by buckets",
-    rate="Mop/s",
     timed="ten rankings",
-    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of the keys that "
-    "leave their rank",
     classes="SWABC",
     parameters=(
         Parameter(
@@ -98,7 +93,6 @@ IS: Final = MiniApp(
     refuse=_powers_up_to(lambda letter: 1 << (IS_LOG2[letter][0] - 7)),
     memory_bytes=_is_memory,
     operations=lambda choice, _: IS_RANKINGS * (1 << IS_LOG2[choice.letter][0]) / 1e6,
-    divides=True,
     expected_s=by_rate(200.0, untimed=1.0),
 )
 
@@ -141,23 +135,15 @@ def _cg_operations(choice: Choice, _: int) -> float:
     return 2e-6 * matrix.iterations * matrix.size * (3.0 + z + CG_STEPS * (5.0 + z) + 3.0)
 
 
-CG: Final = MiniApp(
+CG: Final = npb_app(
     name="npb-cg",
     description="conjugate gradients on a sparse matrix with a random pattern",
-    rate="Mop/s",
     timed="the outer iterations, 25 steps of conjugate gradients in each",
-    pattern=(
-        "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy where it is with "
-        "oneself), sums of single numbers by pairwise exchange"
-    ),
-    classes="SWABCD",
-    parameters=(PACE_PARAMETER,),
     official_pace=180,
     ranks=POWERS,
     refuse=_cg_refuse,
     memory_bytes=_cg_memory,
     operations=_cg_operations,
-    divides=True,
     expected_s=by_rate(2_000.0, untimed=0.3),
 )
 
@@ -167,23 +153,15 @@ MG_LEVELS: Final = {"S": (5, 4), "W": (7, 4), "A": (8, 4), "B": (8, 20), "C": (9
 """log2 of the points along an edge, iterations."""
 
 
-MG: Final = MiniApp(
+MG: Final = npb_app(
     name="npb-mg",
     description="multigrid for a Poisson equation on a periodic cube",
-    rate="Mop/s",
     timed="V-cycles with their residuals, the norm before and after",
-    pattern=(
-        "layers of boxes to the neighbours along x, y and z after each operator on each level, copied along an axis "
-        "that is not cut; two allreduces a norm"
-    ),
-    classes="SWABCD",
-    parameters=(PACE_PARAMETER,),
     official_pace=160,
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (3 * (MG_LEVELS[letter][0] - 1))),
     memory_bytes=lambda choice, ranks: 3.6 * 8 * (1 << (3 * MG_LEVELS[choice.letter][0])) / ranks,
     operations=lambda choice, _: 58e-6 * MG_LEVELS[choice.letter][1] * (1 << (3 * MG_LEVELS[choice.letter][0])),
-    divides=True,
     expected_s=by_rate(3_000.0, untimed=0.5),
 )
 
@@ -221,20 +199,16 @@ def _ft_operations(choice: Choice, _: int) -> float:
     return 1e-6 * points * (14.8157 + 7.19641 * log + (5.23518 + 7.21113 * log) * steps)
 
 
-FT: Final = MiniApp(
+FT: Final = npb_app(
     name="npb-ft",
     description="three-dimensional Fourier transforms of a diffusing field",
-    rate="Mop/s",
     timed="roots and decay tables, initial field, forward transform, steps with their checksums",
-    pattern="one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
     classes="SWABCDE",
-    parameters=(PACE_PARAMETER,),
     official_pace=270,
     ranks=POWERS,
     refuse=_ft_refuse,
     memory_bytes=lambda choice, ranks: 3.0 * 16 * _ft_points(choice) / ranks,
     operations=_ft_operations,
-    divides=True,
     expected_s=by_rate(2_000.0, untimed=1.0),
 )
 

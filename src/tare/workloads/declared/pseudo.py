@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Final
 
-from tare.workloads.declared.declaration import PACE_PARAMETER, Choice, MiniApp, by_rate
+from tare.workloads.declared.declaration import Choice, MiniApp, by_rate
+from tare.workloads.declared.npb import npb_app
 
 COMPONENTS: Final = 5
 DOUBLE: Final = 8
@@ -100,23 +101,16 @@ def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
     def expected_s(choice: Choice, ranks: int) -> float:
         return 1.2 * operations(choice, ranks) / (rate * isqrt(ranks) ** 2)
 
-    return MiniApp(
+    return npb_app(
         name=method.name,
         description=description,
-        rate="Mop/s",
         timed="time steps: the change of the state, solved along x, y and z",
-        pattern=(
-            "multi-partition on the largest square number of ranks: six halos a step, then along each axis from slab "
-            "to slab and back, large messages to one rank"
-        ),
         classes="SWABCDE",
-        parameters=(PACE_PARAMETER,),
         official_pace=pace,
         ranks="any: the largest square number of them takes part",
         refuse=refuse,
         memory_bytes=memory_bytes,
         operations=operations,
-        divides=True,
         expected_s=expected_s,
     )
 
@@ -175,22 +169,15 @@ def _lu_operations(choice: Choice, _: int) -> float:
     return 1e-6 * iterations * (1984.77 * n**3 - 10923.3 * n**2 + 27770.9 * n - 144010.0)
 
 
-LU: Final = MiniApp(
+LU: Final = npb_app(
     name="npb-lu",
     description="Navier-Stokes equations on a cube by symmetric successive over-relaxation",
-    rate="Mop/s",
     timed="the iterations: two sweeps, update, exchange of layers, residual; two norms at the end",
-    pattern=(
-        "a sweep: for each plane small messages from the neighbours below (above) and to those above (below), as a "
-        "wave through the grid of ranks; layers of faces to the four neighbours once an iteration"
-    ),
     classes="SWABCDE",
-    parameters=(PACE_PARAMETER,),
     official_pace=490,
     ranks="with factors as near to the square as 2 to 1",
     refuse=_lu_refuse,
     memory_bytes=_lu_memory,
     operations=_lu_operations,
-    divides=True,
     expected_s=by_rate(3_000.0, untimed=0.2),
 )

@@ -14,7 +14,6 @@ ATTEMPTS: Final = MiniApp(
     description="operations that a user may be forbidden, and how many ranks may do them",
     rate="attempts/s",
     timed="all operations, by a process that each rank starts; it measures no container",
-    pattern="none: each rank tries alone",
     parameters=(
         Parameter(
             name="user",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tare.workloads.declared.declaration import Choice, MiniApp, Parameter
@@ -36,75 +36,54 @@ ROUND_TRIPS: Final = Parameter(
 )
 
 
-def _stream_app(
-    *,
-    name: str,
-    description: str,
-    timed: str,
-    pattern: str,
-    parameters: tuple[Parameter, ...],
-    memory_bytes: Callable[[Choice, int], float],
-) -> MiniApp:
-    return MiniApp(
-        name=name,
-        description=description,
-        rate="Mb/s",
-        timed=timed,
-        pattern=pattern,
-        parameters=parameters,
-        ranks="2 or more: the first and the last talk",
-        refuse=_refuse,
-        memory_bytes=memory_bytes,
-        operations=lambda _choice, _ranks: NOMINAL_MB,
-        expected_s=lambda choice, _: 1.0 + choice.values["milliseconds"] / 1000,
-    )
+socket_app: Final = partial(MiniApp, ranks="2 or more: the first and the last talk", refuse=_refuse)
+stream_app: Final = partial(
+    socket_app,
+    rate="Mb/s",
+    operations=lambda _choice, _ranks: NOMINAL_MB,
+    expected_s=lambda choice, _: 1.0 + choice.values["milliseconds"] / 1000,
+)
+tcp_stream_app: Final = partial(
+    stream_app,
+    parameters=(_bytes(65536, MESSAGE), _milliseconds("how long messages are sent")),
+    memory_bytes=lambda choice, _: choice.values["bytes"] + 4096.0,
+)
 
 
-def _rtt_app(*, name: str, description: str, pattern: str, high: int, what: str, extra_bytes: float) -> MiniApp:
-    return MiniApp(
+def _rtt_app(*, name: str, description: str, high: int, what: str, extra_bytes: float) -> MiniApp:
+    return socket_app(
         name=name,
         description=description,
         rate="round trips/s",
         timed="all round trips, each with a time of its own",
-        pattern=pattern,
         parameters=(_bytes(64, high, what), ROUND_TRIPS),
-        ranks="2 or more: the first and the last talk",
-        refuse=_refuse,
         memory_bytes=lambda choice, _: choice.values["bytes"] + extra_bytes + 16.0 * choice.values["round_trips"],
         operations=lambda choice, _: float(choice.values["round_trips"]),
         expected_s=lambda choice, _: 1.0 + ROUND_TRIP_S * choice.values["round_trips"],
     )
 
 
-TCP_STREAM: Final = _stream_app(
+TCP_STREAM: Final = tcp_stream_app(
     name="net-tcp-stream",
     description="TCP throughput one way, from the first rank to the last",
     timed="from the common start to the last byte at the receiver; payload only",
-    pattern="messages of 64 KiB over a socket past MPI; all other ranks wait",
-    parameters=(_bytes(65536, MESSAGE), _milliseconds("how long messages are sent")),
-    memory_bytes=lambda choice, _: choice.values["bytes"] + 4096.0,
 )
-TCP_PINGPONG: Final = _stream_app(
+TCP_PINGPONG: Final = tcp_stream_app(
     name="net-tcp-pingpong",
     description="TCP throughput both ways, one message at a time",
     timed="round trips, until the time is over; payload of both directions",
-    pattern="a message of 64 KiB goes and returns over a socket past MPI; all other ranks wait",
-    parameters=(_bytes(65536, MESSAGE), _milliseconds("how long messages are sent")),
-    memory_bytes=lambda choice, _: choice.values["bytes"] + 4096.0,
 )
 TCP_RTT: Final = _rtt_app(
     name="net-tcp-rtt",
     description="TCP round trips of small messages",
-    pattern="a message of 64 bytes goes and returns over a socket past MPI; all other ranks wait",
     high=MESSAGE,
     what="message",
     extra_bytes=4096.0,
 )
-UDP_STREAM: Final = _stream_app(
+UDP_STREAM: Final = stream_app(
     name="net-udp-stream",
     description="UDP throughput one way, from the first rank to the last, and loss",
     timed="from the common start to the last datagram at the receiver; payload only",
-    pattern="datagrams over a socket past MPI, as fast as the kernel takes them; all other ranks wait",
     parameters=(
         _bytes(1460, DATAGRAM, "datagram"),
         _milliseconds("how long datagrams are sent, if they are 1 MiB by then"),
@@ -114,7 +93,6 @@ UDP_STREAM: Final = _stream_app(
 UDP_RTT: Final = _rtt_app(
     name="net-udp-rtt",
     description="UDP round trips of small datagrams",
-    pattern="a datagram of 64 bytes goes and returns over a socket past MPI; all other ranks wait",
     high=DATAGRAM,
     what="datagram",
     extra_bytes=0.0,

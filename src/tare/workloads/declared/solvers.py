@@ -66,10 +66,6 @@ HPCG: Final = MiniApp(
     description="HPCG-like: conjugate gradients with a multigrid preconditioner (no rating)",
     rate="GFLOP/s",
     timed="sets of 50 iterations; not the set-up, the checks and a first set",
-    pattern=(
-        "halo exchange with up to 26 neighbours before each of 11 operators an iteration, on four levels; three "
-        "allreduces of a double an iteration"
-    ),
     parameters=(
         *(
             Parameter(name=f"n{axis}", meaning=f"points a rank along {axis}", usual=32, low=16, high=1024, thin=16)
@@ -138,7 +134,6 @@ MINIFE: Final = MiniApp(
     description="miniFE-like: finite elements for heat conduction, conjugate gradients",
     rate="Mflop/s",
     timed="200 iterations of conjugate gradients; not the assembly, whose time is a figure",
-    pattern="one halo exchange with the neighbours and two allreduces of a double an iteration",
     parameters=(
         *(
             Parameter(name=f"n{axis}", meaning=f"elements along {axis}", usual=64, low=2, high=4096, thin=16)

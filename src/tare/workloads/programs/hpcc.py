@@ -11,7 +11,7 @@ from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs import hpl
-from tare.workloads.programs.adapter import ProgramAdapter, Reading
+from tare.workloads.programs.adapter import Reading
 from tare.workloads.programs.lines import check_single, ended, known_version, number
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
@@ -53,10 +53,10 @@ FIGURES: Final[Mapping[str, tuple[str, float, str]]] = {
 }
 
 
-class Hpcc(ProgramAdapter):
+class Hpcc(hpl.Hpl):
     """The program of Debian, which runs all of its tests; its input file is written for the number of ranks."""
 
-    name = "hpcc"
+    name = file = "hpcc"
     results = tuple(RATES)
     describes = (
         "HPC Challenge: arguments n= (order of HPL's matrix) or memory= (share of one node's memory), nb= (list)"
@@ -75,17 +75,11 @@ class Hpcc(ProgramAdapter):
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called("hpcc", self.places, program, (), *hpl.input_options(INPUT, arguments), "-o", OUTPUT)
 
-    def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
-        return hpl.refused(self.name, arguments)
-
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(one.info() for one in (*map(hpl.quantity, hpl.blockings(arguments)), *RATES.values()))
 
-    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return hpl.small(arguments)
-
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
-        return 10.0 + 2.0 * hpl.expected_s(arguments, placement)
+        return 10.0 + 2.0 * super().expected_s(arguments, placement)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         lines = [line.strip() for line in lines]

@@ -25,6 +25,8 @@ USUAL_N: Final = 2000
 SMALL_N: Final = 256
 ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
+OPS_A_SECOND: Final = 1e10
+"""A modest rate per rank, to estimate how long a run takes."""
 STATISTIC: Final = "one solution, the slowest rank's time"
 BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
 CODE: Final = re.compile(r"W[A-Z]{0,3}\d\w*")
@@ -69,16 +71,31 @@ class Hpl(ProgramAdapter):
         return called("xhpl", self.places, program, (), *input_options("HPL.dat", arguments))
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
-        return refused(self.name, arguments)
+        try:
+            values = keyed(arguments, USUAL)
+            if values["n"] and values["memory"]:
+                return f"{self.name}: give n= or memory=, not both"
+            if values["n"]:
+                whole_number(values["n"], "n", 1, LARGEST_N)
+            if values["memory"]:
+                fraction(values["memory"], "memory", 1e-6, 0.95)
+            blockings(arguments)
+        except Wrong as error:
+            return f"{self.name}: {error}"
+        return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(quantity(nb).info() for nb in blockings(arguments))
 
     def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return small(arguments)
+        return (f"n={SMALL_N}", f"nb={keyed(arguments, USUAL)['nb']}")
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
-        return expected_s(arguments, placement)
+        values = keyed(arguments, USUAL)
+        n = int(values["n"] or USUAL_N)
+        if values["memory"]:  # a share of this machine's
+            n = math.isqrt(int(float(values["memory"]) * machine_memory() / ENTRY_BYTES))
+        return 2.0 + len(blockings(arguments)) * operations(n) / (OPS_A_SECOND * placement.ranks)
 
     def parse(self, lines: Sequence[str], arguments: tuple[str, ...]) -> Reading:
         solved = reading(solutions(lines), arguments)
@@ -187,33 +204,3 @@ def input_options(file: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
 def blockings(arguments: tuple[str, ...]) -> tuple[int, ...]:
     """Return the blocking factors, each once."""
     return tuple(dict.fromkeys(numbers(keyed(arguments, USUAL)["nb"], "nb", 1, 4096)))
-
-
-def refused(name: str, arguments: tuple[str, ...]) -> str | None:
-    """Return why these arguments are not valid, or None."""
-    try:
-        values = keyed(arguments, USUAL)
-        if values["n"] and values["memory"]:
-            return f"{name}: give n= or memory=, not both"
-        if values["n"]:
-            whole_number(values["n"], "n", 1, LARGEST_N)
-        if values["memory"]:
-            fraction(values["memory"], "memory", 1e-6, 0.95)
-        blockings(arguments)
-    except Wrong as error:
-        return f"{name}: {error}"
-    return None
-
-
-def small(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return arguments for a small matrix, with the same blocking factors."""
-    return (f"n={SMALL_N}", f"nb={keyed(arguments, USUAL)['nb']}")
-
-
-def expected_s(arguments: tuple[str, ...], placement: Placement) -> float:
-    """Return roughly how long the solutions take at 10 GFLOP/s a rank; memory= is a share of this machine's."""
-    values = keyed(arguments, USUAL)
-    n = int(values["n"] or USUAL_N)
-    if values["memory"]:
-        n = math.isqrt(int(float(values["memory"]) * machine_memory() / ENTRY_BYTES))
-    return 2.0 + len(blockings(arguments)) * operations(n) / (1e10 * placement.ranks)

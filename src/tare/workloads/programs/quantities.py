@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tare.model import Metric, MetricInfo, MetricKind
 from tare.model.text import bytes_label
-from tare.workloads.output import OutputError, same_for_all
+from tare.workloads.output import OutputError, metric_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +47,7 @@ class Quantity:
         if not 0 < seconds < math.inf:
             short = ": it took less than the last decimal that is printed" if seconds == 0 else ""
             raise OutputError(f"{self.label}: {seconds:g} s is not a possible time{short}")
-        return same_for_all(
-            seconds,
-            key=self.key,
-            label=self.label,
-            kind=self.kind,
-            statistic=self.statistic,
-            done_per_sample=self.done,
-            rate_unit=self.unit,
-            message_bytes=self.message_bytes,
-        )
+        return metric_of(self.info(), seconds)
 
     def ran(self, per_second: float) -> Metric:
         """Return the metric of a rate, in units a second; raise `OutputError` for one that is not above zero."""
