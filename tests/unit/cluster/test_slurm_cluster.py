@@ -11,7 +11,7 @@ import pytest
 
 from tare.cluster import CLUSTERS, slurm, slurm_allocation
 from tare.cluster.slurm import SlurmCluster
-from tare.cluster.slurm_allocation import Allocation, cores_per_node, listed_pmis, moment, parse, read, record_of
+from tare.cluster.slurm_allocation import Allocation, cores_per_node, listed_pmis, parse, read, record_of
 from tare.cluster.slurm_connections import check_same_type, explained, step_argv
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.feasibility.availability import _no_place
@@ -264,11 +264,6 @@ def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.Monke
     (site / "hostnames.txt").write_text("")
     with pytest.raises(InfrastructureError, match="job 34 has no nodes"):
         read()
-
-
-@pytest.mark.parametrize("text", ["", "Unknown", "None", "N/A", "2026-13-40T00:00:00"])
-def test_a_time_that_slurm_does_not_know_is_none(text: str) -> None:
-    assert moment(text) is None
 
 
 @pytest.mark.parametrize(
