@@ -7,14 +7,22 @@ token changes in one line of the file, and those that follow it do not change.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
 
 def check_golden(file: Path, texts: Mapping[str, str]) -> None:
     """Compare texts with their file; `TARE_UPDATE_GOLDEN=1` writes it: read the difference."""
-    text = rendered(texts)
+    _check(file, rendered(texts))
+
+
+def check_commands(file: Path, commands: Iterable[Iterable[str]]) -> None:
+    """Compare command lines with their file, one word a line, as `check_golden` does."""
+    _check(file, "\n".join("".join(f"{word}\n" for word in command) for command in commands))
+
+
+def _check(file: Path, text: str) -> None:
     if os.environ.get("TARE_UPDATE_GOLDEN") == "1":
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -10,12 +10,45 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_values
-from tare.model import Plan, Trial
+from tare import model
+from tare.model import Completed, Failed, Interrupted, Invalid, Plan, Trial, TrialKey
 from tare.store.codec import decode, encode
-from unit.store.test_codec import trials
 from unit.stored import PLAN
 
 LINE = (Path(__file__).parents[1] / "data" / "results-0.1.0" / "trials.jsonl").read_bytes().split(b"\n")[0]
+
+floats = st.floats(allow_nan=False)
+texts = st.text(max_size=12)
+outcomes = st.one_of(
+    st.builds(
+        Completed, metrics=st.lists(st.builds(model.Metric, value=floats, median_s=floats), max_size=3).map(tuple)
+    ),
+    st.builds(Failed, reason=texts, status=st.none() | st.integers(), stderr_tail=texts),
+    st.builds(Invalid, reason=texts),
+    st.builds(model.Unavailable, reason=texts),
+    st.builds(Interrupted),
+)
+trials = st.builds(
+    Trial,
+    key=st.builds(TrialKey),
+    started_unix_s=floats,
+    elapsed_s=floats,
+    outcome=outcomes,
+    argv=st.lists(texts, max_size=4).map(tuple),
+    startup_s=st.dictionaries(texts, floats, max_size=3),
+    ranks=st.lists(
+        st.builds(
+            model.RankPlace,
+            cpus=st.lists(st.integers(0, 99), max_size=3).map(tuple),
+            namespaces=st.dictionaries(texts, st.integers(), max_size=2),
+        ),
+        max_size=2,
+    ).map(tuple),
+    traffic=st.lists(st.builds(model.InterfaceTraffic), max_size=2).map(tuple),
+    counters=st.dictionaries(texts, floats, max_size=3),
+    node_counters=st.dictionaries(texts, st.dictionaries(texts, floats, max_size=2), max_size=2),
+    noise=st.dictionaries(texts, floats, max_size=3),
+)
 
 
 def round_trip(stored: Trial) -> None:

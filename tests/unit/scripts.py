@@ -11,3 +11,8 @@ def script(path: Path, text: str = "") -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def speaker(path: Path, says: str) -> Path:
+    """Write one that prints a text, whatever it is told."""
+    return script(path, f"cat <<'END'\n{says}\nEND")

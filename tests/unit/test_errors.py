@@ -10,7 +10,6 @@ import pytest
 import tare
 from tare import errors
 from tare.errors import (
-    EXIT_PRECEDENCE,
     CellsFailed,
     CommandFailed,
     CommandTimeout,
@@ -50,10 +49,6 @@ def test_every_error_stands_in_the_drawing_with_its_code() -> None:
     assert errors.__doc__ is not None
     drawn = dict(line.strip("| +-").split()[:2] for line in errors.__doc__.splitlines() if line.startswith("    "))
     assert drawn == {error.__name__: str(code) for error, code in DOCUMENTED.items()}
-
-
-def test_what_wins_first_is_5_then_4_then_1_then_3() -> None:
-    assert EXIT_PRECEDENCE == (5, 4, 1, 3, 0)
 
 
 @pytest.mark.parametrize(

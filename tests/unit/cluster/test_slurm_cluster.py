@@ -11,7 +11,7 @@ import pytest
 
 from tare.cluster import CLUSTERS, slurm, slurm_allocation
 from tare.cluster.slurm import SlurmCluster
-from tare.cluster.slurm_allocation import Allocation, cores_per_node, listed_pmis, moment, parse, read, record_of
+from tare.cluster.slurm_allocation import Allocation, cores_per_node, listed_pmis, parse, read, record_of
 from tare.cluster.slurm_connections import check_same_type, explained, step_argv
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.feasibility.availability import _no_place
@@ -23,7 +23,7 @@ from tare.networks import NETWORKS, Wiring
 from tare.plan.composition import refuse_launcher
 from tare.remote.machine import this_machine
 from tare.runtimes import RUNTIMES
-from unit.programs import put_program
+from unit.scripts import script
 
 BARE = Environment(name="bare", runtime="bare", network="host", image="", mpi="openmpi")
 BY_SRUN = replace(BARE, launch=Launching.SRUN)
@@ -195,7 +195,7 @@ def scontrol(site: Path, job: str) -> None:
     answers = {"job.txt": job, "hostnames.txt": "c1\nc2\n", "node.txt": "\n".join(NODES)}
     for name, text in answers.items():
         (site / name).write_text(text)
-    put_program(site / "scontrol", f'read_file() {{ while IFS= read -r line || [ "$line" ]; do echo "$line"; done; }}\n'
+    script(site / "scontrol", f'read_file() {{ while IFS= read -r line || [ "$line" ]; do echo "$line"; done; }}\n'
             f'read_file < {site}/$3.txt')  # fmt: skip
 
 
@@ -203,9 +203,9 @@ def test_outside_a_job_nothing_is_asked_and_partitions_have_cpus(site: Path) -> 
     assert read() is None
     assert not list(site.iterdir())
     rows = "main* c1 4\nmain* c2 2\nurgent c3 64"
-    put_program(site / "sinfo", f'echo "$@" > {site}/asked; echo "{rows}"')
+    script(site / "sinfo", f'echo "$@" > {site}/asked; echo "{rows}"')
     assert cores_per_node() == (4, 2)
-    put_program(site / "sinfo", f'echo "$@" > {site}/asked; echo "urgent c3 64"')
+    script(site / "sinfo", f'echo "$@" > {site}/asked; echo "urgent c3 64"')
     assert cores_per_node("urgent") == (64,)
     assert "--partition urgent" in (site / "asked").read_text()
 
@@ -237,7 +237,7 @@ def test_records_and_addresses_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "message", "remedy"),
+    ("says", "message", "remedy"),
     [
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
          "job 34: slurm_load_jobs error: Invalid job id specified", "SLURM_JOB_ID names has ended"),
@@ -247,12 +247,12 @@ def test_records_and_addresses_are_read() -> None:
     ],
 )  # fmt: skip
 def test_errors_of_slurm_are_told_with_the_remedy(
-    script: str | None, message: str, remedy: str, site: Path, monkeypatch: pytest.MonkeyPatch
+    says: str | None, message: str, remedy: str, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "34")
-    if script is not None:
-        put_program(site / "scontrol", script)
-    with pytest.raises(InfrastructureError if script else MissingTool) as caught:
+    if says is not None:
+        script(site / "scontrol", says)
+    with pytest.raises(InfrastructureError if says else MissingTool) as caught:
         read()
     assert message in caught.value.message
     assert remedy in caught.value.remedy
@@ -266,11 +266,6 @@ def test_a_job_without_nodes_has_not_begun(site: Path, monkeypatch: pytest.Monke
         read()
 
 
-@pytest.mark.parametrize("text", ["", "Unknown", "None", "N/A", "2026-13-40T00:00:00"])
-def test_a_time_that_slurm_does_not_know_is_none(text: str) -> None:
-    assert moment(text) is None
-
-
 @pytest.mark.parametrize(
     "printed",
     [
@@ -279,8 +274,8 @@ def test_a_time_that_slurm_does_not_know_is_none(text: str) -> None:
     ],
 )
 def test_the_pmis_are_read_from_what_old_and_new_versions_print(site: Path, printed: str) -> None:
-    put_program(site / "srun", f"echo '{printed}' >&2")
+    script(site / "srun", f"echo '{printed}' >&2")
     assert {"none", "pmi2", "pmix", "pmix_v4", "pmix_v3"} <= listed_pmis()
     assert "pmix_v5" not in listed_pmis()
-    put_program(site / "srun", "exit 1")
+    script(site / "srun", "exit 1")
     assert listed_pmis() == frozenset()

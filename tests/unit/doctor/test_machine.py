@@ -23,7 +23,7 @@ from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.node_service import clean
 from tare.runtimes import RUNTIMES
-from unit.programs import put_program
+from unit.scripts import script
 
 CLUSTER_NAMES = [name for name, each in CLUSTERS.items() if not each.is_fake]
 GOLDEN = Path(__file__).parents[2] / "golden" / "doctor.txt"
@@ -266,8 +266,7 @@ def test_ranks_that_do_not_come_up_are_explained(words: str, part: str) -> None:
 
 def launcher(tmp_path: Path, *lines: str, status: int = 0) -> tuple[str, ...]:
     """Return a command that says these lines whatever it is asked to start."""
-    script = f"printf '%s' {shlex.join(lines)}\nexit {status}"
-    return (str(put_program(tmp_path / "launcher", script)),)
+    return (str(script(tmp_path / "launcher", f"printf '%s' {shlex.join(lines)}\nexit {status}")),)
 
 
 def test_the_output_of_a_launcher_is_taken_apart_or_quoted_and_an_unknown_one_refused(tmp_path: Path) -> None:

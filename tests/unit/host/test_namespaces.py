@@ -231,9 +231,6 @@ def test_the_last_process_that_used_it_removes_it(tmp_path: Path) -> None:
     assert (tmp_path / "tare").is_dir()
     end(second)
     assert not (tmp_path / "tare").exists()
-
-
-def test_with_something_in_it_it_stays(tmp_path: Path) -> None:
     end(started(tmp_path / "tare", "note"))
     assert (tmp_path / "tare" / "note").exists()
 

@@ -51,12 +51,9 @@ def constants() -> dict[tuple[str, str], object]:
     return found
 
 
-def test_the_page_has_every_bound_with_the_value_of_the_code() -> None:
+def test_the_page_has_every_bound_with_the_value_and_the_sentence_of_the_code() -> None:
     stated = {(row[3], row[4]): float(row[2].replace(",", "")) for row in ROW.finditer(PAGE)}
     assert stated == constants()
-
-
-def test_the_page_has_the_sentences_of_the_code() -> None:
     sources = " ".join(file.read_text() for file in sorted(SOURCES.rglob("*.py")))
     plain = re.sub(r'"\s+f?"', "", sources)  # sentences go over several lines
     for row in ROW.finditer(PAGE):

@@ -296,12 +296,9 @@ def test_what_is_cut_off_or_no_elf_says_nothing_and_breaks_nothing(rest: bytes, 
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
-def test_a_machine_has_a_level_when_it_has_all_flags_up_to_it(level: int) -> None:
+def test_a_machine_has_a_level_when_it_has_all_flags_up_to_it_and_one_that_is_not_x86_64_has_none(level: int) -> None:
     flags = "fpu lm " + " ".join(FLAGS[below] for below in range(2, level + 1))
     assert level_of_machine(f"processor\t: 0\nflags\t\t: {flags}\n") == level
     if level > 1:
         assert level_of_machine(f"flags : {flags.rsplit(' ', 1)[0]}") == level - 1
-
-
-def test_a_machine_that_is_not_x86_64_has_no_level() -> None:
     assert (level_of_machine("Features\t: fp asimd\n"), level_of_machine("")) == (0, 0)

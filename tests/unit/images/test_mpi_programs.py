@@ -16,7 +16,7 @@ from tare.images.inside.inspect import contains, mpi_of
 from tare.images.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
 from tare.mpi import MPIS
 from unit.images.writing import link, put
-from unit.scripts import script
+from unit.scripts import script, speaker
 
 OPENMPI_4 = "mpirun (Open MPI) 4.1.6"
 OPENMPI_5 = "mpirun (Open MPI) 5.0.7"
@@ -39,10 +39,6 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def launcher(folder: Path, name: str, says: str) -> Path:
-    return script(folder / name, f"cat <<'END'\n{says}\nEND")
-
-
 def wrapper(folder: Path, name: str, says: str, option: str) -> Path:
     """Write a wrapper that says its MPI on one option, and passes another on to a compiler that refuses it."""
     text = f'case "$1" in {option}) echo "{says}";; *) echo "cc: no input files" >&2; exit 1;; esac'
@@ -57,7 +53,7 @@ def wrapper(folder: Path, name: str, says: str, option: str) -> Path:
     ],
 )  # fmt: skip
 def test_a_launcher_says_its_mpi(says: str, title: str, tmp_path: Path) -> None:
-    assert launcher_at(str(launcher(tmp_path, "mpirun", says))).title == title
+    assert launcher_at(str(speaker(tmp_path / "mpirun", says))).title == title
 
 
 @pytest.mark.parametrize(
@@ -102,7 +98,7 @@ def test_an_mpi_is_there_if_a_launcher_of_its_own_is_and_works(
     mpi: str, programs: dict[str, str], reason: str | None, version: str, path: Path
 ) -> None:
     for name, says in programs.items():
-        script(path / name, says) if "kill" in says else launcher(path, name, says)
+        script(path / name, says) if "kill" in says else speaker(path / name, says)
     found = MPIS[mpi].probe()
     assert (reason in str(found)) if reason else found is None
     assert not version or MPIS[mpi].version() == version
@@ -111,7 +107,7 @@ def test_an_mpi_is_there_if_a_launcher_of_its_own_is_and_works(
 @pytest.mark.parametrize("says", [OPENMPI_4, HYDRA])
 def test_the_compiler_is_the_mpicc_of_path_if_it_belongs_to_the_mpi_and_mpirun(says: str, path: Path) -> None:
     own = wrapper(path, "mpicc", "mpicc: Open MPI 4.1.6 (Language: C)", "--showme:version")
-    launcher(path, "mpirun", says)
+    speaker(path / "mpirun", says)
     if says == OPENMPI_4:
         assert [kernels.find_compiler(mpi) for mpi in ("openmpi", "openmpi5", "mpich")] == [str(own), None, None]
     else:
@@ -125,8 +121,8 @@ def test_a_launcher_of_another_mpi_is_passed_over_and_a_missing_wrapper_is_told(
         kernels.ensure_kernels("openmpi", path / "cache")
     assert "libopenmpi-dev" in caught.value.remedy or "Open MPI with its compiler" in caught.value.remedy
     assert mpi_programs.on_path() is None
-    launcher(path, "mpiexec", OPENMPI_4)
-    launcher(path, "mpirun", HYDRA)
+    speaker(path / "mpiexec", OPENMPI_4)
+    speaker(path / "mpirun", HYDRA)
     assert find_launcher(("mpiexec", "mpirun"), "mpich") == str(path / "mpirun")
     assert find_launcher(("mpiexec", "mpirun"), "openmpi", oldest=5) is None
 

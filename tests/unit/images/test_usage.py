@@ -148,6 +148,9 @@ def test_the_limit_is_the_environment_s_or_twenty_gigabytes(text: str, expected:
 def test_the_limit_is_a_size_and_images_and_kernels_are_prepared_in_turn() -> None:
     with pytest.raises(UsageError, match="TARE_CACHE_LIMIT is 'much' is not a size"):
         limit_bytes("much")
+    for unknown in ((), ("nonsense",), ("nonsense", "image")):
+        with pytest.raises(UsageError, match="name what to prepare"):
+            tasks(unknown)
     made = tasks(("kernels", "openmpi", "mpich", "openmpi5", "image", "debian-openmpi", "debian-mpich"))
     assert [task.args[0] for task in made] == ["debian-openmpi", "openmpi", "debian-mpich", "mpich", "openmpi5"]
     assert [task.args[0] for task in tasks(("kernels",))] == ["openmpi"]
@@ -213,12 +216,6 @@ def test_a_cache_without_leftovers_is_kept_and_one_that_cannot_be_written_says_w
     with pytest.raises(InfrastructureError) as caught, locked(tmp_path / "file" / "one", what="x", progress=silent):
         pass
     assert "XDG_CACHE_HOME" in caught.value.remedy
-
-
-@pytest.mark.parametrize("argv", [(), ("nonsense",), ("nonsense", "image")])
-def test_what_is_not_known_is_refused(argv: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="name what to prepare"):
-        tasks(argv)
 
 
 def test_root_uses_no_cache_that_another_user_can_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

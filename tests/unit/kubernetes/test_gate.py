@@ -324,6 +324,8 @@ def test_closing_a_stream_ends_the_thread_that_reads_and_only_then_its_number_is
     assert client.stream.fileno() == -1, "who read has closed it"
     with suppress(OSError):
         assert os.fstat(number).st_ino != before
+    session_of(clients[1]).close()
+    assert clients[1].stream.fileno() == -1, "nobody reads it"
 
 
 def test_a_doorway_keeps_as_many_shells_as_are_asked_for_and_uses_them_first(clients: list[Client]) -> None:
@@ -342,8 +344,3 @@ def test_a_doorway_keeps_as_many_shells_as_are_asked_for_and_uses_them_first(cli
     with pytest.raises(IndexError):
         doorway.start(("echo", "no more"))
     doorway.close()
-
-
-def test_a_stream_that_nobody_reads_is_closed_at_once(clients: list[Client]) -> None:
-    session_of(clients[0]).close()
-    assert clients[0].stream.fileno() == -1

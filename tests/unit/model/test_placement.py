@@ -252,15 +252,10 @@ def test_left_to_the_mpi_a_container_has_as_many_cpus_as_are_stated() -> None:
 @pytest.mark.parametrize(
     ("placement", "part"),
     [
-        (Placement(nodes=3), "needs 3 nodes, but the cluster has 2"),
-        (Placement(ranks_per_node=3), "3 ranks need 3 cores on node 0, which has 2"),
         (Placement(ranks_per_node=2, threads_per_rank=2), "2 ranks x 2 threads need 4 cores"),
-        (Placement(ranks_per_node=3, containers_per_node=2), "3 ranks per node cannot be divided equally"),
         (Placement(ranks_per_node=1, containers_per_node=2), "2 containers per node, but 1 rank"),
         (Placement(nodes=0), "nodes of a placement must be at least 1"),
         (Placement(threads_per_rank=0), "threads_per_rank of a placement must be at least 1"),
-        (Placement(binding=Binding.MPI_DEFAULT, map_by=MapBy.SOCKET), "leaves that to the MPI"),
-        (Placement(cpus_per_container=3), "1 container x 3 CPUs need 3 cores on node 0, which has 2"),
         (Placement(cpus_per_container=0.001), "cpus_per_container of 0.001 is not possible"),
         (Placement(memory_per_container=65536), "memory_per_container of 64 KiB is too small"),
     ],

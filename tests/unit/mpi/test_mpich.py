@@ -23,7 +23,7 @@ from tare.model import Binding, Placement, RankOrder
 from tare.mpi import MPIS
 from tare.mpi.mpich import WAYS, Mpich
 from tare.study import parse
-from unit.programs import put_speaker
+from unit.scripts import speaker
 
 UCX = """HYDRA build details:
     Version:                                 4.0.2
@@ -100,18 +100,15 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_an_mpich_over_ucx_is_taken_and_else_the_probe_says_what_is_missing(only: Path) -> None:
-    put_speaker(only / "mpiexec.mpich", UCX)
-    assert Mpich().version() == "MPICH 4.0.2"
-    assert Mpich().probe() is None
-    put_speaker(only / "mpiexec.mpich", UCX.replace("ucx", "ofi"))
-    assert "without UCX" in str(Mpich().probe())
-    put_speaker(only / "mpiexec.mpich", "mpirun (Open MPI) 4.1.4")
-    assert "is not MPICH but 'mpirun (Open MPI) 4.1.4'" in str(Mpich().probe())
-
-
-def test_without_any_mpiexec_the_package_is_named(only: Path) -> None:
     assert Mpich().probe() == "MPICH is not installed: apt-get install mpich"
     assert Mpich().version() == ""
+    speaker(only / "mpiexec.mpich", UCX)
+    assert Mpich().version() == "MPICH 4.0.2"
+    assert Mpich().probe() is None
+    speaker(only / "mpiexec.mpich", UCX.replace("ucx", "ofi"))
+    assert "without UCX" in str(Mpich().probe())
+    speaker(only / "mpiexec.mpich", "mpirun (Open MPI) 4.1.4")
+    assert "is not MPICH but 'mpirun (Open MPI) 4.1.4'" in str(Mpich().probe())
 
 
 LOCK = Path(__file__).parents[3] / "lock" / "mpis.txt"

@@ -35,7 +35,7 @@ from tare.plan import composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import run_options
-from unit.programs import put_speaker
+from unit.scripts import speaker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "argv"
 CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
@@ -322,30 +322,20 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("said", ["mpirun (Open MPI) 4.1.4", "mpirun.real (OpenRTE) 4.1.4"])
-def test_the_version_is_read_from_what_mpirun_says(only: Path, said: str) -> None:
-    put_speaker(only / "mpirun", said)
-    assert OpenMpi().version() == "Open MPI 4.1.4"
-    assert OpenMpi().probe() is None
-
-
-def test_only_open_mpi_4_is_taken_and_by_debians_own_name_first(only: Path) -> None:
-    put_speaker(only / "mpirun", "HYDRA build details:")
+def test_only_open_mpi_4_is_taken_and_by_debians_own_name_first_and_else_the_package_is_named(only: Path) -> None:
+    assert OpenMpi().probe() == "Open MPI is not installed: apt-get install openmpi-bin"
+    assert OpenMpi().version() == ""
+    speaker(only / "mpirun", "HYDRA build details:")
     reason = OpenMpi().probe()
     assert "is not Open MPI but 'HYDRA build details:'" in reason
     assert "apt-get install openmpi-bin" in reason
-    put_speaker(only / "mpirun", "mpirun (Open MPI) 5.0.3")
+    speaker(only / "mpirun", "mpirun (Open MPI) 5.0.3")
     reason = OpenMpi().probe()
     assert "is Open MPI 5.0.3, whose options differ: use mpi: openmpi5" in reason
-    put_speaker(only / "mpirun", "")
+    speaker(only / "mpirun", "")
     assert "is not Open MPI" in str(OpenMpi().probe())
-    put_speaker(only / "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
-    assert OpenMpi().probe() is None
-
-
-def test_without_any_mpirun_the_package_is_named(only: Path) -> None:
-    assert OpenMpi().probe() == "Open MPI is not installed: apt-get install openmpi-bin"
-    assert OpenMpi().version() == ""
+    speaker(only / "mpirun.openmpi", "mpirun.real (OpenRTE) 4.1.4")
+    assert (OpenMpi().probe(), OpenMpi().version()) == (None, "Open MPI 4.1.4")
 
 
 @pytest.mark.parametrize(("subnet", "asked"), [("127.0.0.0/8", []), ("10.1.0.0/16", ["10.1.0.0/16"])])

@@ -29,7 +29,7 @@ from tare.node_service.probe import probe
 from tare.plan import composition
 from tare.run import job as run_job
 from tare.study import parse
-from unit.programs import put_program
+from unit.scripts import script
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "site.txt"
 HYDRA = "HYDRA build details:\\n    Version:                                 {}\\n    Release Date:  unreleased\\n"
@@ -76,7 +76,7 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
         folder = tmp_path / (name or "other") / "bin"
         folder.mkdir(parents=True)
         for program, said in {**SAID.get(name, {}), **more}.items():
-            put_program(folder / program, f"printf '{said}'")
+            script(folder / program, f"printf '{said}'")
         for variable in [each for each in os.environ if each.startswith(SETTINGS + PLACES)]:
             monkeypatch.delenv(variable)
         monkeypatch.setenv("PATH", str(folder))

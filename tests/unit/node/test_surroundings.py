@@ -194,7 +194,7 @@ def test_each_of_a_thousand_folders_is_compared_with_one(folders: list[str]) -> 
     assert sorted(set(few) - below) == _tops(few)
 
 
-def test_the_limits_and_rights_of_a_process_are_read_as_it_has_them(tmp_path: Path) -> None:
+def test_the_limits_and_rights_of_a_process_are_read_as_it_has_them_or_has_them_no_more(tmp_path: Path) -> None:
     (tmp_path / "pids.max").write_text("2048\n")
     found = read_allowed(os.getpid(), (tmp_path / "other", tmp_path), str(tmp_path))
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -205,8 +205,5 @@ def test_the_limits_and_rights_of_a_process_are_read_as_it_has_them(tmp_path: Pa
     assert int(found["pod capabilities"], 16) >= 0
     assert {"pod stack", "pod seccomp", "pod no new privileges", "pod /dev/shm"} <= found.keys()
     assert all(name.startswith(OF_POD) and text for name, text in found.items())
-
-
-def test_a_folder_that_a_pod_does_not_see_is_told_and_a_process_that_is_gone_has_no_facts(tmp_path: Path) -> None:
     assert read_allowed(os.getpid(), folder=str(tmp_path / "no"))["pod working folder"] == "not there"
     assert read_allowed(2**22 + 1) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -12,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from golden_texts import check_commands
 from nodes import make_node, make_request
 from tare.containers.held import on_cores
 from tare.errors import MissingTool, RefusedError
+from tare.node.cgroups import Group
 from tare.runtimes import RUNTIMES, PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
 from tare.wiring.plug import Wiring
+from unit.scripts import script
 
 NODE = make_node(cores=(2, 3), pid=1000)
 
@@ -50,10 +52,7 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def program(path: Path, says: str, status: int = 0) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
-    path.chmod(0o755)
-    return path
+    return script(path, f"echo '{says}'\nexit {status}")
 
 
 @pytest.fixture
@@ -209,29 +208,27 @@ def test_what_the_tool_does_not_know_is_refused(arguments: tuple[str, ...]) -> N
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "apptainer"
 """`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_apptainer.py` rewrites the golden files."""
+MACHINE = make_node(pid=0, group=Group(path="", hierarchies=()))
+"""An ordinary user's own: Apptainer's usual folders are shown there as they are."""
 LEVELS = ("apptainer-sif-setuid", "apptainer-sif-squashfuse", "apptainer-sif-extracted", "apptainer-instance")
 
 
 @pytest.mark.parametrize("name", LEVELS)
 def test_the_command_of_each_level_is_golden(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "apptainer"
-    program.write_text("#!/bin/sh\necho 'apptainer version 1.4.5'\n")
-    program.chmod(0o755)
+    program(tmp_path / "apptainer", "apptainer version 1.4.5")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
     runtime = RUNTIMES[name]
     assert isinstance(runtime, Apptainer)
     asked = replace(
-        make_request(make_node(pid=1000), wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), shown=("/opt/x",)),
+        make_request(MACHINE, wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), shown=("/opt/x",), variables=("A=b",)),
         packed=Path("/cache/image.sif"),
+        state="/run/user/1000/tare/s1-a/p0-0",
     )
     if isinstance(runtime, ApptainerInstance):
         commands = [runtime.start_command(asked), runtime.exec_command(asked)]
     else:
         commands = [runtime.command(asked)]
-    text = "\n".join("".join(f"{word}\n" for word in command) for command in commands)
-    text = text.replace(str(tmp_path), "/usr/bin")
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("TARE_UPDATE_GOLDEN"):
-        file.write_text(text)
-    assert text == file.read_text()
+    words = ([word.replace(str(tmp_path), "/usr/bin") for word in command] for command in commands)
+    check_commands(GOLDEN / f"{name}.txt", words)
+    assert (runtime.starts_from == "sif") == isinstance(runtime, ApptainerSif)

@@ -20,8 +20,7 @@ from tare.networks import NETWORKS, pasta
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
 from tare.plan import composition
-from tare.runtimes import RUNTIMES, apptainer, apptainer_instance, apptainer_sif_levels, charliecloud, docker
-from tare.runtimes.apptainer import exec_options
+from tare.runtimes import RUNTIMES, apptainer, apptainer_sif_levels, charliecloud, docker
 from tare.services import docker as daemon
 from tare.wiring import user_mode
 from tare.wiring.plug import Wiring
@@ -100,24 +99,6 @@ def test_who_lacks_ids_cgroups_or_docker_s_group_is_told_so(
     assert "root's rights" in str(daemon.probe_machine(str(socket)))
 
 
-@pytest.mark.parametrize(
-    ("name", "rights"),
-    [
-        ("apptainer-sif-setuid", ("--no-privs",)),
-        ("apptainer-sif-squashfuse", ("--no-privs", "--userns")),
-        ("apptainer-sif-extracted", ("--no-privs", "--userns", "--unsquash")),
-    ],
-)
-def test_each_way_into_a_sif_is_named(name: str, rights: tuple[str, ...]) -> None:
-    level = RUNTIMES[name]
-    assert isinstance(level, apptainer.Apptainer)
-    assert level.starts_from == "sif"
-    argv = exec_options(REQUEST, Path("/image.sif"), level.privileges)
-    assert argv == (
-        "exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", "--bind=/kernels:/kernels:ro", "/image.sif",
-    )  # fmt: skip
-
-
 def test_a_daemon_is_the_container_s_first_process_and_setuid_is_root_s_bit(tmp_path: Path) -> None:
     script = ("/bin/sh", "-c", apptainer_sif_levels.STAY, "tare-stay", "/bin/echo", "-c")
     assert run((*script, "orted --daemonize -mca x y")).stdout == "-c orted -mca x y\n"
@@ -129,21 +110,6 @@ def test_a_daemon_is_the_container_s_first_process_and_setuid_is_root_s_bit(tmp_
     if os.geteuid() == 0:
         program.chmod(0o4755)
         assert apptainer_sif_levels.is_setuid(program)
-
-
-def test_an_instance_is_started_once_and_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apptainer_instance, "find_program", lambda: "/usr/bin/apptainer")
-    monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
-    instance = apptainer_instance.ApptainerInstance()
-    request = replace(REQUEST, variables=("A=b",))
-    assert instance.start_command(request) == (
-        "env", f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer", "APPTAINERENV_A=b", "/usr/bin/apptainer", "instance",
-        "start", "--no-privs", "--userns", "--no-mount", "home,cwd",
-        f"--bind={REQUEST.state}/start:/.singularity.d/actions/start:ro", "--bind=/kernels:/kernels:ro", "/image",
-        "tare-s1-0-n0",
-    )  # fmt: skip
-    joined = "exec", "--no-privs", "--userns", "--pwd", "/", "instance://tare-s1-0-n0"
-    assert instance.exec_command(request)[-6:] == joined
 
 
 @pytest.mark.parametrize("name", ["apptainer-sif-setuid", "apptainer-sif-extracted"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from golden_texts import check_commands
 from nodes import make_node, make_pod, make_request
 from tare.containers import site_runtime, user_podman
 from tare.containers.request import PodRequest
@@ -55,12 +56,7 @@ GIVES: Mapping[str, Commands] = {
 
 
 def check(name: str, commands: Sequence[tuple[str, ...]]) -> None:
-    text = "\n".join("".join(f"{word}\n" for word in command) for command in commands)
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("TARE_UPDATE_GOLDEN"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    assert text == file.read_text()
+    check_commands(GOLDEN / f"{name}.txt", commands)
 
 
 def asked_of(runtime: SiteRuntime) -> PodRequest:

@@ -8,12 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import large_results
-from tare import model
-from tare.model import Completed, Failed, InterfaceTraffic, Interrupted, Invalid, Plan, Trial, TrialKey
+from tare.model import InterfaceTraffic, Plan, Trial, TrialKey
 from tare.store.parts import Later, make_part, part_of
 from tare.store.shared import Shared
 from tare.store.traffic import Carried, carried
@@ -22,47 +19,6 @@ from tare.store.writer import decode, encode
 from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, findings
 from unit.stored import PLAN, trial
 from unit.summaries import make_plan, make_trials
-
-floats = st.floats(allow_nan=False)
-texts = st.text(max_size=12)
-outcomes = st.one_of(
-    st.builds(
-        Completed, metrics=st.lists(st.builds(model.Metric, value=floats, median_s=floats), max_size=3).map(tuple)
-    ),
-    st.builds(Failed, reason=texts, status=st.none() | st.integers(), stderr_tail=texts),
-    st.builds(Invalid, reason=texts),
-    st.builds(model.Unavailable, reason=texts),
-    st.builds(Interrupted),
-)
-trials = st.builds(
-    Trial,
-    key=st.builds(TrialKey),
-    started_unix_s=floats,
-    elapsed_s=floats,
-    outcome=outcomes,
-    argv=st.lists(texts, max_size=4).map(tuple),
-    startup_s=st.dictionaries(texts, floats, max_size=3),
-    ranks=st.lists(
-        st.builds(
-            model.RankPlace,
-            cpus=st.lists(st.integers(0, 99), max_size=3).map(tuple),
-            namespaces=st.dictionaries(texts, st.integers(), max_size=2),
-        ),
-        max_size=2,
-    ).map(tuple),
-    traffic=st.lists(st.builds(model.InterfaceTraffic), max_size=2).map(tuple),
-    counters=st.dictionaries(texts, floats, max_size=3),
-    node_counters=st.dictionaries(texts, st.dictionaries(texts, floats, max_size=2), max_size=2),
-    noise=st.dictionaries(texts, floats, max_size=3),
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(trials)
-def test_a_trial_survives_json_exactly(stored: Trial) -> None:
-    line = json.dumps(encode(stored), allow_nan=False)
-    assert "\n" not in line
-    assert decode(Trial, json.loads(line)) == stored
 
 
 def test_a_plan_and_numbers_that_json_has_no_word_for_survive() -> None:

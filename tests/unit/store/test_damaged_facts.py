@@ -94,13 +94,10 @@ def test_cores_of_a_study_that_are_no_number_are_left_out(folder: Path, cores: o
     assert sorted(results.damaged_facts) == ["cores", "memory_bytes", "uid_map"]
 
 
-def test_a_sound_trial_is_stored_as_it_is() -> None:
+def test_a_sound_trial_is_stored_as_it_is_and_damaged_facts_are_named_once_and_shortly() -> None:
     corrected = replace(TRIALS[0], noise={"cores": 2.0, "steal_s": -0.02})  # by the kernel, by two ticks
     sound = [corrected, *(trial for trial in TRIALS if isinstance(trial.outcome, Completed))]
     assert all(sound_trial(trial) == trial for trial in sound)
-
-
-def test_damaged_facts_are_named_once_and_shortly() -> None:
     facts, damaged = sound_facts({"ok": "1", "x" * 500: "1", "esc\x1b": "2"})
     assert facts == {"ok": "1"}
     assert damaged == ["x" * 80, "esc\\x1b"]

@@ -178,7 +178,6 @@ def test_what_kernels_and_switches_lack_is_told_in_order(monkeypatch: pytest.Mon
 
 
 NIC = Nic(name="data0", address="10.214.0.3", prefix=24)
-NAMES = ("pasta", "slirp4netns")
 
 
 def test_pasta_and_slirp4netns_are_told_the_node_s_address_and_forward_nothing() -> None:
@@ -191,12 +190,6 @@ def test_pasta_and_slirp4netns_are_told_the_node_s_address_and_forward_nothing()
     argv = slirp4netns.command("/usr/bin/slirp4netns")
     assert {"--configure", "--disable-host-loopback", "--enable-seccomp", "--netns-type=path"} <= set(argv)
     assert argv[-2:] == (user_mode.NETNS, "eth0")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_two_nodes_and_two_pods_of_a_node_are_refused(name: str) -> None:
-    assert NETWORKS[name].refuse(1) is None
-    assert "use" in str(NETWORKS[name].refuse(2))
 
 
 @pytest.mark.parametrize(("name", "package"), [("pasta", "passt"), ("slirp4netns", "slirp4netns")])
