@@ -11,9 +11,9 @@ from rich.text import Text
 
 from tare.across import words
 from tare.across.compare import Across, Change, Judged, Pair
-from tare.across.terminal import item, table
+from tare.across.terminal import table
 from tare.report import units
-from tare.report.terminal import encoder
+from tare.report.terminal import encoder, item
 from tare.report.verdicts import VERDICT_STYLES
 
 
@@ -71,7 +71,7 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
             heads = ["", "", ""]
         yield Text("")
     for cells, cause in words.causes(pair):
-        yield item(arrow, "bold", encode(f"{cells}: {cause}"))
+        yield item(arrow, "bold", encode(f"{cells}: {cause}"), width=len(arrow))
     for note in words.notes(pair, across):
         yield item("!", "yellow", encode(note))
 

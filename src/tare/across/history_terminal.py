@@ -11,10 +11,10 @@ from rich.text import Text
 
 from tare.across import words
 from tare.across.history import History, Series, Step, differing_kinds
-from tare.across.terminal import item, table
+from tare.across.terminal import table
 from tare.model import Verdict
 from tare.model.text import counted
-from tare.report.terminal import encoder
+from tare.report.terminal import encoder, item
 from tare.report.verdicts import VERDICT_STYLES, VerdictStyle
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -79,7 +79,8 @@ def _series(series: Series, history: History, plain: bool) -> Iterator[Renderabl
         yield Text(encode(f"  {words.no_change(series)}"), style="dim")
     for step in series.steps:
         look = _look(step)
-        yield item(f"  {look.ascii if plain else look.symbol}", look.style, encode(words.step(step, series, history)))
+        symbol = f"  {look.ascii if plain else look.symbol}"
+        yield item(symbol, look.style, encode(words.step(step, series, history)), width=len(symbol))
 
 
 def _look(step: Step) -> VerdictStyle:
