@@ -14,7 +14,7 @@ from tare.across.facts import Facts, facts_of
 from tare.across.kinds import Moves, measured
 from tare.across.launched import LaunchFacts, launch_facts
 from tare.errors import ResultsError
-from tare.model import Estimate, MetricInfo, MetricKind, Plan, Role, Trial
+from tare.model import Estimate, MetricInfo, Plan, Role, Trial
 from tare.model.text import printable
 from tare.report import units
 from tare.store.cycles import without_cycle_search
@@ -56,17 +56,15 @@ class Costs:
 
     def interval(self, logs: Estimate) -> str:
         """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
-        cost = logs.map(lambda log: math.exp(min(log, 700.0)))
-        if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
-            return str(units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit))
-        return str(units.time_interval(cost))
+        return str(units.cost_interval(logs.map(_exp), self.info))
 
     def text(self, log_cost: float) -> str:
         """Return a cost, given as the log of seconds, as a time or as the rate that the metric is."""
-        cost = math.exp(min(log_cost, 700.0))
-        if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
-            return units.rate(self.info.done_per_sample / cost, self.info.rate_unit)
-        return units.seconds(cost)
+        return units.cost(_exp(log_cost), self.info)
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(log, 700.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,6 +280,11 @@ class MetricInfo:
     added_first: bool = False
     judged: bool = True
 
+    @property
+    def is_rate(self) -> bool:
+        """Tell whether the metric is shown as a rate."""
+        return self.kind is MetricKind.RATE and self.done_per_sample > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tare.model import Estimate
+from tare.model import Estimate, MetricInfo
 from tare.model.text import printable, rate_scale
 
 MINUS: Final = "\u2212"
@@ -208,6 +208,20 @@ def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, 
         value, low, high = (number(rate, _above(rate, places, 0.0)) for rate in rates)
         return Interval(number=value, unit=scaled.suffix, bounds=f"[{low}, {high}]")
     return _interval(inverse, scaled, least=0.0)
+
+
+def cost(value_s: float, info: MetricInfo) -> str:
+    """Return a cost of a metric as a time, or as a rate if the metric is one."""
+    if info.is_rate and value_s > 0:
+        return rate(info.done_per_sample / value_s, info.rate_unit)
+    return seconds(value_s)
+
+
+def cost_interval(cost: Estimate, info: MetricInfo, *, compact: bool = False) -> Interval:
+    """Return a cost of a metric with its interval as a time, or as a rate if the metric is one."""
+    if info.is_rate:
+        return rate_interval(cost, info.done_per_sample, info.rate_unit, compact=compact)
+    return time_interval(cost, compact=compact)
 
 
 def _divide(amount: float, cost: float) -> float:
