@@ -39,11 +39,12 @@ def drawing(estimate: Estimate, region: Region, *, counts: bool) -> Markup:
     """Return the interval of a claim's figure over the region in which the claim puts it."""
     axis = _axis(estimate, region, counts=counts)
     name = f"{words(region, counts=counts)} is claimed; {position(estimate, region)}"
+    low, at, high = map(axis.x, (estimate.low, estimate.value, estimate.high))
     parts = [
         f'<svg class="bar claim" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(name)}">',
         *_region(axis, region),
         f'<path class="zero" d="M{axis.x(0.0)} 0V{BAND:g}"/>',
-        interval(*map(axis.x, (estimate.low, estimate.value, estimate.high)), BAND / 2),
+        interval(low, at, high, BAND / 2),
         *_labels(axis, region, counts=counts),
         "</svg>",
     ]
