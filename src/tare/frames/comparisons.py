@@ -88,8 +88,7 @@ class CellComparison:
         info = self.info
         if cost is None or info is None or not info.is_rate or min(cost.value, cost.low, cost.high) <= 0:
             return None
-        done = info.done_per_sample
-        return Estimate(value=done / cost.value, low=done / cost.high, high=done / cost.low, n=cost.n)
+        return cost.per(info.done_per_sample)
 
 
 def cell_comparisons(source: Source) -> Iterator[CellComparison]:

@@ -195,12 +195,7 @@ def time_interval(
 @lru_cache(maxsize=REMEMBERED)
 def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, compact: bool = False) -> Interval:
     """Return the rate that corresponds to a cost per sample, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
-    inverse = Estimate(
-        value=_divide(done_per_sample, cost.value),
-        low=_divide(done_per_sample, cost.high),
-        high=_divide(done_per_sample, cost.low),
-        n=cost.n,
-    )
+    inverse = cost.per(done_per_sample)
     scaled = rate_unit(inverse.value, unit)
     if compact:  # two digits: units of rates are long
         rates = [rate / scaled.size for rate in (inverse.value, inverse.low, inverse.high)]
@@ -222,10 +217,6 @@ def cost_interval(cost: Estimate, info: MetricInfo, *, compact: bool = False) ->
     if info.is_rate:
         return rate_interval(cost, info.done_per_sample, info.rate_unit, compact=compact)
     return time_interval(cost, compact=compact)
-
-
-def _divide(amount: float, cost: float) -> float:
-    return amount / cost if cost > 0 else math.inf
 
 
 @lru_cache(maxsize=REMEMBERED)
