@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from tare.across import words
-from tare.across.compare import Across, Change, Judged, Pair
+from tare.across.compare import Across, CellChange, JudgedRatio, Pair
 from tare.across.drawing import plot
-from tare.across.history import History, Series, differing_kinds
+from tare.across.history import CellHistory, History, differing_kinds
 from tare.across.kinds import KINDS
 from tare.report import embed, units
 from tare.report.jinja import templates
@@ -50,7 +50,7 @@ def history_page(history: History) -> str:
     )
 
 
-def _series(series: Series, history: History) -> dict[str, object]:
+def _series(series: CellHistory, history: History) -> dict[str, object]:
     kinds = differing_kinds([history.readings[point.result] for point in series.points])
     changes = {step.at: step for step in series.steps}
     return {
@@ -75,7 +75,7 @@ def _series(series: Series, history: History) -> dict[str, object]:
 def _tables(pair: Pair, across: Across) -> Iterator[dict[str, object]]:
     """Yield the changes of one pair by group: environment, whether it is the baseline, metric, and cells."""
 
-    def group(change: Change) -> str:
+    def group(change: CellChange) -> str:
         return change.place.group
 
     for title, members in groupby(sorted(pair.changes, key=group), key=group):
@@ -97,7 +97,7 @@ def _tables(pair: Pair, across: Across) -> Iterator[dict[str, object]]:
         yield {"title": title, "axes": [bars.axis(scale) for scale in scales], "rows": rows}
 
 
-def _cell(judged: Judged | None, scale: bars.Scale, across: Across) -> dict[str, object] | None:
+def _cell(judged: JudgedRatio | None, scale: bars.Scale, across: Across) -> dict[str, object] | None:
     """Return a verdict as the page shows it."""
     if judged is None:
         return None

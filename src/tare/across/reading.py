@@ -25,7 +25,7 @@ from tare.summary.select import metric_infos, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Place:
+class CellMetric:
     """What is compared: one metric of one environment in one group (workload and placement)."""
 
     group: str
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class CellCosts:
     """One metric of one cell over the rounds of one result.
 
     `logs` has the mean log of the typical cost in seconds for each round, shape (n,); `overheads` the log ratios to the
@@ -79,7 +79,7 @@ class Reading:
     began_unix_s: float
     rounds: int
     facts: Facts
-    costs: Mapping[Place, Costs]
+    costs: Mapping[CellMetric, CellCosts]
     caveats: tuple[str, ...] = ()
     launched: Mapping[tuple[str, str], LaunchFacts] = field(default_factory=dict)
 
@@ -127,14 +127,16 @@ def _reading(results: Results, tool: str) -> Reading:
     )
 
 
-def _costs(table: Sequence[Row]) -> Iterator[tuple[Place, Costs]]:
+def _costs(table: Sequence[Row]) -> Iterator[tuple[CellMetric, CellCosts]]:
     for row in table:
-        place = Place(group=row.info.group, environment=full_name(row.cell.environment, KNOWN), metric=row.info.key)
+        place = CellMetric(
+            group=row.info.group, environment=full_name(row.cell.environment, KNOWN), metric=row.info.key
+        )
         is_baseline = row.cell.role is Role.BASELINE
         usable = row.blocked is None
         yield (
             place,
-            Costs(
+            CellCosts(
                 info=row.info,
                 measures=measured(row.cell.workload),
                 is_baseline=is_baseline,

@@ -148,7 +148,7 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class RankFact:
     """What ranks of a place report under a name: one of `patterns`, or with `differs` none of them."""
 
     place: Place
@@ -161,7 +161,7 @@ class Fact:
 class Stating:
     """The claim holds if all ranks of all launches report the facts."""
 
-    facts: tuple[Fact, ...]
+    facts: tuple[RankFact, ...]
 
 
 Testing = Comparing | Running | Counting | Stating

@@ -22,7 +22,7 @@ DECIDED: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class PaperTable:
     """A publication: its claims, how many have which verdict, and how many of those marked "yes" are decided.
 
     `rows` are what the template shows of each claim; texts are safe to print, "" is nothing.
@@ -91,8 +91,8 @@ def shares(counts: Mapping[Verdict, int]) -> Markup:
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
 
 
-def _table(paper: Paper, judged: Sequence[Judged]) -> Table:
-    return Table(
+def _table(paper: Paper, judged: Sequence[Judged]) -> PaperTable:
+    return PaperTable(
         name=printable(paper.name),
         title=printable(f"{paper.title} ({paper.source})"),
         conditions=printable(paper.conditions),

@@ -20,7 +20,7 @@ from tare.report import units
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class VerdictLook:
     """The symbol of a verdict, its class in the report's style sheet, its rich style, and what it means."""
 
     symbol: str
@@ -29,11 +29,11 @@ class Look:
     meaning: str
 
 
-LOOKS: Final[Mapping[Verdict, Look]] = {
-    Verdict.REPRODUCED: Look("✓", "no-cost", "green", "the claim holds here"),
-    Verdict.CONTRADICTED: Look("✗", "costs", "red", "the claim does not hold here"),
-    Verdict.UNDECIDED: Look("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
-    Verdict.UNTESTABLE: Look("–", "unavailable", "dim", "something is missing that this machine lacks"),
+LOOKS: Final[Mapping[Verdict, VerdictLook]] = {
+    Verdict.REPRODUCED: VerdictLook("✓", "no-cost", "green", "the claim holds here"),
+    Verdict.CONTRADICTED: VerdictLook("✗", "costs", "red", "the claim does not hold here"),
+    Verdict.UNDECIDED: VerdictLook("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
+    Verdict.UNTESTABLE: VerdictLook("–", "unavailable", "dim", "something is missing that this machine lacks"),
 }
 MOST: Final = 3
 """As many comparisons of a claim are listed in a table."""

@@ -47,7 +47,7 @@ class RoleTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class TextTable:
     """A table of texts: its columns, and its rows, each with its name."""
 
     columns: tuple[str, ...] = ()
@@ -65,8 +65,8 @@ class TrafficTables:
     group: str
     ident: str
     traffic: tuple[RoleTraffic, ...]
-    reported: Values
-    counters: Values = Values()
+    reported: TextTable
+    counters: TextTable = TextTable()
 
 
 def traffic_tables(
@@ -109,7 +109,7 @@ def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, fl
     )
 
 
-def reported_values(environments: Sequence[str], runs: Iterable[Numbered]) -> Values:
+def reported_values(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
     """Return the mean of each reported value over the launches that count, by environment."""
     labels: dict[str, str] = {}
     values: dict[str, dict[str, list[tuple[float, str]]]] = {}
@@ -118,7 +118,7 @@ def reported_values(environments: Sequence[str], runs: Iterable[Numbered]) -> Va
             labels.setdefault(figure.key, figure.label)
             values.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
     rows = tuple((name, _means(values[name], labels)) for name in environments if name in values)
-    return Values(columns=tuple(labels.values()), rows=rows)
+    return TextTable(columns=tuple(labels.values()), rows=rows)
 
 
 def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
     return tuple(texts)
 
 
-def mean_counters(environments: Sequence[str], runs: Iterable[Numbered]) -> Values:
+def mean_counters(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
     """Return the mean growth of each counter per launch, summed over hosts, and apart over whole machines."""
     totals: dict[str, dict[str, float]] = {}
     launches: dict[str, int] = {}
@@ -148,7 +148,7 @@ def mean_counters(environments: Sequence[str], runs: Iterable[Numbered]) -> Valu
         for name, values in sorted(totals.items(), key=lambda item: (item[0].endswith(OF_MACHINE), item[0]))
         if any(values.get(each) for each in columns)
     )
-    return Values(columns=columns, rows=rows)
+    return TextTable(columns=columns, rows=rows)
 
 
 def value_text(value: float, unit: str) -> str:

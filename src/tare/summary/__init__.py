@@ -37,7 +37,7 @@ from tare.model import (
     Verdict,
 )
 from tare.summary.allocations import allocation_caveats
-from tare.summary.compare import Table, compare
+from tare.summary.compare import JudgedTable, compare
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import NOT_COMPARED, headline
@@ -69,7 +69,7 @@ class _Paired(NamedTuple):
     infos: tuple[MetricInfo, ...]
     rows: tuple[Row, ...]
     look: stats.Look
-    table: Table
+    table: JudgedTable
 
 
 def compared(plan: Plan, trials: Sequence[Trial], looks: Sequence[int] = ()) -> Compared:
