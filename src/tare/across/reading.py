@@ -20,8 +20,7 @@ from tare.report import units
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results, read_only, read_plan
 from tare.study import KNOWN, full_name
-from tare.summary.rows import Row, rows
-from tare.summary.select import metric_infos, select
+from tare.summary.rows import Row, paired_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -108,9 +107,8 @@ def _tool_of(path: Path) -> str:
 
 def _reading(results: Results, tool: str) -> Reading:
     plan, trials = results.plan, results.trials
-    selection = select(plan, trials)
-    infos = metric_infos(plan, selection)
-    table = [row for row in rows(plan, selection, infos) if row.info.judged and row.cell.role is not Role.SELF]
+    paired = paired_rows(plan, trials)
+    table = [row for row in paired.rows if row.info.judged and row.cell.role is not Role.SELF]
     repetition = plan.study.repetition
     return Reading(
         path=results.path,
@@ -119,7 +117,7 @@ def _reading(results: Results, tool: str) -> Reading:
         margin=plan.study.margin,
         confidence=repetition.confidence,
         began_unix_s=min((trial.started_unix_s for trial in trials), default=0.0),
-        rounds=selection.rounds_done,
+        rounds=paired.selection.rounds_done,
         facts=facts_of(tool, results.facts, plan),
         costs=dict(_costs(table)),
         caveats=results.caveats,
