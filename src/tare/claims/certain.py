@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from tare.claims.facts import facts_of
 from tare.claims.figures import Measured
-from tare.claims.model import Claim, Judged, Place, RankFact, Running, Stating, Verdict
+from tare.claims.model import Claim, Fact, Judged, Place, Running, Stating, Verdict
 from tare.model import Completed, Failed, Trial
 from tare.model.text import printable
 from tare.model.trial import NOT_ENDED
@@ -102,5 +102,5 @@ def stated(claim: Claim, testing: Stating, measured: Measured) -> Judged:
     return Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(said))
 
 
-def _agrees(value: str, fact: RankFact) -> bool:
+def _agrees(value: str, fact: Fact) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in fact.patterns) != fact.differs

@@ -148,7 +148,7 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankFact:
+class Fact:
     """What ranks of a place report under a name: one of `patterns`, or with `differs` none of them."""
 
     place: Place
@@ -161,7 +161,7 @@ class RankFact:
 class Stating:
     """The claim holds if all ranks of all launches report the facts."""
 
-    facts: tuple[RankFact, ...]
+    facts: tuple[Fact, ...]
 
 
 Testing = Comparing | Running | Counting | Stating

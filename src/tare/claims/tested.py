@@ -13,8 +13,8 @@ from tare.claims.model import (
     Comparing,
     Contrast,
     Counting,
+    Fact,
     Place,
-    RankFact,
     Region,
     Running,
     Slope,
@@ -226,9 +226,9 @@ class TestForm(Checked):
         against = None if each.against is None else self._place(each.against)
         return self._place(each.of), against, Region(low=each.above, high=each.below)
 
-    def _fact(self, each: FactForm) -> RankFact:
+    def _fact(self, each: FactForm) -> Fact:
         patterns = tuple(each.values or each.others or ())
-        return RankFact(place=self._place(each.of), name=each.name, patterns=patterns, differs=each.others is not None)
+        return Fact(place=self._place(each.of), name=each.name, patterns=patterns, differs=each.others is not None)
 
     def _contrasts(self) -> Iterator[tuple[Contrast | Slope, Region]]:
         for each in (*(self.costs or ()), *([self.cost] if self.cost else ())):
