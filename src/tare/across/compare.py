@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Final
 
 from tare import stats
-from tare.across.differences import Difference
+from tare.across.differences import FactDifference
 from tare.across.kinds import KINDS, Moves
-from tare.across.reading import Costs, Place, Reading
+from tare.across.reading import CellCosts, CellMetric, Reading
 from tare.errors import RefusedError
 from tare.model import Estimate, Verdict
 from tare.report import units
@@ -27,7 +27,7 @@ LISTED: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedRatio:
     """A ratio of the other result to the first, minus one, with its interval and the verdict on it.
 
     `simultaneous` has the interval that decides, adjusted for the whole table (Holm). `within` is the margin for which
@@ -52,21 +52,21 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CellChange:
     """One metric of one cell in two results: how its cost changed, and how its overhead did (None for the baseline).
 
     `missing` says for each result why it has no figures, or how many launches have none. `could` are the differences
     between the two results that could explain a change of either.
     """
 
-    place: Place
+    place: CellMetric
     label: str
     measures: Moves
     is_baseline: bool
-    cost: Judged | None
-    overhead: Judged | None
+    cost: JudgedRatio | None
+    overhead: JudgedRatio | None
     missing: tuple[str, str] = ("", "")
-    could: tuple[Difference, ...] = ()
+    could: tuple[FactDifference, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -82,8 +82,8 @@ class Pair:
 
     first: int
     second: int
-    changes: tuple[Change, ...]
-    only: tuple[tuple[Place, ...], tuple[Place, ...]]
+    changes: tuple[CellChange, ...]
+    only: tuple[tuple[CellMetric, ...], tuple[CellMetric, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Across:
 
     readings: tuple[Reading, ...]
     labels: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[FactDifference, ...]
     expected: frozenset[str]
     pairs: tuple[Pair, ...]
     margin: float
@@ -100,7 +100,7 @@ class Across:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Test:
+class _RatioTest:
     """One test of the table, before it is judged; `logs` are the moments of the log ratio of other to first."""
 
     logs: stats.Moments
@@ -109,11 +109,11 @@ class _Test:
     texts: tuple[str, str]
 
 
-_Key = tuple[int, Place, str]
+_Key = tuple[int, CellMetric, str]
 
 
 def across(
-    readings: Sequence[Reading], labels: Sequence[str], found: Sequence[Difference], expected: frozenset[str]
+    readings: Sequence[Reading], labels: Sequence[str], found: Sequence[FactDifference], expected: frozenset[str]
 ) -> Across:
     """Compare the first result with each other one.
 
@@ -165,7 +165,7 @@ def _cells(reading: Reading) -> str:
 # --- tests --------------------------------------------------------------------------------------------------------
 
 
-def _tests(first: Reading, second: Reading, index: int) -> Iterator[tuple[_Key, _Test]]:
+def _tests(first: Reading, second: Reading, index: int) -> Iterator[tuple[_Key, _RatioTest]]:
     """Yield the tests of two results that can be computed: costs, and overheads over the same baseline."""
     for place, one in first.costs.items():
         other = second.costs.get(place)
@@ -181,12 +181,12 @@ def _tests(first: Reading, second: Reading, index: int) -> Iterator[tuple[_Key, 
 
 def _test(
     one: stats.FloatArray, other: stats.FloatArray, text: Callable[[float], str], confidence: float
-) -> _Test | None:
+) -> _RatioTest | None:
     logs = stats.two_sample(one, other)
     p_value = stats.paired_p(logs)
     if p_value is None or stats.estimated(stats.paired_t(logs, confidence)) is None:
         return None
-    return _Test(
+    return _RatioTest(
         logs=logs, p_value=p_value, n=(one.size, other.size), texts=(text(float(one.mean())), text(float(other.mean())))
     )
 
@@ -196,7 +196,7 @@ def overhead_text(log_ratio: float) -> str:
     return units.percent(math.expm1(min(log_ratio, 700.0)))
 
 
-def _judge(test: _Test, p_holm: float, level: float, first: Reading) -> Judged:
+def _judge(test: _RatioTest, p_holm: float, level: float, first: Reading) -> JudgedRatio:
     judgement = stats.verdict(
         test.logs,
         margin=first.margin,
@@ -207,7 +207,7 @@ def _judge(test: _Test, p_holm: float, level: float, first: Reading) -> Judged:
     ratio, simultaneous = stats.paired_t(test.logs, first.confidence), stats.paired_t(test.logs, level)
     if ratio is None or simultaneous is None:
         raise ValueError("a test without an interval")  # _test returns none of these
-    return Judged(
+    return JudgedRatio(
         ratio=ratio,
         simultaneous=simultaneous,
         verdict=judgement.verdict,
@@ -227,8 +227,8 @@ def _judge(test: _Test, p_holm: float, level: float, first: Reading) -> Judged:
 def _pair(
     readings: Sequence[Reading],
     index: int,
-    judged: Mapping[_Key, Judged],
-    found: Sequence[Difference],
+    judged: Mapping[_Key, JudgedRatio],
+    found: Sequence[FactDifference],
 ) -> Pair:
     first, second = readings[0], readings[index]
     relevant = [difference for difference in found if difference.between(0, index)]
@@ -249,9 +249,11 @@ def _pair(
     )
 
 
-def _change(place: Place, both: tuple[Costs, Costs], judged: Mapping[_Key, Judged], index: int) -> Change:
+def _change(
+    place: CellMetric, both: tuple[CellCosts, CellCosts], judged: Mapping[_Key, JudgedRatio], index: int
+) -> CellChange:
     one, other = both
-    return Change(
+    return CellChange(
         place=place,
         label=one.info.label,
         measures=one.measures | other.measures,
@@ -262,14 +264,14 @@ def _change(place: Place, both: tuple[Costs, Costs], judged: Mapping[_Key, Judge
     )
 
 
-def _missing(costs: Costs) -> str:
+def _missing(costs: CellCosts) -> str:
     """Return why a result has no figures, or how many of its launches have none; "" if all have."""
     if costs.reason:
         return f"no figures: {costs.reason}"
     return f"{costs.failed} of {costs.launches} launches have no figure" if costs.failed else ""
 
 
-def _explained(change: Change, found: Sequence[Difference], baseline: str) -> Change:
+def _explained(change: CellChange, found: Sequence[FactDifference], baseline: str) -> CellChange:
     """Return the change with the differences that could explain it.
 
     What concerns other environments alone cannot. If the cost changed and the overhead is the same, then the baseline
@@ -281,7 +283,7 @@ def _explained(change: Change, found: Sequence[Difference], baseline: str) -> Ch
     moved = change.overhead is not None and change.overhead.verdict in {Verdict.COSTS, Verdict.GAINS}
     alike = change.overhead is not None and change.overhead.verdict is Verdict.NO_COST
 
-    def concerns(difference: Difference) -> bool:
+    def concerns(difference: FactDifference) -> bool:
         users = difference.environments
         if not users:
             return True

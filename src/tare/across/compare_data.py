@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tare.across import words
-from tare.across.compare import Across, Change, Judged, Pair
+from tare.across.compare import Across, CellChange, JudgedRatio, Pair
 from tare.across.kinds import KINDS, in_words
 from tare.across.reading import Reading
 from tare.model import Estimate
@@ -59,7 +59,7 @@ def _pair(pair: Pair, across: Across) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: CellChange) -> dict[str, Any]:
     place = change.place
     return {
         "group": place.group,
@@ -73,7 +73,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judged | None) -> dict[str, Any] | None:
+def _judged(judged: JudgedRatio | None) -> dict[str, Any] | None:
     if judged is None:
         return None
     return {

@@ -10,10 +10,10 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from tare.across import words
-from tare.across.compare import Across, Change, Judged, Pair
-from tare.across.terminal import item, table
+from tare.across.compare import Across, CellChange, JudgedRatio, Pair
+from tare.across.terminal import table
 from tare.report import units
-from tare.report.terminal import encoder
+from tare.report.terminal import encoder, item
 from tare.report.verdicts import VERDICT_STYLES
 
 
@@ -71,18 +71,18 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
             heads = ["", "", ""]
         yield Text("")
     for cells, cause in words.causes(pair):
-        yield item(arrow, "bold", encode(f"{cells}: {cause}"))
+        yield item(arrow, "bold", encode(f"{cells}: {cause}"), width=len(arrow))
     for note in words.notes(pair, across):
         yield item("!", "yellow", encode(note))
 
 
-def _row(change: Change, plain: bool) -> list[Text]:
+def _row(change: CellChange, plain: bool) -> list[Text]:
     encode = encoder(plain)
     overhead = Text("") if change.is_baseline else _judged(change.overhead, plain)
     return [Text(encode(f"  {change.label}")), _judged(change.cost, plain), overhead]
 
 
-def _judged(judged: Judged | None, plain: bool) -> Text:
+def _judged(judged: JudgedRatio | None, plain: bool) -> Text:
     if judged is None:
         return Text("-" if plain else "–", style="dim")
     encode = encoder(plain)

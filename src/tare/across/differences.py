@@ -18,7 +18,7 @@ SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class FactDifference:
     """A fact that differs between results. `values` has one text per result, None where it is not recorded.
 
     `environments` are those that it concerns; empty: all.
@@ -50,7 +50,7 @@ def _distinct(value: str | None, common: Collection[str]) -> str:
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 
 
-def differences(readings: Sequence[Reading]) -> tuple[Difference, ...]:
+def differences(readings: Sequence[Reading]) -> tuple[FactDifference, ...]:
     """Return the facts in which results differ, in the order of the kinds; those that one lacks are no difference.
 
     Facts of environments, placements and workloads count if all results have them; of launches, those of common cells.
@@ -60,15 +60,15 @@ def differences(readings: Sequence[Reading]) -> tuple[Difference, ...]:
     return tuple(sorted(facts, key=lambda each: order[each.kind]))
 
 
-def _recorded(readings: Sequence[Reading]) -> Iterator[Difference]:
+def _recorded(readings: Sequence[Reading]) -> Iterator[FactDifference]:
     for name in dict.fromkeys(name for reading in readings for name in reading.facts):
         yield from _difference(name, [reading.facts.get(name) for reading in readings])
 
 
-def _difference(name: str, facts: Sequence[Fact | None]) -> Iterator[Difference]:
+def _difference(name: str, facts: Sequence[Fact | None]) -> Iterator[FactDifference]:
     known = [fact for fact in facts if fact is not None]
     if len({fact.text for fact in known}) > 1:
-        yield Difference(
+        yield FactDifference(
             kind=known[0].kind,
             name=name,
             values=tuple(None if fact is None else fact.text for fact in facts),
@@ -76,7 +76,7 @@ def _difference(name: str, facts: Sequence[Fact | None]) -> Iterator[Difference]
         )
 
 
-def _launched(readings: Sequence[Reading]) -> Iterator[Difference]:
+def _launched(readings: Sequence[Reading]) -> Iterator[FactDifference]:
     """Yield the differences in what launches recorded, for each environment over the cells that all results have."""
     common = set.intersection(*(set(reading.launched) for reading in readings))
     for environment in sorted({environment for _, environment in common}):
@@ -109,7 +109,7 @@ def check_kinds(expected: Iterable[str]) -> frozenset[str]:
 
 
 def refuse_undeclared(
-    found: Sequence[Difference], expected: Collection[str], labels: Sequence[str], paths: Sequence[str]
+    found: Sequence[FactDifference], expected: Collection[str], labels: Sequence[str], paths: Sequence[str]
 ) -> None:
     """Raise `RefusedError` if results differ in a kind that was not declared, with the options that declare it."""
     undeclared = [difference for difference in found if difference.kind not in expected]
@@ -128,6 +128,6 @@ def refuse_undeclared(
     )
 
 
-def in_line(difference: Difference, labels: Sequence[str]) -> str:
+def in_line(difference: FactDifference, labels: Sequence[str]) -> str:
     """Return the values of a difference in one line."""
     return ", ".join(f"{label} {value}" for label, value in zip(labels, difference.short, strict=True))

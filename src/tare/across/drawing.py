@@ -8,7 +8,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from tare.across import words
-from tare.across.history import History, Series
+from tare.across.history import CellHistory, History
 from tare.report import units
 
 WIDTH: Final = 920.0
@@ -34,7 +34,7 @@ class _Scale:
         return round(HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def plot(series: Series, history: History) -> Markup:
+def plot(series: CellHistory, history: History) -> Markup:
     """Return the plot of a series. Texts are escaped; points and changes have titles with their values."""
     scale = _scale(series)
     title = f"{words.series_name(series)}, over {len(series.points)} results"
@@ -43,7 +43,7 @@ def plot(series: Series, history: History) -> Markup:
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers, fixed text, and texts that are escaped
 
 
-def _scale(series: Series) -> _Scale:
+def _scale(series: CellHistory) -> _Scale:
     """Return a scale with all points, and the intervals as far as they are not much wider than the points' range."""
     logs = [point.log.value for point in series.points]
     low, high = min(logs), max(logs)
@@ -54,7 +54,7 @@ def _scale(series: Series) -> _Scale:
     return _Scale(count=len(logs), low=lowest - edge, high=highest + edge)
 
 
-def _axes(series: Series, scale: _Scale, history: History) -> list[str]:
+def _axes(series: CellHistory, scale: _Scale, history: History) -> list[str]:
     parts = []
     for number in range(TICKS):
         log = scale.low + (scale.high - scale.low) * (number + 0.5) / TICKS
@@ -69,7 +69,7 @@ def _axes(series: Series, scale: _Scale, history: History) -> list[str]:
     return parts
 
 
-def _levels(series: Series, scale: _Scale) -> list[str]:
+def _levels(series: CellHistory, scale: _Scale) -> list[str]:
     parts = []
     for first, end, mean in series.levels:
         parts.append(f'<path class="level" d="M{scale.x(first - 0.4)} {scale.y(mean)}H{scale.x(end - 0.6)}"/>')
@@ -83,7 +83,7 @@ def _levels(series: Series, scale: _Scale) -> list[str]:
     return parts
 
 
-def _points(series: Series, scale: _Scale, history: History) -> list[str]:
+def _points(series: CellHistory, scale: _Scale, history: History) -> list[str]:
     parts = []
     for number, point in enumerate(series.points):
         x, reading = scale.x(number), history.readings[point.result]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final
 
-from tare.model import Environment, Plan, Study
+from tare.model import Environment, KernelSpec, Plan, Study
 from tare.node_service.geometry import on_daemon_nodes
 from tare.report import units
 from tare.run.facts import WITH_DAEMON
@@ -59,7 +59,8 @@ _OF_LAB: Final[Mapping[str, str]] = {
     "link_rate_bps": "link", "segmented": "link", "hosts": "nodes", "nodes": "nodes", "subnets": "link",
     "data_subnet": "link", "nics": "link",
 }  # fmt: skip
-_OF_ENVIRONMENT: Final[Mapping[str, str]] = {"link": "link", "mpi": "mpi", "image": "image", "transport": "transport"}
+_OF_ENVIRONMENT: Final[Mapping[str, str]] = {"mpi": "mpi", "image": "image", "transport": "transport"}
+_NOT_OF_ENVIRONMENT: Final = frozenset({"name", "link"})
 _NOT_OF_WORKLOAD: Final = frozenset({"name", "time_limit_s"})
 _NOT_OF_LAB: Final = frozenset({"ssh_config", "slurm", "pod_addresses", "daemon_hosts"})
 
@@ -179,35 +180,31 @@ def _of_study(study: Study) -> Iterator[tuple[str, Fact]]:
     )
     yield "turns", Fact(kind="study", text=str(study.repetition.turns))
     yield "blocks per round", Fact(kind="study", text=str(study.repetition.blocks_per_round))
-    for name, value in _fields(study.lab):
-        if name not in _NOT_OF_LAB:
-            yield f"cluster: {_words(name)}", Fact(kind=_OF_LAB.get(name, "cluster"), text=_text(value) or "none")
+    yield from _settings("cluster", study.lab, _OF_LAB, "cluster", _NOT_OF_LAB)
     for environment in study.environments:
-        for name, value in _fields(environment):
-            if name != "name":
-                yield from _of_environment(full_name(environment, KNOWN), name, value)
+        yield from _of_environment(full_name(environment, KNOWN), environment)
     for placement in study.placements:
-        for name, value in _fields(placement):
-            yield f"placement {placement.label}: {_words(name)}", Fact(kind="study", text=_text(value) or "none")
+        yield from _settings(f"placement {placement.label}", placement)
     for workload in study.workloads:
-        for name, value in _fields(workload):
-            if name == "kernels":
-                tokens = ", ".join(kernel.token for kernel in workload.kernels) or "none"
-                yield f"workload {workload.name}: kernels", Fact(kind="study", text=tokens)
-            elif name not in _NOT_OF_WORKLOAD:
-                yield f"workload {workload.name}: {_words(name)}", Fact(kind="study", text=_text(value) or "none")
+        yield from _settings(f"workload {workload.name}", workload, but=_NOT_OF_WORKLOAD)
 
 
-def _of_environment(environment: str, name: str, value: Any) -> Iterator[tuple[str, Fact]]:
-    users = frozenset({environment})
-    kind = _OF_ENVIRONMENT.get(name, "study")
-    if name == "link":
-        for inner, setting in _fields(value):
-            text = _text(setting) if setting or setting is False else "unchanged"
-            yield f"environment {environment}: {name} {_words(inner)}", Fact(kind=kind, text=text, environments=users)
-    else:
-        text = _text(value) or "none"
-        yield f"environment {environment}: {_words(name)}", Fact(kind=kind, text=text, environments=users)
+def _of_environment(name: str, environment: Environment) -> Iterator[tuple[str, Fact]]:
+    users = frozenset({name})
+    for fact in _settings(f"environment {name}", environment, _OF_ENVIRONMENT, but=_NOT_OF_ENVIRONMENT):
+        yield fact[0], replace(fact[1], environments=users)
+    for inner, setting in _fields(environment.link):
+        text = _text(setting) if setting or setting is False else "unchanged"
+        yield f"environment {name}: link {_words(inner)}", Fact(kind="link", text=text, environments=users)
+
+
+def _settings(
+    of: str, stated: Any, kinds: Mapping[str, str] = {}, kind: str = "study", but: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, Fact]]:
+    """Yield a fact for each key of a part of a study, but those named; `kinds` are of single keys."""
+    for name, value in _fields(stated):
+        if name not in but:
+            yield f"{of}: {_words(name)}", Fact(kind=kinds.get(name, kind), text=_text(value) or "none")
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
@@ -233,6 +230,8 @@ def _text(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+    if isinstance(value, KernelSpec):
+        return value.token
     if is_dataclass(value):
         return ", ".join(f"{_words(key)} {_text(inner) or 'none'}" for key, inner in _fields(value))
     if isinstance(value, list | tuple):

@@ -12,8 +12,8 @@ from typing import Final
 
 from tare import stats
 from tare.across.compare import overhead_text
-from tare.across.differences import Difference, differences
-from tare.across.reading import Costs, Place, Reading, read
+from tare.across.differences import FactDifference, differences
+from tare.across.reading import CellCosts, CellMetric, Reading, read
 from tare.errors import ResultsError, TareError, UsageError
 from tare.model import Estimate
 from tare.model.text import printable
@@ -41,7 +41,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class LevelChange:
     """A change of level in a series.
 
     `at` is the index of the first point of the new level. `ratio` is new to old level, minus one. `differences` are
@@ -51,24 +51,24 @@ class Step:
     at: int
     ratio: Estimate
     p_value: float
-    differences: tuple[Difference, ...]
+    differences: tuple[FactDifference, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class CellHistory:
     """One metric of one cell over the results that have it, in order of time; `what` is `cost` or `overhead`.
 
     `levels` are (index of the first point, index after the last, mean log), one more than there are steps. `costs` are
     those of the newest result that has any.
     """
 
-    place: Place
+    place: CellMetric
     label: str
     what: str
     points: tuple[Point, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[LevelChange, ...]
     levels: tuple[tuple[int, int, float], ...]
-    costs: Costs
+    costs: CellCosts
 
     def text(self, log: float) -> str:
         """Return a value of the series, given as its log, with its unit."""
@@ -80,7 +80,7 @@ class Series:
             return self.costs.interval(logs)
         return str(units.overhead_interval(logs.map(_growth)))
 
-    def slower_within(self, last: int) -> Step | None:
+    def slower_within(self, last: int) -> LevelChange | None:
         """Return the latest change if it is to slower and at one of the last points; None otherwise."""
         step = self.steps[-1] if self.steps else None
         return step if step and step.ratio.value > 0 and step.at >= len(self.points) - last else None
@@ -92,7 +92,7 @@ class History:
 
     folder: Path
     readings: tuple[Reading, ...]
-    series: tuple[Series, ...]
+    series: tuple[CellHistory, ...]
     left_out: tuple[str, ...]
     alpha: float
     margin: float
@@ -160,7 +160,7 @@ def _readings(folders: Sequence[Path]) -> tuple[list[Reading], list[str]]:
     return sorted(readings, key=lambda each: (each.began_unix_s, str(each.path))), left_out
 
 
-def _chosen(readings: Sequence[Reading], cells: Sequence[str], overhead: bool) -> list[Place]:
+def _chosen(readings: Sequence[Reading], cells: Sequence[str], overhead: bool) -> list[CellMetric]:
     """Return the places with figures that were asked for, in the order of the newest result that has them."""
     known = [
         place
@@ -181,13 +181,13 @@ def _chosen(readings: Sequence[Reading], cells: Sequence[str], overhead: bool) -
     return chosen
 
 
-def _name(readings: Sequence[Reading], place: Place) -> str:
+def _name(readings: Sequence[Reading], place: CellMetric) -> str:
     """Return the name of a series with the metric's key and its label, of which --cell may have a part."""
     info = next(reading.costs[place].info for reading in readings if place in reading.costs)
     return f"{place} ({info.label})" if info.label != place.metric else str(place)
 
 
-def _values(reading: Reading, place: Place, overhead: bool) -> stats.FloatArray | None:
+def _values(reading: Reading, place: CellMetric, overhead: bool) -> stats.FloatArray | None:
     """Return a result's logs of a place, one per round; None without any."""
     costs = reading.costs.get(place)
     logs = None if costs is None else costs.overheads if overhead else costs.logs
@@ -197,7 +197,7 @@ def _values(reading: Reading, place: Place, overhead: bool) -> stats.FloatArray 
 # --- series -------------------------------------------------------------------------------------------------------
 
 
-def _series(readings: Sequence[Reading], place: Place, overhead: bool, alpha: float, margin: float) -> Series:
+def _series(readings: Sequence[Reading], place: CellMetric, overhead: bool, alpha: float, margin: float) -> CellHistory:
     costs = next(reading.costs[place] for reading in reversed(readings) if place in reading.costs)
     points = tuple(_points(readings, place, overhead))
     logs = [point.log.value for point in points]
@@ -208,7 +208,7 @@ def _series(readings: Sequence[Reading], place: Place, overhead: bool, alpha: fl
         least=math.log1p(margin),
         confidence=readings[-1].confidence,
     )
-    return Series(
+    return CellHistory(
         place=place,
         label=costs.info.label,
         what="overhead" if overhead else "cost",
@@ -219,7 +219,7 @@ def _series(readings: Sequence[Reading], place: Place, overhead: bool, alpha: fl
     )
 
 
-def _points(readings: Sequence[Reading], place: Place, overhead: bool) -> Iterator[Point]:
+def _points(readings: Sequence[Reading], place: CellMetric, overhead: bool) -> Iterator[Point]:
     for number, reading in enumerate(readings):
         values = _values(reading, place, overhead)
         if values is None:
@@ -235,10 +235,10 @@ def _error(values: stats.FloatArray) -> float:
     return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else 0.0
 
 
-def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence[Reading]) -> Step:
+def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence[Reading]) -> LevelChange:
     before, after = readings[points[change.at - 1].result], readings[points[change.at].result]
     found = [each for each in differences((before, after)) if each.between(0, 1)]
-    return Step(
+    return LevelChange(
         at=change.at,
         ratio=change.shift.map(_growth),
         p_value=change.p_value,

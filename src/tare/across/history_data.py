@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tare.across.history import History, Series, differing_kinds
+from tare.across.history import CellHistory, History, differing_kinds
 from tare.model import Estimate
 
 FORMAT = 1
@@ -35,7 +35,7 @@ def history_data(history: History) -> dict[str, Any]:
     }
 
 
-def _series(series: Series) -> dict[str, Any]:
+def _series(series: CellHistory) -> dict[str, Any]:
     place = series.place
     return {
         "group": place.group,

@@ -10,11 +10,11 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from tare.across import words
-from tare.across.history import History, Series, Step, differing_kinds
-from tare.across.terminal import item, table
+from tare.across.history import CellHistory, History, LevelChange, differing_kinds
+from tare.across.terminal import table
 from tare.model import Verdict
 from tare.model.text import counted
-from tare.report.terminal import encoder
+from tare.report.terminal import encoder, item
 from tare.report.verdicts import VERDICT_STYLES, VerdictStyle
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -53,7 +53,7 @@ class HistoryReport:
         yield Text(encode(words.history_method(history)), style="dim")
 
 
-def sparkline(series: Series, *, plain: bool = False) -> str:
+def sparkline(series: CellHistory, *, plain: bool = False) -> str:
     """Return the newest points as bars between the smallest and the largest value, with `|` at changes of level."""
     bars = ASCII_BARS if plain else BARS
     logs = [point.log.value for point in series.points]
@@ -68,7 +68,7 @@ def sparkline(series: Series, *, plain: bool = False) -> str:
     )
 
 
-def _series(series: Series, history: History, plain: bool) -> Iterator[RenderableType]:
+def _series(series: CellHistory, history: History, plain: bool) -> Iterator[RenderableType]:
     encode = encoder(plain)
     yield Text(encode(words.series_name(series)), style="bold")
     first, last = (series.text(series.points[place].log.value) for place in (max(0, len(series.points) - WIDEST), -1))
@@ -79,14 +79,15 @@ def _series(series: Series, history: History, plain: bool) -> Iterator[Renderabl
         yield Text(encode(f"  {words.no_change(series)}"), style="dim")
     for step in series.steps:
         look = _look(step)
-        yield item(f"  {look.ascii if plain else look.symbol}", look.style, encode(words.step(step, series, history)))
+        symbol = f"  {look.ascii if plain else look.symbol}"
+        yield item(symbol, look.style, encode(words.step(step, series, history)), width=len(symbol))
 
 
-def _look(step: Step) -> VerdictStyle:
+def _look(step: LevelChange) -> VerdictStyle:
     return VERDICT_STYLES[Verdict.COSTS if step.ratio.value > 0 else Verdict.GAINS]
 
 
-def _results(series: Series, history: History, plain: bool) -> RenderableType:
+def _results(series: CellHistory, history: History, plain: bool) -> RenderableType:
     encode = encoder(plain)
     cuts = {step.at: step for step in series.steps}
     kinds = differing_kinds([history.readings[point.result] for point in series.points])

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
-from markupsafe import Markup
-
 from tare.across import words
-from tare.across.compare import Across, Change, Judged, Pair
+from tare.across.compare import Across, CellChange, JudgedRatio, Pair
 from tare.across.drawing import plot
-from tare.across.history import History, Series, differing_kinds
+from tare.across.history import CellHistory, History, differing_kinds
 from tare.across.kinds import KINDS
 from tare.report import embed, units
 from tare.report.jinja import templates
 from tare.report.plots import bars
 from tare.report.verdicts import VERDICT_STYLES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A verdict as the page shows it."""
-
-    css: str
-    symbol: str
-    word: str
-    ratio: str
-    values: str
-    title: str
-    bar: Markup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTable:
-    """The changes of one pair in one group; `rows` are environment, whether it is the baseline, metric, and cells."""
-
-    title: str
-    axes: tuple[Markup, Markup]
-    rows: tuple[tuple[str, bool, str, Cell | None, Cell | None], ...]
 
 
 def compare_page(across: Across) -> str:
@@ -75,7 +50,7 @@ def history_page(history: History) -> str:
     )
 
 
-def _series(series: Series, history: History) -> dict[str, object]:
+def _series(series: CellHistory, history: History) -> dict[str, object]:
     kinds = differing_kinds([history.readings[point.result] for point in series.points])
     changes = {step.at: step for step in series.steps}
     return {
@@ -97,8 +72,10 @@ def _series(series: Series, history: History) -> dict[str, object]:
     }
 
 
-def _tables(pair: Pair, across: Across) -> Iterator[GroupTable]:
-    def group(change: Change) -> str:
+def _tables(pair: Pair, across: Across) -> Iterator[dict[str, object]]:
+    """Yield the changes of one pair by group: environment, whether it is the baseline, metric, and cells."""
+
+    def group(change: CellChange) -> str:
         return change.place.group
 
     for title, members in groupby(sorted(pair.changes, key=group), key=group):
@@ -117,23 +94,24 @@ def _tables(pair: Pair, across: Across) -> Iterator[GroupTable]:
             )
             for change in changes
         ]
-        yield GroupTable(title=title, axes=(bars.axis(scales[0]), bars.axis(scales[1])), rows=tuple(rows))
+        yield {"title": title, "axes": [bars.axis(scale) for scale in scales], "rows": rows}
 
 
-def _cell(judged: Judged | None, scale: bars.Scale, across: Across) -> Cell | None:
+def _cell(judged: JudgedRatio | None, scale: bars.Scale, across: Across) -> dict[str, object] | None:
+    """Return a verdict as the page shows it."""
     if judged is None:
         return None
     look = VERDICT_STYLES[judged.verdict]
     p_values = f"{words.p_value(judged.p_value)}; adjusted: {words.p_value(judged.p_holm)}"
-    return Cell(
-        css=look.css,
-        symbol=words.symbol(judged),
-        word=judged.word,
-        ratio=words.ratio(judged),
-        values=f"{judged.first} → {judged.second}, n = {judged.n[0]} and {judged.n[1]}",
-        title="; ".join(filter(None, (p_values, judged.reason))),
-        bar=bars.bar(scale, judged.ratio, judged.simultaneous, None, across.margin),
-    )
+    return {
+        "css": look.css,
+        "symbol": words.symbol(judged),
+        "word": judged.word,
+        "ratio": words.ratio(judged),
+        "values": f"{judged.first} → {judged.second}, n = {judged.n[0]} and {judged.n[1]}",
+        "title": "; ".join(filter(None, (p_values, judged.reason))),
+        "bar": bars.bar(scale, judged.ratio, judged.simultaneous, None, across.margin),
+    }
 
 
 def _render(template: str, **values: object) -> str:

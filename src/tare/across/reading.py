@@ -14,18 +14,17 @@ from tare.across.facts import Facts, facts_of
 from tare.across.kinds import Moves, measured
 from tare.across.launched import LaunchFacts, launch_facts
 from tare.errors import ResultsError
-from tare.model import Estimate, MetricInfo, MetricKind, Plan, Role, Trial
+from tare.model import Estimate, MetricInfo, Plan, Role, Trial
 from tare.model.text import printable
 from tare.report import units
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results, read_only, read_plan
 from tare.study import KNOWN, full_name
-from tare.summary.rows import Row, rows
-from tare.summary.select import metric_infos, select
+from tare.summary.rows import Row, paired_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Place:
+class CellMetric:
     """What is compared: one metric of one environment in one group (workload and placement)."""
 
     group: str
@@ -37,7 +36,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class CellCosts:
     """One metric of one cell over the rounds of one result.
 
     `logs` has the mean log of the typical cost in seconds for each round, shape (n,); `overheads` the log ratios to the
@@ -56,17 +55,15 @@ class Costs:
 
     def interval(self, logs: Estimate) -> str:
         """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
-        cost = logs.map(lambda log: math.exp(min(log, 700.0)))
-        if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
-            return str(units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit))
-        return str(units.time_interval(cost))
+        return str(units.cost_interval(logs.map(_exp), self.info))
 
     def text(self, log_cost: float) -> str:
         """Return a cost, given as the log of seconds, as a time or as the rate that the metric is."""
-        cost = math.exp(min(log_cost, 700.0))
-        if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
-            return units.rate(self.info.done_per_sample / cost, self.info.rate_unit)
-        return units.seconds(cost)
+        return units.cost(_exp(log_cost), self.info)
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(log, 700.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +78,7 @@ class Reading:
     began_unix_s: float
     rounds: int
     facts: Facts
-    costs: Mapping[Place, Costs]
+    costs: Mapping[CellMetric, CellCosts]
     caveats: tuple[str, ...] = ()
     launched: Mapping[tuple[str, str], LaunchFacts] = field(default_factory=dict)
 
@@ -110,9 +107,8 @@ def _tool_of(path: Path) -> str:
 
 def _reading(results: Results, tool: str) -> Reading:
     plan, trials = results.plan, results.trials
-    selection = select(plan, trials)
-    infos = metric_infos(plan, selection)
-    table = [row for row in rows(plan, selection, infos) if row.info.judged and row.cell.role is not Role.SELF]
+    paired = paired_rows(plan, trials)
+    table = [row for row in paired.rows if row.info.judged and row.cell.role is not Role.SELF]
     repetition = plan.study.repetition
     return Reading(
         path=results.path,
@@ -121,7 +117,7 @@ def _reading(results: Results, tool: str) -> Reading:
         margin=plan.study.margin,
         confidence=repetition.confidence,
         began_unix_s=min((trial.started_unix_s for trial in trials), default=0.0),
-        rounds=selection.rounds_done,
+        rounds=paired.selection.rounds_done,
         facts=facts_of(tool, results.facts, plan),
         costs=dict(_costs(table)),
         caveats=results.caveats,
@@ -129,14 +125,16 @@ def _reading(results: Results, tool: str) -> Reading:
     )
 
 
-def _costs(table: Sequence[Row]) -> Iterator[tuple[Place, Costs]]:
+def _costs(table: Sequence[Row]) -> Iterator[tuple[CellMetric, CellCosts]]:
     for row in table:
-        place = Place(group=row.info.group, environment=full_name(row.cell.environment, KNOWN), metric=row.info.key)
+        place = CellMetric(
+            group=row.info.group, environment=full_name(row.cell.environment, KNOWN), metric=row.info.key
+        )
         is_baseline = row.cell.role is Role.BASELINE
         usable = row.blocked is None
         yield (
             place,
-            Costs(
+            CellCosts(
                 info=row.info,
                 measures=measured(row.cell.workload),
                 is_baseline=is_baseline,

@@ -10,15 +10,6 @@ from rich.text import Text
 from tare.model.text import printable
 
 
-def item(symbol: str, style: str, text: str) -> Table:
-    """Return a paragraph with a symbol before it."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=len(symbol))
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(symbol, style=style), Text(text))
-    return grid
-
-
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], *, with_heads: bool = True
 ) -> Table:

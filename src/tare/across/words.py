@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tare.across.compare import Across, Change, Judged, Pair
-from tare.across.differences import Difference
-from tare.across.history import History, Series, Step
+from tare.across.compare import Across, CellChange, JudgedRatio, Pair
+from tare.across.differences import FactDifference
+from tare.across.history import CellHistory, History, LevelChange
 from tare.across.kinds import KINDS, in_words
 from tare.across.reading import Reading
 from tare.report import units
@@ -34,12 +34,12 @@ def date(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, tz=UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def symbol(judged: Judged, *, plain: bool = False) -> str:
+def symbol(judged: JudgedRatio, *, plain: bool = False) -> str:
     """Return the symbol of a verdict."""
     return mark(judged.verdict, judged.within, plain=plain)
 
 
-def brief_ratio(judged: Judged) -> str:
+def brief_ratio(judged: JudgedRatio) -> str:
     """Return a ratio with its interval and two decimals, as `1.21 [1.18, 1.24]`; large ones have none."""
     bounds = [1 + each for each in (judged.ratio.value, judged.ratio.low, judged.ratio.high)]
     value, low, high = (units.number(bound, 2 if max(bounds) < 100 else 0) for bound in bounds)
@@ -52,7 +52,7 @@ def p_value(p: float) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def ratio(judged: Judged) -> str:
+def ratio(judged: JudgedRatio) -> str:
     """Return a ratio with its interval, as `1.213 [1.201, 1.225]`."""
     return units.ratio_interval(judged.ratio.map(lambda part: 1 + part))
 
@@ -67,7 +67,7 @@ def notes(pair: Pair, across: Across) -> list[str]:
     """Return what must be known of single cells: missing figures, other numbers of rounds, cells of one result only."""
     usual = (across.readings[pair.first].rounds, across.readings[pair.second].rounds)
     labels = (across.labels[pair.first], across.labels[pair.second])
-    together: dict[str, list[Change]] = {}
+    together: dict[str, list[CellChange]] = {}
     for change in pair.changes:
         n = change.cost.n if change.cost else usual
         texts = [*_missing(change, labels), *([f"n = {n[0]} and {n[1]} rounds"] if n != usual else [])]
@@ -84,7 +84,7 @@ def notes(pair: Pair, across: Across) -> list[str]:
     return found
 
 
-def _missing(change: Change, labels: tuple[str, str]) -> Iterator[str]:
+def _missing(change: CellChange, labels: tuple[str, str]) -> Iterator[str]:
     """Yield why results have no figures, or how many launches have none."""
     by_text: dict[str, list[str]] = {}
     for text, label in zip(change.missing, labels, strict=True):
@@ -95,7 +95,7 @@ def _missing(change: Change, labels: tuple[str, str]) -> Iterator[str]:
 
 def causes(pair: Pair) -> Iterator[tuple[str, str]]:
     """Yield the cells that changed, with what could explain it; those with the same candidates together."""
-    together: dict[tuple[Difference, ...], list[Change]] = {}
+    together: dict[tuple[FactDifference, ...], list[CellChange]] = {}
     for change in pair.changes:
         if change.changed:
             together.setdefault(change.could, []).append(change)
@@ -103,14 +103,14 @@ def causes(pair: Pair) -> Iterator[tuple[str, str]]:
         yield _cells(changes), _could(could)
 
 
-def _cells(changes: Sequence[Change], form: str = "{}: {}") -> str:
+def _cells(changes: Sequence[CellChange], form: str = "{}: {}") -> str:
     by_cell: dict[str, list[str]] = {}
     for change in changes:
         by_cell.setdefault(f"{change.place.environment} in {change.place.group}", []).append(change.label)
     return "; ".join(form.format(cell, ", ".join(labels)) for cell, labels in by_cell.items())
 
 
-def _could(could: Sequence[Difference]) -> str:
+def _could(could: Sequence[FactDifference]) -> str:
     if not could:
         return (
             "no recorded difference could explain it; the state of the machine could: its load, its neighbours, "
@@ -135,12 +135,12 @@ def moved(kind: str) -> str:
 # --- histories ----------------------------------------------------------------------------------------------------
 
 
-def series_name(series: Series) -> str:
+def series_name(series: CellHistory) -> str:
     """Return what a series shows."""
     return f"{series.place.group} / {series.place.environment}: {series.label}, {series.what}"
 
 
-def values(series: Series) -> str:
+def values(series: CellHistory) -> str:
     """Return the value of each result of a short series, otherwise the smallest and the largest."""
     logs = [point.log.value for point in series.points]
     if len(logs) <= LISTED:
@@ -148,14 +148,14 @@ def values(series: Series) -> str:
     return f"smallest {series.text(min(logs))}, largest {series.text(max(logs))}"
 
 
-def no_change(series: Series) -> str:
+def no_change(series: CellHistory) -> str:
     """Return why a series has no change."""
     count = len(series.points)
     results = f"{count} result{'s' * (count != 1)}"
     return "no change" if count >= FEWEST_RESULTS else f"{results}: changes are looked for in {FEWEST_RESULTS} or more"
 
 
-def step(change: Step, series: Series, history: History) -> str:
+def step(change: LevelChange, series: CellHistory, history: History) -> str:
     """Return a change in one sentence, with the facts that changed with it."""
     point = series.points[change.at]
     reading = history.readings[point.result]

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from tare.claims.model import Region
 from tare.claims.wording import bound_text, words
 from tare.model import Estimate
-from tare.report.plots.bars import WIDTH, Scale
+from tare.report.plots.bars import WIDTH, Scale, interval
 
 BAND: Final = 17.0
 """Height of the drawing above the labels of bounds."""
@@ -39,11 +39,12 @@ def drawing(estimate: Estimate, region: Region, *, counts: bool) -> Markup:
     """Return the interval of a claim's figure over the region in which the claim puts it."""
     axis = _axis(estimate, region, counts=counts)
     name = f"{words(region, counts=counts)} is claimed; {position(estimate, region)}"
+    low, at, high = map(axis.x, (estimate.low, estimate.value, estimate.high))
     parts = [
         f'<svg class="bar claim" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(name)}">',
         *_region(axis, region),
         f'<path class="zero" d="M{axis.x(0.0)} 0V{BAND:g}"/>',
-        *_interval(axis, estimate),
+        interval(low, at, high, BAND / 2),
         *_labels(axis, region, counts=counts),
         "</svg>",
     ]
@@ -84,13 +85,6 @@ def _region(axis: _Axis, region: Region) -> Iterator[str]:
     for bound in (region.low, region.high):
         if bound is not None:
             yield f'<path class="edge" d="M{axis.x(bound)} 0V{BAND + 2:g}"/>'
-
-
-def _interval(axis: _Axis, estimate: Estimate) -> Iterator[str]:
-    left, right, middle = axis.x(estimate.low), axis.x(estimate.high), BAND / 2
-    width = max(1.5, round(right - left, 1))
-    yield f'<rect class="inner" x="{left}" y="{middle - 2.75:g}" width="{width}" height="5.5" rx="1"/>'
-    yield f'<circle class="point" cx="{axis.x(estimate.value)}" cy="{middle:g}" r="3.6"/>'
 
 
 def _labels(axis: _Axis, region: Region, *, counts: bool) -> Iterator[str]:

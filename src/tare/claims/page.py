@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,75 +11,38 @@ from markupsafe import Markup
 
 from tare.claims.drawing import drawing
 from tare.claims.model import Here, Judged, Needs, Paper, Test, Verdict
-from tare.claims.shown import counts_of, figure_text
+from tare.claims.shown import LOOKS, counts_of, figure_text
 from tare.claims.wording import contrast_words, holds_if, words
 from tare.model.text import printable
 from tare.report import embed, units
 from tare.report.jinja import templates
 from tare.report.plots.bars import HEIGHT, WIDTH
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The symbol of a verdict, its class in the report's style sheet, and what it means."""
-
-    symbol: str
-    css: str
-    meaning: str
-
-
-LOOKS: Final[Mapping[Verdict, Look]] = {
-    Verdict.REPRODUCED: Look(symbol="✓", css="no-cost", meaning="the claim holds here"),
-    Verdict.CONTRADICTED: Look(symbol="✗", css="costs", meaning="the claim does not hold here"),
-    Verdict.UNDECIDED: Look(symbol="?", css="inconclusive", meaning="neither is shown, or it was not measured"),
-    Verdict.UNTESTABLE: Look(symbol="–", css="unavailable", meaning="something is missing that this machine lacks"),
-}
 DECIDED: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A claim as the page shows it; texts are safe to print, "" is nothing."""
+class PaperTable:
+    """A publication: its claims, how many have which verdict, and how many of those marked "yes" are decided.
 
-    number: str
-    place: str
-    says: str
-    marks: str
-    note: str
-    published: str
-    ran: str
-    results: str
-    verdict: Verdict
-    here: Here
-    compared: str
-    figure: str
-    claimed: str
-    picture: Markup
-    p: str
-    why: str
-    tested: str
-    decides: str
-    changed: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A publication: its claims, how many have which verdict, and how many of those marked "yes" are decided."""
+    `rows` are what the template shows of each claim; texts are safe to print, "" is nothing.
+    """
 
     name: str
     title: str
     conditions: str
-    rows: tuple[Row, ...]
+    judged: Sequence[Judged]
+    rows: tuple[Mapping[str, object], ...]
 
     @property
     def counts(self) -> Counter[Verdict]:
         """Return how many claims have which verdict."""
-        return Counter(row.verdict for row in self.rows)
+        return Counter(each.verdict for each in self.judged)
 
     @property
     def decidable(self) -> tuple[int, int]:
         """Return how many of the claims marked "yes" are decided, and how many claims are marked so."""
-        marked = [row.verdict in DECIDED for row in self.rows if row.here is Here.YES]
+        marked = [each.verdict in DECIDED for each in self.judged if each.claim.here is Here.YES]
         return sum(marked), len(marked)
 
     @property
@@ -128,39 +91,39 @@ def shares(counts: Mapping[Verdict, int]) -> Markup:
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
 
 
-def _table(paper: Paper, judged: Iterable[Judged]) -> Table:
-    return Table(
+def _table(paper: Paper, judged: Sequence[Judged]) -> PaperTable:
+    return PaperTable(
         name=printable(paper.name),
         title=printable(f"{paper.title} ({paper.source})"),
         conditions=printable(paper.conditions),
+        judged=judged,
         rows=tuple(_row(each, paper) for each in judged),
     )
 
 
-def _row(each: Judged, paper: Paper) -> Row:
+def _row(each: Judged, paper: Paper) -> Mapping[str, object]:
     claim, estimate, region = each.claim, each.estimate, each.region
-    drawn = estimate is not None and region is not None
-    return Row(
-        number=printable(claim.number),
-        place=printable(claim.place),
-        says=printable(claim.says),
-        marks=f"{claim.kind.value}; decidable here: {claim.here.value}",
-        note=printable(claim.note),
-        published=printable(claim.conditions or ("as stated above" if paper.conditions else "not stated")),
-        ran=printable(each.conditions),
-        results=printable(each.results),
-        verdict=each.verdict,
-        here=claim.here,
-        compared=printable(contrast_words(each.contrast)) if each.contrast is not None else "",
-        figure="" if estimate is None else figure_text(estimate, counts=each.counts),
-        claimed=words(region, counts=each.counts) if region is not None else "",
-        picture=drawing(estimate, region, counts=each.counts) if drawn and estimate and region else Markup(),
-        p="" if each.p_holm is None else units.p_value(each.p_holm),
-        why="" if isinstance(claim.by, Needs) else printable(each.why),
-        tested=printable(holds_if(claim)),
-        decides=printable(decides(each)),
-        changed=printable(claim.changed),
-    )
+    return {
+        "number": printable(claim.number),
+        "place": printable(claim.place),
+        "says": printable(claim.says),
+        "marks": f"{claim.kind.value}; decidable here: {claim.here.value}",
+        "note": printable(claim.note),
+        "published": printable(claim.conditions or ("as stated above" if paper.conditions else "not stated")),
+        "ran": printable(each.conditions),
+        "results": printable(each.results),
+        "verdict": each.verdict,
+        "here": claim.here,
+        "compared": printable(contrast_words(each.contrast)) if each.contrast is not None else "",
+        "figure": "" if estimate is None else figure_text(estimate, counts=each.counts),
+        "claimed": words(region, counts=each.counts) if region is not None else "",
+        "picture": drawing(estimate, region, counts=each.counts) if estimate and region else "",
+        "p": "" if each.p_holm is None else units.p_value(each.p_holm),
+        "why": "" if isinstance(claim.by, Needs) else printable(each.why),
+        "tested": printable(holds_if(claim)),
+        "decides": printable(decides(each)),
+        "changed": printable(claim.changed),
+    }
 
 
 def decides(each: Judged) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,11 +18,22 @@ from tare.model import Estimate
 from tare.model.text import printable, without_html
 from tare.report import units
 
-STYLES: Final[Mapping[Verdict, str]] = {
-    Verdict.REPRODUCED: "green",
-    Verdict.CONTRADICTED: "red",
-    Verdict.UNDECIDED: "yellow",
-    Verdict.UNTESTABLE: "dim",
+
+@dataclass(frozen=True, slots=True)
+class VerdictLook:
+    """The symbol of a verdict, its class in the report's style sheet, its rich style, and what it means."""
+
+    symbol: str
+    css: str
+    style: str
+    meaning: str
+
+
+LOOKS: Final[Mapping[Verdict, VerdictLook]] = {
+    Verdict.REPRODUCED: VerdictLook("✓", "no-cost", "green", "the claim holds here"),
+    Verdict.CONTRADICTED: VerdictLook("✗", "costs", "red", "the claim does not hold here"),
+    Verdict.UNDECIDED: VerdictLook("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
+    Verdict.UNTESTABLE: VerdictLook("–", "unavailable", "dim", "something is missing that this machine lacks"),
 }
 MOST: Final = 3
 """As many comparisons of a claim are listed in a table."""
@@ -38,7 +50,7 @@ class ClaimsReport:
         yield Text(printable(f"{self._paper.title} ({self._paper.source})"), style="bold")
         for each in self._judged:
             number, place, says, verdict, figure, why = map(printable, _cells(each))
-            yield Text(f"{number}  {verdict}", style=STYLES[each.verdict])
+            yield Text(f"{number}  {verdict}", style=LOOKS[each.verdict].style)
             yield Padding(Text(f"{says} ({place})"), (0, 0, 0, 2))
             here = f"here {figure}; {why}" if figure else why
             yield Padding(Text(here, style="dim"), (0, 0, 0, 2))

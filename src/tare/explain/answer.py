@@ -154,7 +154,7 @@ def _cost(cost: Explained) -> CostAnswer:
     evidence = cost.evidence
     return CostAnswer(
         group=evidence.here.cell.group,
-        environment=evidence.here.cell.environment.name,
+        environment=evidence.here.environment.name,
         metric=evidence.info.key,
         label=evidence.info.label,
         overhead=evidence.comparison.overhead,

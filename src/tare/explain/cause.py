@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import Kind
 from tare.model import Environment
+from tare.runtimes import RUNTIMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,35 @@ class Change:
     adds: bool = False
 
 
+def changed(evidence: Evidence, words: str, **changed: Any) -> Change:
+    """Return the change of the cell's environment to other values of some of its keys."""
+    return Change(words=words, environment=replace(evidence.here.environment, **changed))
+
+
+def with_link(evidence: Evidence, words: str, **settings: Any) -> Change:
+    """Return the change of the cell's environment to other settings of its link."""
+    return changed(evidence, words, link=replace(evidence.here.environment.link, **settings))
+
+
+def with_placement(evidence: Evidence, words: str, **settings: Any) -> Change:
+    """Return the change of the cell's environment to other settings of its placement."""
+    return changed(evidence, words, placement=replace(evidence.here.environment.placement, **settings))
+
+
+def without_container(evidence: Evidence) -> Change:
+    """Return the change to the baseline's runtime: the same image, network and daemon, but no container."""
+    environment, base = evidence.here.environment, evidence.base.environment
+    daemon = environment.runtime if RUNTIMES[environment.runtime].needs_daemon else environment.daemon
+    words = "the same image and network without the container"
+    return changed(evidence, words, runtime=base.runtime, launch=base.launch, daemon=daemon)
+
+
 def baseline_variables(evidence: Evidence) -> Change | None:
     """Return the change to the baseline's variables; None if they are the same, or the runtime differs as well."""
-    environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+    environment, base = evidence.here.environment, evidence.base.environment
     if environment.runtime != base.runtime or environment.env == base.env:
         return None
-    return Change(words="the baseline's variables", environment=replace(environment, env=base.env))
+    return changed(evidence, "the baseline's variables", env=base.env)
 
 
 class CausePlugin(Protocol):

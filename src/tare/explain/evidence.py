@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Any
 
 from tare.explain.kinds import Added, Kind, added, spent_by
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
@@ -36,6 +35,11 @@ class Launches:
     ranks: Sequence[RankPlace] = ()
     spent: Mapping[Kind, float] = field(default_factory=dict)
     threads: float = 0.0
+
+    @property
+    def environment(self) -> Environment:
+        """Return the environment of the cell."""
+        return self.cell.environment
 
     @property
     def packet_bytes(self) -> float:
@@ -152,19 +156,6 @@ def launches_of(cell: Cell, trials: Iterable[Trial]) -> Launches:
 def has_daemon(environment: Environment) -> bool:
     """Return whether a container daemon runs on the nodes of an environment; its rules filter what passes them."""
     return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
-
-
-def placed(evidence: Evidence, **changed: Any) -> Environment:
-    """Return the cell's environment with other settings of its placement."""
-    environment = evidence.here.cell.environment
-    return replace(environment, placement=replace(environment.placement, **changed))
-
-
-def without_container(evidence: Evidence) -> Environment:
-    """Return the environment with the baseline's runtime: the same image, network and daemon, but no container."""
-    environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-    daemon = environment.runtime if RUNTIMES[environment.runtime].needs_daemon else environment.daemon
-    return replace(environment, runtime=base.runtime, launch=base.launch, daemon=daemon)
 
 
 def _carried(trial: Trial) -> tuple[float, float]:

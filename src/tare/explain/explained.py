@@ -145,7 +145,7 @@ def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
 def _change(cause: CausePlugin, evidence: Evidence) -> Change | None:
     """Return the change that proves a cause, None if it changes nothing."""
     change = cause.change(evidence)
-    here = evidence.here.cell.environment
+    here = evidence.here.environment
     return None if change is None or replace(change.environment, name=here.name) == here else change
 
 
@@ -163,7 +163,7 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Together | N
     if len(removed) < 2:
         return None
     words = "; ".join(words for _, words in removed)
-    change = Change(words=words, environment=last.here.cell.environment)
+    change = Change(words=words, environment=last.here.environment)
     return Together(change=change, names=frozenset(name for name, _ in removed))
 
 

@@ -117,7 +117,7 @@ def _study(study: Study, group: str, remedies: Sequence[Remedy], rounds: int) ->
     baseline = stated(study, study.baseline)
     cells = {replace(baseline, name=""): baseline}
     for remedy in remedies:
-        costly = stated(study, remedy.costs[0].evidence.here.cell.environment.name)
+        costly = stated(study, remedy.costs[0].evidence.here.environment.name)
         for environment in (costly, remedy.environment):
             if environment is not None:
                 cells.setdefault(replace(environment, name=""), environment)

@@ -22,62 +22,53 @@ from tare.model import Comparison, Estimate, Summary
 from tare.model.text import printable
 
 LONGEST_LABEL: Final = 500
+UNITS: Final = ("_seconds", "_ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A family of gauges: its unit ("": none) and samples, each with the labels and the value."""
+    """A family of gauges and their samples, each with the labels and the value; a name may end in a unit."""
 
     name: str
     help: str
-    unit: str = ""
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
     def text(self) -> Iterator[str]:
         """Yield the family's lines."""
         yield f"# TYPE {self.name} gauge"
-        if self.unit:
-            yield f"# UNIT {self.name} {self.unit}"
+        if self.name.endswith(UNITS):
+            yield f"# UNIT {self.name} {self.name.rpartition('_')[2]}"
         yield f"# HELP {self.name} {escape(self.help)}"
         for labels, value in self.samples:
             pairs = ",".join(f'{name}="{escape(text_)}"' for name, text_ in labels.items())
             yield f"{self.name}{{{pairs}}} {number(value)}"
 
 
-Estimates = tuple[tuple[str, str, str, Callable[[CellComparison], Estimate | None]], ...]
+Estimates = tuple[tuple[str, str, Callable[[CellComparison], Estimate | None]], ...]
 ESTIMATES: Final[Estimates] = (
-    ("tare_typical_cost_seconds", "seconds", "Cost of the typical launch.", lambda each: each.comparison.absolute_s),
-    ("tare_mean_cost_seconds", "seconds", "Mean cost.", lambda each: each.comparison.mean_absolute_s),
+    ("tare_typical_cost_seconds", "Cost of the typical launch.", lambda each: each.comparison.absolute_s),
+    ("tare_mean_cost_seconds", "Mean cost.", lambda each: each.comparison.mean_absolute_s),
     (
         "tare_baseline_typical_cost_seconds",
-        "seconds",
         "Cost of the baseline's typical launch, to which the overhead refers.",
         lambda each: each.base.absolute_s if each.base and each.comparison.overhead else None,
     ),
     (
         "tare_baseline_mean_cost_seconds",
-        "seconds",
         "Mean cost of the baseline, to which the overhead of the mean refers.",
         lambda each: each.base.mean_absolute_s if each.base and each.comparison.mean else None,
     ),
     (
         "tare_typical_overhead_ratio",
-        "ratio",
         "Overhead of the typical launch; 0.5 is 50 % slower than the baseline.",
         lambda each: each.comparison.overhead,
     ),
     (
         "tare_mean_overhead_ratio",
-        "ratio",
         "Overhead of the mean, to which the study's limit refers.",
         lambda each: mean.overhead if (mean := each.comparison.mean) else None,
     ),
-    (
-        "tare_typical_added_seconds",
-        "seconds",
-        "Added time of the typical launch.",
-        lambda each: each.comparison.added_s,
-    ),
+    ("tare_typical_added_seconds", "Added time of the typical launch.", lambda each: each.comparison.added_s),
 )
 COUNTS: Final[tuple[tuple[str, str, Callable[[Comparison], float | None]], ...]] = (
     ("tare_over_limit", "1 if the overhead is above the study's limit.", lambda item: float(item.over_limit)),
@@ -122,8 +113,7 @@ def _study(summary: Summary) -> Iterator[Family]:
     )
     for name, help_, value in facts:
         if value is not None:
-            unit = "ratio" if name.endswith("_ratio") else ""
-            yield Family(name=name, help=help_, unit=unit, samples=[({"study": summary.name}, value)])
+            yield Family(name=name, help=help_, samples=[({"study": summary.name}, value)])
 
 
 def _cells(source: Source) -> Family:
@@ -154,8 +144,8 @@ def _verdicts(compared: Iterable[CellComparison]) -> Family:
 
 def _estimates(compared: Iterable[CellComparison]) -> Iterator[Family]:
     rounds = Family(name="tare_rounds", help="Rounds from which an estimate is computed, by the name of its family.")
-    for name, unit, help_, value in ESTIMATES:
-        family = Family(name=name, help=help_, unit=unit)
+    for name, help_, value in ESTIMATES:
+        family = Family(name=name, help=help_)
         for each in compared:
             estimate = value(each)
             if estimate is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tare.frames.columns import Row, Table, count, text, truth
-from tare.frames.source import Source, outcome_reason, outcome_word
+from tare.frames.source import Source, outcomes_of, row_name
 from tare.model import Cell
 
 OUTCOMES: Final = ("completed", "failed", "invalid", "unavailable", "interrupted")
@@ -34,22 +34,14 @@ COLUMNS: Final = (
 
 def rows(source: Source) -> Iterator[Row]:
     """Yield the rows in the order of the plan."""
-    outcomes: dict[str, Counter[str]] = {}
-    reasons: dict[str, dict[str, None]] = {}
-    for numbered in source.trials:
-        trial, key = numbered.trial, numbered.cell.key
-        outcomes.setdefault(key, Counter())[outcome_word(trial)] += 1
-        known = reasons.setdefault(key, {})
-        for reason in (outcome_reason(trial), trial.unproven, trial.partly_proven):
-            if reason and len(known) <= MOST_REASONS:
-                known[reason] = None
+    outcomes, reasons = outcomes_of(source.trials)
     unavailable = source.results.plan.unavailable
     for cell in source.results.plan.cells:
         counts = outcomes.get(cell.key, Counter())
         of_launches = tuple(reasons.get(cell.key, ()))
         told = [unavailable[cell.key]] if cell.key in unavailable else []
         yield (
-            *_identity(cell, source.row_name(cell)),
+            *_identity(cell, row_name(cell, source.own_name)),
             cell.key not in unavailable,
             reasons_text([*told, *of_launches]) or ("" if counts else NOT_RUN),
             counts.total(),

@@ -11,8 +11,8 @@ from typing import Final
 
 from tare.frames.cells import NOT_RUN
 from tare.frames.columns import Row, Table, count, estimate, estimate_values, number, text, truth
-from tare.frames.source import Source
-from tare.model import Cell, Comparison, Estimate, MetricInfo, MetricKind, Summary, Verdict
+from tare.frames.source import Source, row_name
+from tare.model import Cell, Comparison, Estimate, MetricInfo, Summary, Verdict
 
 COLUMNS: Final = (
     text("cell", "key of the cell"),
@@ -86,19 +86,16 @@ class CellComparison:
 
     def _rate(self, cost: Estimate | None) -> Estimate | None:
         info = self.info
-        if cost is None or info is None or info.kind is not MetricKind.RATE or info.done_per_sample <= 0:
+        if cost is None or info is None or not info.is_rate or min(cost.value, cost.low, cost.high) <= 0:
             return None
-        if min(cost.value, cost.low, cost.high) <= 0:
-            return None
-        done = info.done_per_sample
-        return Estimate(value=done / cost.value, low=done / cost.high, high=done / cost.low, n=cost.n)
+        return cost.per(info.done_per_sample)
 
 
 def cell_comparisons(source: Source) -> Iterator[CellComparison]:
     """Yield the comparisons of a report in its order, then a row for each planned cell that has none."""
     summary = source.summary
     infos = {(info.group, info.key): info for info in summary.metrics}
-    cells = {(cell.group, source.row_name(cell)): cell for cell in summary.cells}
+    cells = {(cell.group, row_name(cell, source.own_name)): cell for cell in summary.cells}
     bases = {(item.group, item.metric): item for item in summary.comparisons if item.environment == summary.baseline}
     seen = set[str]()
     for item in summary.comparisons:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tare.model import Cause, Cell, Completed, Failed, Interrupted, Invalid, Role, Summary, Trial, Unavailable
+from tare.model import Cause, Cell, Completed, Metric, Role, Summary, Trial
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results
 from tare.summary import summarise
 from tare.summary.rows import self_name
-from tare.summary.select import Selection, select
+from tare.summary.select import Planned, Selection, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,37 @@ class Numbered:
     cell: Cell
     environment: str
     counts: bool
+
+    @property
+    def group(self) -> str:
+        """Return the group of its cell."""
+        return self.cell.group
+
+    @property
+    def completed(self) -> bool:
+        """Tell whether the launch has figures that count."""
+        return self.counts and isinstance(self.trial.outcome, Completed)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Return its metrics by key, none if it did not complete."""
+        outcome = self.trial.outcome
+        return {metric.key: metric for metric in outcome.metrics} if isinstance(outcome, Completed) else {}
+
+
+def numbered(plan: Planned, trials: Iterable[Trial], selection: Selection, own_name: str) -> tuple[Numbered, ...]:
+    """Return trials in order of execution; `own_name` is that of the row of A/A."""
+    cells = {cell.key: cell for cell in plan.cells}
+    ordered = sorted(trials, key=lambda trial: (trial.started_unix_s, trial.position))
+    return tuple(
+        Numbered(number, trial, cell := cells[trial.key.cell], row_name(cell, own_name), selection.counts(trial))
+        for number, trial in enumerate(ordered, start=1)
+    )
+
+
+def row_name(cell: Cell, own_name: str) -> str:
+    """Return the environment of a cell as the report names it; A/A has a name of its own."""
+    return own_name if cell.role is Role.SELF else cell.environment.name
 
 
 Explain = Callable[[Results, Summary], tuple[Cause, ...]]
@@ -57,47 +89,31 @@ class Source:
         return select(self.results.plan, self.results.trials)
 
     @cached_property
-    def cells(self) -> Mapping[str, Cell]:
-        """Return the planned cells by key."""
-        return {cell.key: cell for cell in self.results.plan.cells}
-
-    @cached_property
     def trials(self) -> tuple[Numbered, ...]:
         """Return the trials in order of execution."""
-        ordered = sorted(self.results.trials, key=lambda trial: (trial.started_unix_s, trial.position))
-        return tuple(
-            Numbered(
-                number=number,
-                trial=trial,
-                cell=(cell := self.cells[trial.key.cell]),
-                environment=self.row_name(cell),
-                counts=self.selection.counts(trial),
-            )
-            for number, trial in enumerate(ordered, start=1)
-        )
-
-    def row_name(self, cell: Cell) -> str:
-        """Return the environment of a cell as the report names it; A/A has a name of its own."""
-        return self._self_name if cell.role is Role.SELF else cell.environment.name
+        return numbered(self.results.plan, self.results.trials, self.selection, self.own_name)
 
     @cached_property
-    def _self_name(self) -> str:
+    def own_name(self) -> str:
+        """Return the name of the row of A/A."""
         return self_name(self.results.plan)
+
+
+def outcomes_of(trials: Iterable[Numbered]) -> tuple[dict[str, Counter[str]], dict[str, dict[str, None]]]:
+    """Return for each cell its launches by outcome, and why they have no metrics or no proof, each reason once."""
+    outcomes: dict[str, Counter[str]] = {}
+    reasons: dict[str, dict[str, None]] = {}
+    for each in trials:
+        trial, key = each.trial, each.cell.key
+        outcomes.setdefault(key, Counter())[outcome_word(trial)] += 1
+        for reason in filter(None, (outcome_reason(trial), trial.unproven, trial.partly_proven)):
+            reasons.setdefault(key, {})[reason] = None
+    return outcomes, reasons
 
 
 def outcome_word(trial: Trial) -> str:
     """Return the outcome as one word."""
-    match trial.outcome:
-        case Completed():
-            return "completed"
-        case Failed():
-            return "failed"
-        case Invalid():
-            return "invalid"
-        case Unavailable():
-            return "unavailable"
-        case Interrupted():
-            return "interrupted"
+    return type(trial.outcome).__name__.lower()
 
 
 def outcome_reason(trial: Trial) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,6 +40,11 @@ class Estimate:
     def map(self, of: Callable[[float], float]) -> Estimate:
         """Return the estimate of a growing function of the value."""
         return Estimate(value=of(self.value), low=of(self.low), high=of(self.high), n=self.n)
+
+    def per(self, amount: float) -> Estimate:
+        """Return the estimate of an amount divided by the value; by nothing it is infinite."""
+        value, high, low = (amount / part if part > 0 else math.inf for part in (self.value, self.low, self.high))
+        return Estimate(value=value, low=low, high=high, n=self.n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +285,11 @@ class MetricInfo:
     rate_unit: str = "B/s"
     added_first: bool = False
     judged: bool = True
+
+    @property
+    def is_rate(self) -> bool:
+        """Tell whether the metric is shown as a rate."""
+        return self.kind is MetricKind.RATE and self.done_per_sample > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FirstScreenTable:
     """The first screen's table of one group, and the notes below it."""
 
     group: TableGroup
@@ -65,7 +65,7 @@ class Table:
         return any(row.cause.causes or row.cause.costs for row in self.rows)
 
 
-def table(group: TableGroup, heading: str, summary: Summary) -> Table:
+def table(group: TableGroup, heading: str, summary: Summary) -> FirstScreenTable:
     """Return the table of one group under its heading."""
     columns = view.first_screen(group.columns)
     scales = [bars.Scale.of(_estimates(column), summary.margin) for column in columns]
@@ -86,7 +86,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
     )
     heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
     notes = tuple(note for note in all_notes if note not in reasons.values())
-    return Table(
+    return FirstScreenTable(
         group=group,
         heading=heading,
         heads=heads,

@@ -13,6 +13,7 @@ from importlib import import_module
 
 from tare.explain.failed import FailedCell, failed_cells
 from tare.explain.failed_lines import told_together
+from tare.frames.source import Numbered
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, view
 from tare.report.causes import NEXT_STEP
@@ -25,7 +26,7 @@ from tare.report.pages.workloads import WorkloadPage, with_plots
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import points
 from tare.report.plots.styles import Style, styles
-from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
+from tare.report.runs import by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples.counting import Counts, count_here
 from tare.report.samples.drawing import Wanted, drawing
 from tare.report.samples.histograms import SampleSource, row_key
@@ -34,7 +35,7 @@ from tare.report.traffic import traffic_tables
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
 
 Groups = Sequence[view.TableGroup]
-RunsOf = Mapping[str, Sequence[ShownLaunch]]
+RunsOf = Mapping[str, Sequence[Numbered]]
 """The launches of each group."""
 
 
@@ -83,7 +84,7 @@ def laying_out(
 def _parts(
     summary: Summary,
     groups: Groups,
-    runs: Sequence[ShownLaunch],
+    runs: Sequence[Numbered],
     failed: Sequence[FailedCell],
     workload_pages: Callable[[], Sequence[WorkloadPage]],
     addition: embed.Addition | None,
@@ -183,7 +184,7 @@ def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping
 
 
 def _workload_page(
-    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[ShownLaunch], wanted: Wanted
+    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[Numbered], wanted: Wanted
 ) -> WorkloadPage:
     """Return the page of a workload, without the plots of its launches and samples."""
     first = view.first_screen(group.columns)

@@ -126,6 +126,5 @@ def fraction_of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
     cost = comparison.overhead
     if cost is None:
         raise ValueError(f"{comparison.environment} has no overhead on {comparison.metric}")
-    if kind is MetricKind.RATE:
-        return Estimate(value=1 / (1 + cost.value), low=1 / (1 + cost.high), high=1 / (1 + cost.low), n=cost.n)
-    return cost.map(lambda part: 1 + part)
+    share = cost.map(lambda part: 1 + part)
+    return share.per(1.0) if kind is MetricKind.RATE else share

@@ -13,7 +13,6 @@ from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -48,7 +47,7 @@ class TerminalReport:
         encode = encoder(plain)
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
-            yield _item("!", "bold yellow", encode(warning))
+            yield item("!", "bold yellow", encode(warning))
         yield Text(encode(summary.headline), style="bold")
         yield machine(summary, plain)
         all_groups = view.groups(summary)
@@ -62,7 +61,7 @@ class TerminalReport:
             for number, part in enumerate(_parts(printed, options.max_width)):
                 if number:
                     yield Text("")
-                yield from _table(part, group, summary, plain, options.max_width)
+                yield _table(part, group, summary, plain, options.max_width)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
                 yield Text(encode(f"HTML report only: {_list(hidden)}."), style="dim")
         if not_judged := _not_judged(all_groups, groups):
@@ -163,10 +162,7 @@ def _name_width(columns: Sequence[_Printed], names: Sequence[str], width: int) -
     return max(_NAME_WIDTH, min(left, max(map(cell_len, names), default=0)))
 
 
-def _table(
-    columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int
-) -> Iterator[RenderableType]:
-    """Yield a table; its rows apart from its head, unless a text in them must be folded."""
+def _table(columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int) -> Table:
     encode = encoder(plain)
     name_width = _name_width(columns, [encode(name) for name in group.rows], max_width)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
@@ -181,60 +177,12 @@ def _table(
     widths = (name_width, *(column.width for column in columns))
     table.add_row(*(Text(rule * width, style="dim") for width in widths))
     labels = remarks.proof_labels(group, summary)
-    body = _Body(rows=[], widths=widths)
     for index, name in enumerate(group.rows):
         row_name = Text(encode(name))
         if name in labels:
             row_name.append(f"\n{labels[name].removeprefix('treatment ')}", style="not bold yellow")
-        body.rows.append([row_name, *(_cell(column.cells[index], plain) for column in columns)])
-    if body.fits(max_width):
-        yield table
-        yield body
-        return
-    for row in body.rows:
-        table.add_row(*row)
-    yield table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
-    """The rows of a table, printed as rich's `Table` prints them if nothing is folded, in a third of the time."""
-
-    rows: list[list[Text]]
-    widths: tuple[int, ...]
-
-    def fits(self, max_width: int) -> bool:
-        """Tell whether all columns fit into the width, and all texts into their columns."""
-        return sum(self.widths) + _GAP * (len(self.widths) - 1) <= max_width and all(
-            cell_len(line) <= width
-            for row in self.rows
-            for text, width in zip(row, self.widths, strict=True)
-            for line in text.plain.split("\n")
-        )
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """Yield the lines of each row; names are bold and at the top, values at the bottom."""
-        bold, gap, new_line = console.get_style("bold"), Segment(" " * _GAP), Segment.line()
-        for row in self.rows:
-            name, *values = (
-                [_padded(line, width, console) for line in text.split("\n")]
-                for text, width in zip(row, self.widths, strict=True)
-            )
-            height = max(len(name), *map(len, values))
-            for number in range(height):
-                blank = [Segment(" " * (self.widths[0] + _GAP))]
-                yield from Segment.apply_style([*name[number], gap] if number < len(name) else blank, bold)
-                for place, (lines, width) in enumerate(zip(values, self.widths[1:], strict=True)):
-                    if place:
-                        yield gap
-                    at = number - height + len(lines)
-                    yield from lines[at] if at >= 0 else [Segment(" " * width)]
-                yield new_line
-
-
-def _padded(line: Text, width: int, console: Console) -> list[Segment]:
-    line.pad_right(width - line.cell_len)
-    return list(Text("").join([line]).render(console))  # `join` applies the line's own style
+        table.add_row(row_name, *(_cell(column.cells[index], plain) for column in columns))
+    return table
 
 
 def _cell(text: CellText, plain: bool) -> Text:
@@ -263,7 +211,7 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
     for row in published.rows(summary, view.groups(summary)):
         label = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
         here = f"{row.here}, against {summary.baseline}" if "]" in row.here else row.here
-        yield _item(
+        yield item(
             "=", "dim", encode(f"{label}: {here}; published: {row.published or row.statement}; {row.conditions}")
         )
     yield Text("")
@@ -294,20 +242,20 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
     yield from causes(group, summary, plain)
     yield from proof_gaps(group, summary, plain)
     for caveat in remarks.caveats(group, summary):
-        yield _item("!", "yellow", encode(caveat))
+        yield item("!", "yellow", encode(caveat))
     yield from verdict_notes(group, plain)
 
 
 def causes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield why environments of one table cost what they cost, and what helps."""
     for environments, cause in remarks.causes(group, summary):
-        yield _item("->" if plain else "→", "bold", encoder(plain)(f"{environments}: {cause}"))
+        yield item("->" if plain else "→", "bold", encoder(plain)(f"{environments}: {cause}"))
 
 
 def proof_gaps(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield what is not proven of the treatments of one table."""
     for environments, statement in remarks.proof_gaps(group, summary):
-        yield _item("!", "yellow", encoder(plain)(f"{environments}: {statement}"))
+        yield item("!", "yellow", encoder(plain)(f"{environments}: {statement}"))
 
 
 def verdict_notes(group: TableGroup, plain: bool, of: Collection[Verdict] = tuple(Verdict)) -> Iterator[RenderableType]:
@@ -315,7 +263,7 @@ def verdict_notes(group: TableGroup, plain: bool, of: Collection[Verdict] = tupl
     for note in (each for each in remarks.notes(group) if each.verdict in of):
         look = VERDICT_STYLES[note.verdict]
         text = f"{_cells_of(note)}: {note.verdict.value}, {note.text}"
-        yield _item(look.ascii if plain else look.symbol, look.style, encoder(plain)(text))
+        yield item(look.ascii if plain else look.symbol, look.style, encoder(plain)(text))
 
 
 def _cells_of(note: remarks.Note) -> str:
@@ -366,9 +314,10 @@ def _fill_lines(entries: Sequence[Text], width: int) -> list[Text]:
     return lines
 
 
-def _item(symbol: str, style: str, text: str) -> Table:
+def item(symbol: str, style: str, text: str, *, width: int = 1) -> Table:
+    """Return a paragraph with a symbol before it."""
     grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
+    grid.add_column(width=width)
     grid.add_column(overflow="fold")
     grid.add_row(Text(symbol, style=style), Text(text))
     return grid

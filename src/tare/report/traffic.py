@@ -12,10 +12,10 @@ from statistics import fmean
 from typing import Final
 
 from tare.counters.values import MACHINE
+from tare.frames.source import Numbered
 from tare.model import Completed
 from tare.node import SILENT_ROLE
 from tare.report import units
-from tare.report.runs import ShownLaunch
 from tare.store.traffic import Carried, carried
 
 _AS_SIZE: Final = "B"
@@ -47,7 +47,7 @@ class RoleTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class TextTable:
     """A table of texts: its columns, and its rows, each with its name."""
 
     columns: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class TrafficTables:
     group: str
     ident: str
     traffic: tuple[RoleTraffic, ...]
-    reported: Values
-    counters: Values = Values()
+    reported: TextTable
+    counters: TextTable = TextTable()
 
 
 def traffic_tables(
-    group: str, ident: str, environments: Sequence[str], runs: Sequence[ShownLaunch]
+    group: str, ident: str, environments: Sequence[str], runs: Sequence[Numbered]
 ) -> TrafficTables | None:
     """Return the tables of a group, None if its launches have no data for them."""
     launches = [run for run in runs if run.group == group and run.completed]
@@ -84,7 +84,7 @@ def traffic_tables(
     return tables if tables.traffic or tables.reported.columns or tables.counters.rows else None
 
 
-def mean_traffic(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[RoleTraffic, ...]:
+def mean_traffic(environments: Sequence[str], runs: Iterable[Numbered]) -> tuple[RoleTraffic, ...]:
     """Return the mean traffic of each kind of interface that must carry messages, by environment."""
     by_role: dict[tuple[str, str], list[tuple[Carried, float]]] = {}
     for run in runs:
@@ -109,7 +109,7 @@ def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, fl
     )
 
 
-def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Values:
+def reported_values(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
     """Return the mean of each reported value over the launches that count, by environment."""
     labels: dict[str, str] = {}
     values: dict[str, dict[str, list[tuple[float, str]]]] = {}
@@ -118,7 +118,7 @@ def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) ->
             labels.setdefault(figure.key, figure.label)
             values.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
     rows = tuple((name, _means(values[name], labels)) for name in environments if name in values)
-    return Values(columns=tuple(labels.values()), rows=rows)
+    return TextTable(columns=tuple(labels.values()), rows=rows)
 
 
 def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
     return tuple(texts)
 
 
-def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Values:
+def mean_counters(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
     """Return the mean growth of each counter per launch, summed over hosts, and apart over whole machines."""
     totals: dict[str, dict[str, float]] = {}
     launches: dict[str, int] = {}
@@ -148,7 +148,7 @@ def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> V
         for name, values in sorted(totals.items(), key=lambda item: (item[0].endswith(OF_MACHINE), item[0]))
         if any(values.get(each) for each in columns)
     )
-    return Values(columns=columns, rows=rows)
+    return TextTable(columns=columns, rows=rows)
 
 
 def value_text(value: float, unit: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tare.model import Estimate
+from tare.model import Estimate, MetricInfo
 from tare.model.text import printable, rate_scale
 
 MINUS: Final = "\u2212"
@@ -195,12 +195,7 @@ def time_interval(
 @lru_cache(maxsize=REMEMBERED)
 def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, compact: bool = False) -> Interval:
     """Return the rate that corresponds to a cost per sample, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
-    inverse = Estimate(
-        value=_divide(done_per_sample, cost.value),
-        low=_divide(done_per_sample, cost.high),
-        high=_divide(done_per_sample, cost.low),
-        n=cost.n,
-    )
+    inverse = cost.per(done_per_sample)
     scaled = rate_unit(inverse.value, unit)
     if compact:  # two digits: units of rates are long
         rates = [rate / scaled.size for rate in (inverse.value, inverse.low, inverse.high)]
@@ -210,8 +205,18 @@ def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, 
     return _interval(inverse, scaled, least=0.0)
 
 
-def _divide(amount: float, cost: float) -> float:
-    return amount / cost if cost > 0 else math.inf
+def cost(value_s: float, info: MetricInfo) -> str:
+    """Return a cost of a metric as a time, or as a rate if the metric is one."""
+    if info.is_rate and value_s > 0:
+        return rate(info.done_per_sample / value_s, info.rate_unit)
+    return seconds(value_s)
+
+
+def cost_interval(cost: Estimate, info: MetricInfo, *, compact: bool = False) -> Interval:
+    """Return a cost of a metric with its interval as a time, or as a rate if the metric is one."""
+    if info.is_rate:
+        return rate_interval(cost, info.done_per_sample, info.rate_unit, compact=compact)
+    return time_interval(cost, compact=compact)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary
+from tare.model import Comparison, Estimate, MetricInfo, Summary
 from tare.model.text import counted
 from tare.report import units
 from tare.summary.disturbance import DISTURBED
@@ -44,7 +44,7 @@ class Column:
     @property
     def is_rate(self) -> bool:
         """Tell whether the metric is shown as a rate."""
-        return self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0
+        return self.info.is_rate
 
     @property
     def leads_with_time(self) -> bool:
@@ -60,9 +60,7 @@ class Column:
 
     def absolute(self, cost: Estimate, *, compact: bool = False) -> units.Interval:
         """Return a cost of this metric as a time, or as a rate if the metric is one."""
-        if self.is_rate:
-            return units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit, compact=compact)
-        return units.time_interval(cost, compact=compact)
+        return units.cost_interval(cost, self.info, compact=compact)
 
     def added(self, extra: Estimate, *, compact: bool = False) -> units.Interval:
         """Return an added time in the unit of the baseline, so that the values of a column are comparable."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tare import stats
 from tare.cluster import CLUSTERS
@@ -37,7 +37,7 @@ from tare.model import (
     Verdict,
 )
 from tare.summary.allocations import allocation_caveats
-from tare.summary.compare import Table, compare
+from tare.summary.compare import JudgedTable, compare
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import NOT_COMPARED, headline
@@ -46,8 +46,8 @@ from tare.summary.loaded import differing
 from tare.summary.mechanisms import findings, proof_gaps_of
 from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
-from tare.summary.rows import Row, rows, self_name
-from tare.summary.select import Selection, metric_infos, select
+from tare.summary.rows import PairedRows, paired_rows, self_name
+from tare.summary.select import Selection, select
 from tare.summary.warnings import crowded, warnings_of
 from tare.summary.work import is_compared
 
@@ -62,28 +62,17 @@ class Compared:
     comparisons: tuple[Comparison, ...]
 
 
-class _Paired(NamedTuple):
-    """Which trials count, their columns, the rows paired by round, when they were looked at, and what that shows."""
-
-    selection: Selection
-    infos: tuple[MetricInfo, ...]
-    rows: tuple[Row, ...]
-    look: stats.Look
-    table: Table
-
-
 def compared(plan: Plan, trials: Sequence[Trial], looks: Sequence[int] = ()) -> Compared:
     """Return the comparisons that `summarise` returns, in less time."""
-    paired = _paired(plan, trials, looks)
-    return Compared(metrics=paired.infos, comparisons=paired.table.comparisons)
+    paired = paired_rows(plan, trials)
+    _, table = _judged(plan, paired, looks)
+    return Compared(metrics=paired.infos, comparisons=table.comparisons)
 
 
-def _paired(plan: Plan, trials: Sequence[Trial], looks: Sequence[int]) -> _Paired:
-    selection = select(plan, trials)
-    infos = metric_infos(plan, selection)
-    paired = rows(plan, selection, infos)
-    look = stats.look_at(plan.study.repetition, looks, selection.rounds_done)
-    return _Paired(selection, infos, paired, look, compare(plan, paired, selection.reruns, look))
+def _judged(plan: Plan, paired: PairedRows, looks: Sequence[int]) -> tuple[stats.Look, JudgedTable]:
+    """Return when the rows were looked at, and what they show then."""
+    look = stats.look_at(plan.study.repetition, looks, paired.selection.rounds_done)
+    return look, compare(plan, paired.rows, paired.selection.reruns, look)
 
 
 def summarise(
@@ -103,7 +92,8 @@ def summarise(
     not matter. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     study = plan.study
-    selection, infos, paired, look, table = _paired(plan, trials, looks)
+    selection, infos, rows = paired = paired_rows(plan, trials)
+    look, table = _judged(plan, paired, looks)
     comparisons = table.comparisons
     return Summary(
         name=study.name,
@@ -137,10 +127,10 @@ def summarise(
         looks=look.looks,
         next_look=look.next_look,
         state_effects=tuple(
-            effect for row in paired if row.cell.role is Role.BASELINE for effect in row.adjustment.effects
+            effect for row in rows if row.cell.role is Role.BASELINE for effect in row.adjustment.effects
         ),
-        modes=modes_of(paired),
-        patterns=patterns_of(paired),
+        modes=modes_of(rows),
+        patterns=patterns_of(rows),
     )
 
 
@@ -206,14 +196,12 @@ def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
 
 def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
     """Tell whether the study may stop: this is a look, and every comparison that has figures is precise enough."""
-    selection = select(plan, trials)
-    repetition, done = plan.study.repetition, selection.rounds_done
+    repetition, done = plan.study.repetition, select(plan, trials).rounds_done
     if not stats.is_look(done, repetition):
         return False
-    table = rows(plan, selection, metric_infos(plan, selection))
     return all(
         stats.precise_enough(row.pairs.logs, repetition, done)
-        for row in table
+        for row in paired_rows(plan, trials).rows
         if row.pairs is not None and row.info.judged
     )
 

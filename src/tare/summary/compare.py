@@ -54,7 +54,7 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class JudgedTable:
     """All comparisons, and the columns in which the baseline, or the baseline's mean, differs from itself."""
 
     comparisons: tuple[Comparison, ...]
@@ -83,7 +83,7 @@ class _Judge:
         return 1.0 - alpha * self.look.share
 
 
-def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: stats.Look) -> Table:
+def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: stats.Look) -> JudgedTable:
     """Judge every row; Holm is applied to all judged comparisons of the table, and separately to those of A/A."""
     judge = _judge_of(plan.study, table, look)
     comparisons = []
@@ -95,7 +95,7 @@ def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: s
         comparisons.append(_judged(plain, row, row.pairs, row.means, judge, index))
     differs = tuple(column for column, state in judge.columns.items() if state.differs)
     means = tuple(column for column, state in judge.columns.items() if state.mean_differs and not state.differs)
-    return Table(comparisons=tuple(comparisons), self_differs=differs, self_mean_differs=means)
+    return JudgedTable(comparisons=tuple(comparisons), self_differs=differs, self_mean_differs=means)
 
 
 # --- tests over the whole table ----------------------------------------------------------------------------------

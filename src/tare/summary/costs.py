@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tare.model import MetricInfo, Plan, Trial
-from tare.summary.rows import Row, rows
-from tare.summary.select import Selection, metric_infos, select
+from tare.summary.rows import Row, paired_rows
+from tare.summary.select import Selection
 
 
 class Costs(NamedTuple):
@@ -33,10 +33,8 @@ class CostTable(NamedTuple):
 
 def cost_table(plan: Plan, trials: Sequence[Trial]) -> CostTable:
     """Return what the launches of a study cost."""
-    selection = select(plan, trials)
-    infos = metric_infos(plan, selection)
-    paired = rows(plan, selection, infos)
-    return CostTable(infos, selection, {(row.info.group, row.name, row.info.key): costs_of(row) for row in paired})
+    selection, infos, rows = paired_rows(plan, trials)
+    return CostTable(infos, selection, {(row.info.group, row.name, row.info.key): costs_of(row) for row in rows})
 
 
 def costs_of(row: Row) -> Costs:

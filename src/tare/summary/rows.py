@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from tare import stats
-from tare.model import Cell, MetricInfo, Plan, Role, Verdict
+from tare.model import Cell, MetricInfo, Plan, Role, Trial, Verdict
 from tare.stats import Block, RoundPairs
-from tare.summary.select import Selection
+from tare.summary.select import Selection, metric_infos, select
 from tare.summary.series import Series, series_of
 from tare.summary.state import NOTHING, Adjustment, Cost, StatesOfTrials, Values, adjustment_of, difference
 from tare.summary.work import other_work
@@ -47,6 +47,21 @@ class Row:
     def column(self) -> tuple[str, str]:
         """Return its column: group and metric."""
         return self.info.group, self.info.key
+
+
+class PairedRows(NamedTuple):
+    """The trials of a study that count, its columns, and its rows, paired by round."""
+
+    selection: Selection
+    infos: tuple[MetricInfo, ...]
+    rows: tuple[Row, ...]
+
+
+def paired_rows(plan: Plan, trials: Sequence[Trial]) -> PairedRows:
+    """Return the table of a study, not yet judged."""
+    selection = select(plan, trials)
+    infos = metric_infos(plan, selection)
+    return PairedRows(selection, infos, rows(plan, selection, infos))
 
 
 def self_name(plan: Plan) -> str:

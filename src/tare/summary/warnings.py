@@ -10,7 +10,7 @@ from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.model.text import printable, processes_text
 from tare.store.damage import facts_text
 from tare.store.plausible import DAMAGED_FACTS
-from tare.summary.compare import Table
+from tare.summary.compare import JudgedTable
 from tare.summary.headline import signed
 from tare.summary.select import Selection
 
@@ -23,7 +23,7 @@ MOVED: Final = 0.1
 """Above this share of samples elsewhere a launch's vCPUs count as migrated; one of twenty may be an outlier."""
 
 
-def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
+def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: JudgedTable) -> tuple[str, ...]:
     """Return the warnings.
 
     Facts were left out, the baseline differs from itself, launches left processes behind, a cell always failed, vCPUs
@@ -62,7 +62,7 @@ def _damaged(plan: Plan, selection: Selection) -> Iterator[str]:
         yield facts_text(sorted(names))
 
 
-def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:
+def _self_differs(infos: Sequence[MetricInfo], table: JudgedTable) -> Iterator[str]:
     labels = {(info.group, info.key): info.label for info in infos}
     for columns, what, verdict in (
         (table.self_differs, "baseline", "verdict"),

@@ -13,11 +13,11 @@ import pytest
 
 import factory_across as folders
 from factory_across import BW, GROUP, LATENCY
-from tare.across.compare import Across, Change, across
+from tare.across.compare import Across, CellChange, across
 from tare.across.compare_data import compare_data
 from tare.across.differences import check_kinds, differences, refuse_undeclared
 from tare.across.kinds import KINDS, Moves, could_move, measured
-from tare.across.reading import Place, read
+from tare.across.reading import CellMetric, read
 from tare.across.words import notes
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.model import Environment, KernelSpec, Study, Workload
@@ -37,11 +37,11 @@ def between(tmp_path: Path, second: Mapping[str, Any], first: Mapping[str, Any] 
     )
 
 
-def change_of(result: Across, environment: str, metric: str = LATENCY, pair: int = 0) -> Change:
+def change_of(result: Across, environment: str, metric: str = LATENCY, pair: int = 0) -> CellChange:
     (found,) = [
         change
         for change in result.pairs[pair].changes
-        if change.place == Place(group=GROUP, environment=environment, metric=metric)
+        if change.place == CellMetric(group=GROUP, environment=environment, metric=metric)
     ]
     return found
 
@@ -194,7 +194,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_used(tmp_path: Path) -> None:
     reading = read(path)
     assert "trials.jsonl:5" in reading.caveats[0]
     assert len(reading.costs) == 4
-    assert reading.costs[Place(group=GROUP, environment="docker", metric=LATENCY)].logs.size == 9
+    assert reading.costs[CellMetric(group=GROUP, environment="docker", metric=LATENCY)].logs.size == 9
 
 
 def test_a_folder_without_launches_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import factory_across as folders
 from factory_across import GROUP
 from tare.across import history as module
-from tare.across.history import History, Series, find_results, history
+from tare.across.history import CellHistory, History, find_results, history
 from tare.across.history_data import history_data
 from tare.across.history_terminal import HistoryReport, sparkline
 from tare.across.kinds import KINDS, in_words
@@ -59,7 +59,7 @@ def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return nights(tmp_path_factory.mktemp("steady"), [1.0, 1.01, 0.99, 1.0, 1.005, 0.995])
 
 
-def only(found: History) -> Series:
+def only(found: History) -> CellHistory:
     (series,) = found.series
     return series
 

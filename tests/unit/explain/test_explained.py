@@ -127,7 +127,7 @@ def test_another_network_is_tried_without_the_runtime_class_that_chose_the_first
 ) -> None:
     def side(network: str, runtime_class: str) -> SimpleNamespace:
         named = Environment(name="e", runtime="kubernetes", network=network, runtime_class=runtime_class)
-        return SimpleNamespace(cell=SimpleNamespace(environment=named))
+        return SimpleNamespace(environment=named)
 
     evidence = SimpleNamespace(here=side(*here), base=side(*base))
     change = CAUSES["path length"].change(cast("Evidence", evidence))

@@ -19,7 +19,7 @@ import samples_factory as factory
 from factory_options import SWEEP, Options
 from golden_texts import check_golden
 from tare.model import Estimate, MetricInfo, MetricKind, ProofGap, Summary
-from tare.report import BriefReport, render, render_text, terminal, units
+from tare.report import BriefReport, render, render_text, units
 from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.verdicts import VERDICT_STYLES
 from tare.report.view import Column, TableGroup, heading
@@ -88,19 +88,6 @@ def printed(report: object, color_system: Literal["standard", "truecolor"] | Non
     with console.capture() as captured:
         console.print(report)
     return captured.get()
-
-
-@pytest.mark.parametrize("color_system", [None, "truecolor"])
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_rows_that_fit_are_printed_as_rich_prints_a_table(
-    result: factory.Result, ascii_only: bool, color_system: Literal["truecolor"] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only)
-    plotted = printed(report, color_system)
-    seen = []
-    monkeypatch.setattr(terminal._Body, "fits", lambda *_: bool(seen.append(1)))
-    assert printed(report, color_system) == plotted
-    assert seen
 
 
 def test_a_console_that_is_not_utf8_gets_ascii_by_itself_and_brackets_are_no_markup(result: factory.Result) -> None:

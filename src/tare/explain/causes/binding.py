@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, placed
+from tare.explain.cause import Change, Clue, with_placement
+from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.model import Binding as Bound
 from tare.model import RankPlace, Share
@@ -27,9 +27,7 @@ class Binding:
     def change(self, evidence: Evidence) -> Change | None:
         if evidence.here.cell.placement.binding is Bound.DISJOINT:
             return None
-        return Change(
-            words="each rank bound to a core of its own", environment=placed(evidence, binding=Bound.DISJOINT)
-        )
+        return with_placement(evidence, "each rank bound to a core of its own", binding=Bound.DISJOINT)
 
     def remedy(self, evidence: Evidence) -> str:
         share = evidence.here.cell.placement.share

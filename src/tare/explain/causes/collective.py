@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.model import Environment, Verdict
@@ -25,7 +24,7 @@ class Collective:
     takes = RUNNING
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
-        here, base = (_chosen(side.cell.environment) for side in (evidence.here, evidence.base))
+        here, base = (_chosen(side.environment) for side in (evidence.here, evidence.base))
         kernel = evidence.info.key.partition(":")[0].partition("/")[0]
         if here == base:
             return
@@ -43,18 +42,15 @@ class Collective:
             yield Clue(text=f"{100 * more:+.0f} % packets per launch for the same work", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
+        environment = evidence.here.environment
         own = [value for value in environment.env if not CHOOSES.match(value)]
-        wanted = [value for value in evidence.base.cell.environment.env if CHOOSES.match(value)]
+        wanted = [value for value in evidence.base.environment.env if CHOOSES.match(value)]
         if (*own, *wanted) == environment.env:
             return None
-        return Change(
-            words="the baseline's choice of algorithms",
-            environment=replace(environment, env=(*own, *wanted)),
-        )
+        return changed(evidence, "the baseline's choice of algorithms", env=(*own, *wanted))
 
     def remedy(self, evidence: Evidence) -> str:
-        names = sorted(_chosen(evidence.here.cell.environment))
+        names = sorted(_chosen(evidence.here.environment))
         return f"leave {', '.join(names) or 'the choice of algorithms'} out of the image and the environment"
 
 

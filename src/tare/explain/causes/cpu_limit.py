@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, placed
+from tare.explain.cause import Change, Clue, with_placement
+from tare.explain.evidence import Evidence
 from tare.explain.kinds import ALWAYS
 
 LEAST_SHARE = 0.005
@@ -26,7 +26,7 @@ class CpuLimit:
     def change(self, evidence: Evidence) -> Change | None:
         if not evidence.here.cell.placement.cpus_per_container:
             return None
-        return Change(words="no limit of CPUs", environment=placed(evidence, cpus_per_container=0.0))
+        return with_placement(evidence, "no limit of CPUs", cpus_per_container=0.0)
 
     def remedy(self, evidence: Evidence) -> str:
         return "whole cores in place of a quota (cpus_per_container: 0; --cpuset-cpus, not --cpus)"

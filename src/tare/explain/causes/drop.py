@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, with_link
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 
@@ -41,14 +40,12 @@ class Drop:
             yield Clue(text="more segments arrived out of order than were dropped", weight=-1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if not environment.link.queue:
+        queue, of_base = evidence.here.environment.link.queue, evidence.base.environment.link.queue
+        if not queue:
             return None
-        shorter = environment.link.queue != base.link.queue
-        wanted, words = (
-            (base.link.queue, "the baseline's queue") if shorter else (QUEUE, f"a queue of {QUEUE:,} packets")
-        )
-        return Change(words=words, environment=replace(environment, link=replace(environment.link, queue=wanted)))
+        if queue != of_base:
+            return with_link(evidence, "the baseline's queue", queue=of_base)
+        return with_link(evidence, f"a queue of {QUEUE:,} packets", queue=QUEUE)
 
     def remedy(self, evidence: Evidence) -> str:
         return "a longer queue on the interface that drops (`ip link set DEV txqueuelen 10000`; link: queue)"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.networks import HOST, find
@@ -23,21 +22,15 @@ class Encapsulation:
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here = [device for device in evidence.here.words("path") if device in TUNNELS]
         base = [device for device in evidence.base.words("path") if device in TUNNELS]
-        plain = find(evidence.here.cell.environment.network).without_encapsulation
-        if (here and not base) or (plain and not find(evidence.base.cell.environment.network).without_encapsulation):
+        plain = find(evidence.here.environment.network).without_encapsulation
+        if (here and not base) or (plain and not find(evidence.base.environment.network).without_encapsulation):
             named = f" ({', '.join(here)})" if here else ""
             yield Clue(text=f"its network puts packets into others{named}, the baseline's does not", weight=2.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
-        plain = find(environment.network).without_encapsulation
-        if not plain:
-            return None
-        return Change(
-            words=f"the network {plain}, which encapsulates nothing",
-            environment=replace(environment, network=plain),
-        )
+        plain = find(evidence.here.environment.network).without_encapsulation
+        return changed(evidence, f"the network {plain}, which encapsulates nothing", network=plain) if plain else None
 
     def remedy(self, evidence: Evidence) -> str:
-        plain = find(evidence.here.cell.environment.network).without_encapsulation
+        plain = find(evidence.here.environment.network).without_encapsulation
         return f"a network without a tunnel (network: {plain or HOST}), or tunnel segmentation offload on the NIC"

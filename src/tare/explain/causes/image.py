@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import ALWAYS
 
@@ -24,7 +24,7 @@ class Image:
         )
         differing = sorted(here ^ base)
         computing = evidence.info.message_bytes is None
-        own, other = evidence.here.cell.environment.image, evidence.base.cell.environment.image
+        own, other = evidence.here.environment.image, evidence.base.environment.image
         if evidence.here.cell.workload.startup is not None:
             if own and not other:
                 yield Clue(text="the metric is a step of the start-up, which enters an image only here", weight=2.0)
@@ -39,19 +39,20 @@ class Image:
             yield Clue(text="the program computes, and its messages are as many as in the baseline", weight=0.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        environment, base = evidence.here.environment, evidence.base.environment
         if environment.image and not base.image:
             control = replace(base, image=environment.image)
             if replace(control, name=environment.name) == environment:  # nothing else differs
-                return Change(words="the same without an image", environment=replace(environment, image=base.image))
+                return changed(evidence, "the same without an image", image=base.image)
             return Change(words="the baseline with the image's files", environment=control, adds=True)
         preloaded = tuple(
             value for value in environment.env if not value.startswith(("LD_PRELOAD=", "LD_LIBRARY_PATH="))
         )
-        if preloaded != environment.env:
-            other = replace(environment, env=preloaded)
-            return Change(words="the libraries of the image itself", environment=other)
-        return None
+        return (
+            changed(evidence, "the libraries of the image itself", env=preloaded)
+            if preloaded != environment.env
+            else None
+        )
 
     def remedy(self, evidence: Evidence) -> str:
         if evidence.here.cell.workload.startup is not None:

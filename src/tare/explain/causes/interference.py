@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, placed
+from tare.explain.cause import Change, Clue, with_placement
+from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 
 LEAST_SHARE = 0.03
@@ -32,10 +32,8 @@ class Interference:
             yield Clue(text=text, weight=1.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        return Change(
-            words="its job preferred to other programs (CPU weight 10,000)",
-            environment=placed(evidence, cpu_weight=MOST_WEIGHT),
-        )
+        words = "its job preferred to other programs (CPU weight 10,000)"
+        return with_placement(evidence, words, cpu_weight=MOST_WEIGHT)
 
     def remedy(self, evidence: Evidence) -> str:
         return (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, Launches, placed
+from tare.explain.cause import Change, Clue, with_placement
+from tare.explain.evidence import Evidence, Launches
 from tare.explain.kinds import ALWAYS
 from tare.model.text import bytes_label
 
@@ -41,7 +41,7 @@ class MemoryLimit:
     def change(self, evidence: Evidence) -> Change | None:
         if not evidence.here.cell.placement.memory_per_container:
             return None
-        return Change(words="no memory limit", environment=placed(evidence, memory_per_container=0))
+        return with_placement(evidence, "no memory limit", memory_per_container=0)
 
     def remedy(self, evidence: Evidence) -> str:
         return "a larger limit (memory_per_container; --memory), with room for the files that the program reads"

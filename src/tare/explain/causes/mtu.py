@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, with_link
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.networks import find
@@ -34,14 +33,11 @@ class Mtu:
             yield Clue(text="a message of this size fits either MTU", weight=-2.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, _mtu(evidence.base.facts.get("mtu", ""))
+        environment, base = evidence.here.environment, _mtu(evidence.base.facts.get("mtu", ""))
         if not base or not (environment.link.mtu or find(environment.network).owns_nic):
             return None
-        wanted = 0 if environment.link.mtu and not evidence.base.cell.environment.link.mtu else base
-        return Change(
-            words=f"an MTU of {base}",
-            environment=replace(environment, link=replace(environment.link, mtu=wanted)),
-        )
+        wanted = 0 if environment.link.mtu and not evidence.base.environment.link.mtu else base
+        return with_link(evidence, f"an MTU of {base}", mtu=wanted)
 
     def remedy(self, evidence: Evidence) -> str:
         base = _mtu(evidence.base.facts.get("mtu", ""))

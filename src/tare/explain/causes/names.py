@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import Kind
 
@@ -31,11 +30,11 @@ class Names:
         yield Clue(text=f"the added time is {evidence.added.words}", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
+        environment = evidence.here.environment
         if OF_NODE in environment.binds or not environment.image:
             return None
         binds = (*(bind for bind in environment.binds if f":{FILE}" not in bind), OF_NODE)
-        return Change(words="the node's name servers", environment=replace(environment, binds=binds))
+        return changed(evidence, "the node's name servers", binds=binds)
 
     def remedy(self, evidence: Evidence) -> str:
         return f"name servers that answer (docker run --dns; binds: [{OF_NODE}]), or addresses in place of names"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, with_link
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.wiring.link import FEATURES
@@ -36,13 +35,11 @@ class Offload:
             yield Clue(text="the metric is about messages of many packets", weight=0.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        of_base = evidence.base.environment.link.offloads
+        if evidence.here.environment.link.offloads != of_base:
+            return with_link(evidence, "offloads as in the baseline", offloads=of_base)
         words = [word for word in _off(evidence) if word in FEATURES]
-        if environment.link.offloads != base.link.offloads:
-            wanted, said = base.link.offloads, "offloads as in the baseline"
-        else:
-            wanted, said = tuple(f"{word}=on" for word in words), f"{', '.join(words)} on"
-        return Change(words=said, environment=replace(environment, link=replace(environment.link, offloads=wanted)))
+        return with_link(evidence, f"{', '.join(words)} on", offloads=tuple(f"{word}=on" for word in words))
 
     def remedy(self, evidence: Evidence) -> str:
         return "`ethtool -K DEV tso on gso on gro on` in the container's network (link: {offloads: on})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed, with_link
 from tare.explain.evidence import Evidence, Launches, has_daemon
 from tare.explain.kinds import RUNNING
 from tare.model import Environment, Tracking
@@ -24,7 +24,7 @@ class PacketFilter:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here, evidence.base
-        by_daemon = _passes(here) and has_daemon(here.cell.environment) and not has_daemon(base.cell.environment)
+        by_daemon = _passes(here) and has_daemon(here.environment) and not has_daemon(base.environment)
         filtered = _is_on(here.facts.get("br_netfilter", "")) and not _is_on(base.facts.get("br_netfilter", ""))
         tracked = _is_tracked(here) and not _is_tracked(base)
         entries = evidence.more(*TRACKED) if _passes(here) else 0.0
@@ -46,35 +46,33 @@ class PacketFilter:
             yield Clue(text="a filter alone more than doubles no transfer of large packets", weight=-1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        environment, base = evidence.here.environment, evidence.base.environment
         network = find(environment.network)
         link = environment.link
-        if network.wiring is not Wiring.NODE and network.owns_nic:
-            off = replace(link, conntrack=_off(link.conntrack), br_netfilter=_unfiltered(environment, base))
-            if not has_daemon(environment) or link.conntrack or link.br_netfilter:
-                words = "no connection tracking and no packet filter on the bridge"
-                return Change(words=words, environment=replace(environment, link=off))
+        is_own = network.wiring is not Wiring.NODE and network.owns_nic
+        if is_own and (not has_daemon(environment) or link.conntrack or link.br_netfilter):
+            words = "no connection tracking and no packet filter on the bridge"
+            unfiltered = _unfiltered(environment, base)
+            return with_link(evidence, words, conntrack=_off(link.conntrack), br_netfilter=unfiltered)
         if _passes(evidence.here) and has_daemon(environment) and not has_daemon(base) and not environment.daemon:
             control = replace(base, daemon=environment.runtime)
             return Change(words="the baseline with the daemon running", environment=control, adds=True)
-        if environment.daemon:
-            return Change(words="no daemon", environment=replace(environment, daemon=""))
-        return None
+        return changed(evidence, "no daemon", daemon="") if environment.daemon else None
 
     def remedy(self, evidence: Evidence) -> str:
-        if has_daemon(evidence.here.cell.environment):
+        if has_daemon(evidence.here.environment):
             return "a runtime without a daemon, or NOTRACK rules for the MPI's ports (nft ... notrack)"
         return "NOTRACK for the MPI's ports and br_netfilter off (link: {conntrack: notrack, br_netfilter: false})"
 
 
 def _passes(side: Launches) -> bool:
     """Return whether packets of the cell pass the filter of their nodes, where a daemon has its rules."""
-    return find(side.cell.environment.network).passes_node or _is_on(side.facts.get("br_netfilter", ""))
+    return find(side.environment.network).passes_node or _is_on(side.facts.get("br_netfilter", ""))
 
 
 def _is_tracked(side: Launches) -> bool:
     """Return whether connections are tracked where packets of the cell pass: on the node, or in the pod."""
-    environment = side.cell.environment
+    environment = side.environment
     by_itself = environment.link.conntrack is Tracking.TRACK or not has_daemon(environment)
     return _is_on(side.facts.get("conntrack", "")) and (_passes(side) or by_itself)
 

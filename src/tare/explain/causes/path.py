@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.causes.encapsulation import TUNNELS
 from tare.explain.evidence import Evidence, has_daemon
 from tare.explain.kinds import RUNNING
@@ -23,7 +23,7 @@ class Path:
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here = [device for device in evidence.here.words("path") if device not in TUNNELS]
         base = [device for device in evidence.base.words("path") if device not in TUNNELS]
-        network, other = (side.cell.environment.network for side in (evidence.here, evidence.base))
+        network, other = (side.environment.network for side in (evidence.here, evidence.base))
         if here and len(here) > len(base):
             yield Clue(
                 text=f"packets pass {', '.join(here)}; in the baseline {', '.join(base) or 'the NIC'}", weight=2.0
@@ -36,7 +36,7 @@ class Path:
             yield Clue(text="the ranks are on one node and share memory", weight=-2.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        environment, base = evidence.here.environment, evidence.base.environment
         if environment.network == HOST or find(environment.network).without_encapsulation:
             return None  # another network would take the encapsulation away as well
         if has_daemon(environment) and base.network == HOST and not find(environment.network).passes_node:
@@ -47,13 +47,11 @@ class Path:
         wanted = base.network if base.network != environment.network else HOST
         runtime_class = base.runtime_class if wanted == base.network else ""  # it may be what chooses the network
         also = f", the runtime class {runtime_class}" if runtime_class else ", no runtime class"
-        return Change(
-            words=f"the network {wanted}{'' if runtime_class == environment.runtime_class else also}",
-            environment=replace(environment, network=wanted, link=base.link, runtime_class=runtime_class),
-        )
+        words = f"the network {wanted}{'' if runtime_class == environment.runtime_class else also}"
+        return changed(evidence, words, network=wanted, link=base.link, runtime_class=runtime_class)
 
     def remedy(self, evidence: Evidence) -> str:
-        environment = evidence.here.cell.environment
+        environment = evidence.here.environment
         others = ", ".join(name for name in interfaces_of_nic() if name != environment.network)
         if has_daemon(environment):
             return f"an interface of the NIC itself (network: {others}), which passes no filter of the daemon"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, with_link
 from tare.explain.causes.drop import DROPS, LEAST
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
@@ -38,13 +37,9 @@ class Reorder:
             yield Clue(text="no packet was dropped", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
-        if RUNTIMES[environment.runtime].needs_daemon:  # whose containers have a /sys that cannot be written to
+        if RUNTIMES[evidence.here.environment.runtime].needs_daemon:  # its containers have a /sys that is read-only
             return None
-        return Change(
-            words="RPS off",
-            environment=replace(environment, link=replace(environment.link, rps="off")),
-        )
+        return with_link(evidence, "RPS off", rps="off")
 
     def remedy(self, evidence: Evidence) -> str:
         return "pin RPS: `echo 0 > /sys/class/net/DEV/queues/rx-0/rps_cpus` (link: {rps: off})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, without_container
+from tare.explain.cause import Change, Clue, without_container
+from tare.explain.evidence import Evidence
 from tare.explain.kinds import ALWAYS
 
 
@@ -19,20 +19,15 @@ class StartUp:
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         if evidence.here.cell.workload.startup is None:
             return
-        here, base = (side.cell.environment.runtime for side in (evidence.here, evidence.base))
+        here, base = (side.environment.runtime for side in (evidence.here, evidence.base))
         if here != base:
             yield Clue(
                 text=f"the metric is a step of the start-up, by {here} here and by {base} in the baseline", weight=3.0
             )
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.runtime == base.runtime:
-            return None
-        return Change(
-            words="the same image and network without the container",
-            environment=without_container(evidence),
-        )
+        same = evidence.here.environment.runtime == evidence.base.environment.runtime
+        return None if same else without_container(evidence)
 
     def remedy(self, evidence: Evidence) -> str:
         return "one container a node, kept for many launches (launch: daemon), or a runtime without a daemon"

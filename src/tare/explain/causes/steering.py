@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, with_link
 from tare.explain.evidence import Evidence, Launches
 from tare.explain.kinds import RUNNING
 from tare.runtimes import RUNTIMES
@@ -28,13 +27,12 @@ class Steering:
             yield Clue(text=f"{handed:.0f} more packets were handed to another core per launch", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
+        environment = evidence.here.environment
         if RUNTIMES[environment.runtime].needs_daemon:  # whose containers have a /sys that cannot be written to
             return None
-        base = evidence.base.cell.environment.link.rps
-        words = "RPS as in the baseline" if environment.link.rps else "RPS off"
-        wanted = base if environment.link.rps else "off"
-        return Change(words=words, environment=replace(environment, link=replace(environment.link, rps=wanted)))
+        if environment.link.rps:
+            return with_link(evidence, "RPS as in the baseline", rps=evidence.base.environment.link.rps)
+        return with_link(evidence, "RPS off", rps="off")
 
     def remedy(self, evidence: Evidence) -> str:
         return "RPS off: `echo 0 > /sys/class/net/DEV/queues/rx-0/rps_cpus` (link: {rps: off})"

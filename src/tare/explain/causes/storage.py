@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
-from tare.explain.cause import Change, Clue
+from tare.explain.cause import Change, Clue, changed
 from tare.explain.evidence import Evidence
 from tare.explain.kinds import Kind
 
@@ -30,10 +29,10 @@ class Storage:
                 yield Clue(text=f"{faults:.0f} more pages were read from a disk", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.binds == base.binds:
+        binds = evidence.base.environment.binds
+        if evidence.here.environment.binds == binds:
             return None  # no key of a study makes a disk faster
-        return Change(words="the baseline's folders", environment=replace(environment, binds=base.binds))
+        return changed(evidence, "the baseline's folders", binds=binds)
 
     def remedy(self, evidence: Evidence) -> str:
         return "the image and the program's files on a disk of the node, or read once before (startup: warm)"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, Launches, without_container
+from tare.explain.cause import Change, Clue, baseline_variables, without_container
+from tare.explain.evidence import Evidence, Launches
 from tare.explain.kinds import RUNNING
 
 CALL = "system_call_ns"
@@ -36,13 +35,8 @@ class SystemCalls:
             yield Clue(text=f"a system call takes as long as in the baseline ({slow:.0f} ns)", weight=-2.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.runtime != base.runtime:
-            without = without_container(evidence)
-            return Change(words="the same image and network without the container", environment=without)
-        if environment.env == base.env:
-            return None
-        return Change(words="the baseline's variables", environment=replace(environment, env=base.env))
+        same = evidence.here.environment.runtime == evidence.base.environment.runtime
+        return baseline_variables(evidence) if same else without_container(evidence)
 
     def remedy(self, evidence: Evidence) -> str:
         return "a shorter filter, or none for trusted programs (--security-opt seccomp=unconfined)"

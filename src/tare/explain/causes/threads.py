@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tare.explain.cause import Change, Clue, baseline_variables
-from tare.explain.evidence import Evidence, Launches, placed
+from tare.explain.cause import Change, Clue, baseline_variables, with_placement
+from tare.explain.evidence import Evidence, Launches
 from tare.explain.kinds import RUNNING
 
 
@@ -27,7 +27,7 @@ class Threads:
         wanted = evidence.base.cell.placement.cpus_per_container
         if wanted == evidence.here.cell.placement.cpus_per_container:
             return baseline_variables(evidence)  # as those by which an MPI binds
-        return Change(words="the baseline's cores", environment=placed(evidence, cpus_per_container=wanted))
+        return with_placement(evidence, "the baseline's cores", cpus_per_container=wanted)
 
     def remedy(self, evidence: Evidence) -> str:
         return (

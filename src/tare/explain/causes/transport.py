@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, placed
+from tare.explain.cause import Change, Clue, changed, with_placement
+from tare.explain.evidence import Evidence
 from tare.explain.kinds import RUNNING
 from tare.model import Share
 from tare.summary.mechanisms import transport_loss
@@ -28,20 +27,19 @@ class Transport:
         elif evidence.differs("transport") and here.cell.placement.ranks_per_node > 1:
             text = f"the MPI uses {here.facts['transport']} here and {base.facts['transport']} in the baseline"
             yield Clue(text=text, weight=3.0)
-        elif here.cell.environment.transport != base.cell.environment.transport:
-            one, other = here.cell.environment.transport, base.cell.environment.transport
+        elif here.environment.transport != base.environment.transport:
+            one, other = here.environment.transport, base.environment.transport
             yield Clue(text=f"the transport is {one} here and {other} in the baseline", weight=3.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
-        wanted = evidence.base.cell.environment.transport
-        if environment.transport != wanted:
-            return Change(words=f"transport {wanted}", environment=replace(environment, transport=wanted))
+        wanted = evidence.base.environment.transport
+        if evidence.here.environment.transport != wanted:
+            return changed(evidence, f"transport {wanted}", transport=wanted)
         if evidence.here.cell.placement.share is Share.NONE:
-            return Change(words="one pod for all ranks of a node", environment=placed(evidence, share=Share.POD))
+            return with_placement(evidence, "one pod for all ranks of a node", share=Share.POD)
         return None
 
     def remedy(self, evidence: Evidence) -> str:
         if evidence.here.cell.placement.share is Share.NONE:
             return "one pod and one daemon a node (share: pod), so that ranks share memory"
-        return f"the baseline's transport (transport: {evidence.base.cell.environment.transport})"
+        return f"the baseline's transport (transport: {evidence.base.environment.transport})"

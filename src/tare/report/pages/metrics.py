@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tare.frames.source import Numbered
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
@@ -12,7 +13,6 @@ from tare.report.plots import overhead, patterns
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
-from tare.report.runs import ShownLaunch
 from tare.report.verdicts import mark
 from tare.report.view import Column, TableGroup
 
@@ -42,7 +42,7 @@ def metric_page(
     column: Column,
     group: TableGroup,
     summary: Summary,
-    runs: Sequence[ShownLaunch],
+    runs: Sequence[Numbered],
     plotted: Plotted,
     style: Mapping[str, Style],
     *,

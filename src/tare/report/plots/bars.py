@@ -118,11 +118,15 @@ def bar(
     if outer is not None:
         parts.append(f'<path class="outer" d="M{scale.x(outer.low)} {middle:g}H{scale.x(outer.high)}"/>')
     if estimate is not None:
-        left, right = scale.x(estimate.low), scale.x(estimate.high)
-        width = max(1.5, round(right - left, 1))
-        parts.append(f'<rect class="inner" x="{left}" y="{middle - 2.75:g}" width="{width}" height="5.5" rx="1"/>')
-        parts.append(f'<circle class="point" cx="{scale.x(estimate.value)}" cy="{middle:g}" r="3.6"/>')
+        parts.append(interval(scale.x(estimate.low), scale.x(estimate.value), scale.x(estimate.high), middle))
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers only
+
+
+def interval(left: float, at: float, right: float, middle: float) -> str:
+    """Return an interval as a thick bar, and its value as a point on it."""
+    width = max(1.5, round(right - left, 1))
+    bar = f'<rect class="inner" x="{left}" y="{middle - 2.75:g}" width="{width}" height="5.5" rx="1"/>'
+    return f'{bar}<circle class="point" cx="{at}" cy="{middle:g}" r="3.6"/>'
 
 
 def _open(height: float) -> str:

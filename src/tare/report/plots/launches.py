@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from tare.frames.source import Numbered
 from tare.report.plots import takeaways
 from tare.report.plots.charts import Axis, Box, Chart, Dots, Floats, Mark, Rule, linear_axis, log_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
-from tare.report.runs import ShownLaunch
 from tare.report.view import Column
 from tare.stats.resampling import quantiles
 
@@ -52,14 +52,14 @@ class Plotted:
     unit_size: float
 
 
-def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> Plotted:
+def points(column: Column, rows: Sequence[str], runs: Sequence[Numbered]) -> Plotted:
     """Return the launches of a column that count."""
     result = {name: Points() for name in rows}
     key, group = column.info.key, column.info.group
     for run in runs:
         if run.group == group and (metric := run.metrics.get(key)) is not None and run.completed:
             of_row = result.get(run.environment) or result.setdefault(run.environment, Points())
-            of_row.orders.append(run.order)
+            of_row.orders.append(run.number)
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
     return plotted_as(column, result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.model import Comparison, Estimate, Summary, Verdict
@@ -63,7 +63,7 @@ def forest(column: Column, rows: Sequence[str], summary: Summary) -> Drawing:
     closer = None
     if near is not None:
         marks = (*_bounds(column, summary, near), *_intervals(drawn, shown, near, column))
-        closer = Chart(height=chart.height, x=near.axis, y=chart.y, marks=marks, row_texts=chart.row_texts)
+        closer = replace(chart, x=near.axis, marks=marks)
     counts = n_text([cell.overhead.n for cell in drawn.values() if cell.overhead], "rounds")
     confidence = f"{summary.confidence * 100:g} %"
     limit = f"; dotted: limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from tare.frames.source import Numbered
 from tare.model import Pattern, PatternKind, Summary
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Chart, Dots, Line, Mark, Rule, linear_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
-from tare.report.runs import ShownLaunch
 from tare.report.samples.histograms import LogHistogram
 from tare.report.view import Column
 from tare.stats import lag1_bound
 
 
 def of_launches(
-    column: Column, summary: Summary, runs: Sequence[ShownLaunch], plotted: Plotted, style: Mapping[str, Style]
+    column: Column, summary: Summary, runs: Sequence[Numbered], plotted: Plotted, style: Mapping[str, Style]
 ) -> Iterator[Drawing]:
     """Yield a figure for each kind of pattern of launches, and for modes."""
     found = [one for one in summary.patterns if (one.group, one.metric) == (column.info.group, column.info.key)]
@@ -96,7 +97,7 @@ def _drift(
 
 
 def _tail(
-    column: Column, found: Sequence[Pattern], summary: Summary, runs: Sequence[ShownLaunch], style: Mapping[str, Style]
+    column: Column, found: Sequence[Pattern], summary: Summary, runs: Sequence[Numbered], style: Mapping[str, Style]
 ) -> Drawing:
     ratios: dict[str, list[float]] = {}
     for run in runs:
@@ -124,7 +125,7 @@ def _modes(
         title=f"Launches of {column.info.label} fall into several modes{separated}.",
         caption="Points: launches as measured; dashed: the centres of the modes (of costs adjusted for the machine's "
         f"state). {n_text([len(of_row) for of_row in values.values()], 'launches')}.",
-        chart=Chart(height=chart.height, x=chart.x, y=chart.y, marks=(*rules, *chart.marks)),
+        chart=replace(chart, marks=(*rules, *chart.marks)),
     )
 
 
@@ -163,17 +164,13 @@ def _dependence(
     lags = {name: histogram.order.lags.tolist() for name, histogram in histograms.items() if histogram.order.lags.size}
     chart = _dots_by_row(list(lags), lags, style, "correlation of an iteration with the one before")
     least = min(histogram.order.iterations for name, histogram in histograms.items() if name in lags)
+    rules = tuple(Rule(at=bound, dash="dash") for bound in (-lag1_bound(least), lag1_bound(least)))
     return Drawing(
         ident=f"dependence-{column.ident}",
         title=_sentences(column, found, ""),
         caption="Points: launches (correlation of ranks at lag 1). Dashed: the bound that one in twenty launches with "
         f"{least:,} independent iterations exceeds. {n_text([len(of_row) for of_row in lags.values()], 'launches')}.",
-        chart=Chart(
-            height=chart.height,
-            x=chart.x,
-            y=chart.y,
-            marks=(*(Rule(at=bound, dash="dash") for bound in (-lag1_bound(least), lag1_bound(least))), *chart.marks),
-        ),
+        chart=replace(chart, marks=(*rules, *chart.marks)),
     )
 
 

@@ -22,13 +22,13 @@ from typing import IO, Any, Final, Self
 
 import numpy as np
 
+from tare.frames.source import Numbered
 from tare.host import process
 from tare.model import Pattern, Trial
 from tare.report.plots import launches, patterns, samples
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted, Points, plotted_as
 from tare.report.plots.styles import Style
-from tare.report.runs import ShownLaunch
 from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, digests_of
 from tare.report.samples.histograms import Histograms, LogHistogram, columns_of, gap_columns, main_column, row_key
 from tare.report.view import Column
@@ -227,7 +227,7 @@ class Work:
 
 @contextmanager
 def drawing(
-    counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[ShownLaunch]]
+    counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[Numbered]]
 ) -> Iterator[Iterator[Drawings]]:
     """Provide the plots of each group; where another process counts the samples, a third draws them meanwhile."""
     here = (one.draw(counts(_completed(runs_of.get(one.group, ())))) for one in wanted)
@@ -245,7 +245,7 @@ def drawing(
             yield _drawn(work, counts.wait, other.wait, file, here)
 
 
-def _completed(runs: Iterable[ShownLaunch]) -> Iterator[tuple[str, Trial]]:
+def _completed(runs: Iterable[Numbered]) -> Iterator[tuple[str, Trial]]:
     return ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
 
 
