@@ -58,7 +58,7 @@ def test_texts_are_written_again_and_verdicts_stay() -> None:
     new = page.with_texts("001", f"Run then.\n\n{page.table(paper_of('001'), outcomes)}")
     assert page.outcomes_in(new) == outcomes
     assert new.startswith("Run then.\n\n")
-    assert f"| {tested} | {page.stated(claims[tested])} | reproduced |  |\n" in new
+    assert f"## Reproduced\n\n{page.HEAD}| {tested} | {page.stated(claims[tested])} |  |\n" in new
 
 
 @pytest.mark.parametrize("name", FIVE)
