@@ -57,20 +57,18 @@ def section(name: str) -> str:
     paper = read_paper(REPOSITORY / "claims" / f"{name}.yaml")
     judged = judge(paper.claims.values(), measured_in(folders, set(studies)))
     outcomes = {each.claim.number: Outcome(each.verdict.value, cell_text(measured_text(each))) for each in judged}
-    return "\n".join([*run_of(name, folders), "", *counted(paper, judged), table(paper, outcomes)])
+    return "\n".join([*run_of(name, folders), "", *counted(judged), table(paper, outcomes)])
 
 
 def table(paper: Paper, outcomes: Mapping[str, Outcome]) -> str:
     """Return a table for each verdict, the numbers of claims that were not tested, and the conditions of the paper."""
     untested = [number for number, outcome in outcomes.items() if outcome.verdict == Verdict.UNTESTABLE.value]
-    counts = Counter(outcome.verdict for outcome in outcomes.values())
     needs = f"`tare claims {paper.name}` says what each of them needs."
     lines = [
         f"{CONDITIONS}{cell_text(paper.conditions)}",
         "",
         *(line for verdict in Verdict if verdict is not Verdict.UNTESTABLE for line in rows(paper, outcomes, verdict)),
-        *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}", "") if untested else ()),
-        f"{len(outcomes)} claims: {', '.join(f'{counts[verdict.value]} {verdict.value}' for verdict in Verdict)}.",
+        *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}",) if untested else ()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -81,8 +79,21 @@ def rows(paper: Paper, outcomes: Mapping[str, Outcome], verdict: Verdict) -> Ite
     if found:
         yield from (f"## {verdict.value.capitalize()}", "", *HEAD.splitlines())
         for number, outcome in found.items():
-            yield f"| {number} | {stated(paper.claims[number])} | {outcome.measured} |"
+            yield f"| {number} | {stated(paper.claims[number])} | {shortened(outcome.measured)} |"
         yield ""
+
+
+def shortened(measured: str) -> str:
+    """Return what was measured, with what both places have in brackets: `1 Gbit against 10 Gbit (bw / micro)`."""
+    places, colon, figure = measured.rpartition(": ")
+    return f"{', over '.join(map(_pair, places.split(', over ')))}{colon}{figure}"
+
+
+def _pair(places: str) -> str:
+    first, _, second = (side.split(" / ") for side in places.partition(" against "))
+    both = [part for part in first if part in second]
+    own, other = ([part for part in side if part not in both] for side in (first, second))
+    return f"{' / '.join(own)} against {' / '.join(other)} ({' / '.join(both)})" if both and own and other else places
 
 
 def stated(claim: Claim) -> str:
@@ -135,15 +146,14 @@ def machine_of(facts: Mapping[str, Any]) -> str:
     return f"{facts['cpu']} ({model}), {facts['cores']} cores, Linux {facts['kernel']}, {facts['os']}"
 
 
-def counted(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
-    """Yield how many of the claims were decided, by what a small machine can decide of them."""
-    yield f"What {len(paper.claims)} claims came to, by what two cores can decide of them:"
-    yield ""
+def counted(judged: Sequence[Judged]) -> Iterator[str]:
+    """Yield how many of the claims were decided, by what a small machine can decide of them, where there are any."""
     yield f"| two cores decide | {' | '.join(Verdict)} |"
     yield f"|---|{'---|' * len(Verdict)}"
     for here in Here:
         counts = Counter(each.verdict for each in judged if each.claim.here is here)
-        yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in Verdict)} |"
+        if counts:
+            yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in Verdict)} |"
     yield ""
 
 
