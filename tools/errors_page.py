@@ -120,10 +120,10 @@ def written() -> str:
     lines = ["## Exit codes", "", "| code | command | meaning | what to do |", "|---|---|---|---|"]
     lines += [f"| {number} | {command} | {meaning} | {do} |" for number, command, meaning, do in CODES]
     lines += ["", f"If several apply to a study, the first of {order} wins.", "", "## Classes", ""]
-    lines += ["| error | code | meaning | commands | what to do |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {error.__name__} | {error.exit_code} | {' | '.join(map(linked, described(error)))} |" for error in classes()
-    ]
+    lines += ["| error | code | meaning | what to do |", "|---|---|---|---|"]
+    for error in classes():
+        meaning, _, remedy = map(linked, described(error))
+        lines += [f"| {error.__name__} | {error.exit_code} | {meaning} | {remedy} |"] if error is not TareError else []
     return "\n".join([*lines, ""])
 
 
