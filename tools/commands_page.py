@@ -19,7 +19,7 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "comm
 HEAD: Final = """# Commands
 
 Every command with its arguments and options, as `tare COMMAND --help` has them (`tools/commands_page.py` writes this
-page). `VALUE` is a word or a number. The exit codes are in [errors](../errors.md).
+page). The exit codes are in [errors](../errors.md).
 """
 SHARED: Final = "Options of several commands"
 
