@@ -39,7 +39,6 @@ NAVIGATION: Final = {
         "environments",
         "networks",
         "compatibility",
-        "parts",
         "workloads",
         "kernels",
         "lab",
@@ -48,7 +47,7 @@ NAVIGATION: Final = {
         "errors",
         "glossary",
     ),
-    "Method": ("method", "startup", "explaining", "reliability", "results/imb"),
+    "Method": ("method", "startup", "explaining", "reliability"),
     "Papers": ("papers/index",),
     "Development": (
         "/CONTRIBUTING",

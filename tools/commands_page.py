@@ -6,7 +6,8 @@ Without an argument it writes the page; with --check it ends with 1 where the pa
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ HEAD: Final = """# Commands
 Every command with its arguments and options, as `tare COMMAND --help` has them (`tools/commands_page.py` writes this
 page). The exit codes are in [errors](../errors.md).
 """
+SHARED: Final = "Options of several commands"
 
 
 def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -59,19 +61,34 @@ def listed(parameter: Any) -> str:
     return f"- {name}: {said}{default(parameter)}"
 
 
-def section(name: str, command: Any) -> Iterator[str]:
-    """Yield the lines on a command."""
+def parameters(command: Any) -> list[Any]:
+    """Return the arguments and options of a command that its help shows."""
+    return [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
+
+
+def section(name: str, command: Any, shared: Set[str]) -> Iterator[str]:
+    """Yield the lines on a command; options that other commands have as well are only named."""
     yield from (f"## {name}", "", (command.help or "").strip(), "")
-    shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
-    yield from map(listed, shown)
-    if shown:
+    lines = {listed(each): each for each in parameters(command)}
+    own = [line for line in lines if line not in shared]
+    yield from own
+    if also := [f"`{each.opts[0]}`" for line, each in lines.items() if line in shared]:
+        yield f"- [As elsewhere](#{SHARED.lower().replace(' ', '-')}): {', '.join(also)}"
+    if lines:
         yield ""
 
 
 def written() -> str:
     """Return the page."""
-    lines = [line for name, command in commands(typer.main.get_command(app), "tare") for line in section(name, command)]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    named = list(commands(typer.main.get_command(app), "tare"))
+    counts = Counter(
+        listed(each) for _, command in named for each in parameters(command) if each.param_type_name != "argument"
+    )
+    often = [line for line, count in counts.items() if count > 1 and len(line.split()) > 5]
+    names = Counter(line.split()[1] for line in often)  # `--name` has two meanings, so each command says its own
+    shared = {line for line in often if names[line.split()[1]] == 1}
+    lines = [line for name, command in named for line in section(name, command, shared)]
+    return "\n".join([HEAD, *lines, f"## {SHARED}", "", *sorted(shared)]) + "\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -2,8 +2,8 @@
 """Write what results say of a paper's claims into docs/papers/003.md: `tools/papers_page.py 003 004`, or `--texts 003`.
 
 Results are those of `make papers-003`, in results/papers/003/STUDY; all of its studies must be there. Written is what
-stands between the page's markers: when and where it was run, its studies with their rounds and launches, the counts, a
-row for each claim that was tested. The claims of a paper are judged together (Holm), as `make papers-003` judges them.
+is between the page's markers: when and where it was run, its studies with their rounds and launches, the counts, and
+the claims by verdict. The claims of a paper are judged together (Holm), as `make papers-003` judges them.
 With `--texts` no results are read: what the file of claims says is written again, and verdicts and figures stay.
 """
 
@@ -36,7 +36,7 @@ RESULTS: Final = REPOSITORY / "results" / "papers"
 TEXTS: Final = "--texts"
 BEGIN: Final = "<!-- tools/papers_page.py writes from here -->\n"
 END: Final = "<!-- to here -->\n"
-HEAD: Final = "| claim | it says | verdict | measured |\n|---|---|---|---|\n"
+HEAD: Final = "| claim | it says | measured |\n|---|---|---|\n"
 CONDITIONS: Final = "The paper's conditions, unless a claim has others: "
 UNTESTED: Final = " cannot be tested here: "
 
@@ -57,28 +57,43 @@ def section(name: str) -> str:
     paper = read_paper(REPOSITORY / "claims" / f"{name}.yaml")
     judged = judge(paper.claims.values(), measured_in(folders, set(studies)))
     outcomes = {each.claim.number: Outcome(each.verdict.value, cell_text(measured_text(each))) for each in judged}
-    return "\n".join([*run_of(name, folders), "", *counted(paper, judged), table(paper, outcomes)])
+    return "\n".join([*run_of(name, folders), "", *counted(judged), table(paper, outcomes)])
 
 
 def table(paper: Paper, outcomes: Mapping[str, Outcome]) -> str:
-    """Return a row for each claim that was tested, the numbers of the others, and the conditions of the paper."""
+    """Return a table for each verdict, the numbers of claims that were not tested, and the conditions of the paper."""
     untested = [number for number, outcome in outcomes.items() if outcome.verdict == Verdict.UNTESTABLE.value]
-    rows = [
-        f"| {number} | {stated(claim)} | {' | '.join(outcomes[number])} |"
-        for number, claim in paper.claims.items() if number not in untested
-    ]  # fmt: skip
-    counts = Counter(outcome.verdict for outcome in outcomes.values())
     needs = f"`tare claims {paper.name}` says what each of them needs."
     lines = [
         f"{CONDITIONS}{cell_text(paper.conditions)}",
         "",
-        *HEAD.splitlines(),
-        *rows,
-        "",
-        *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}", "") if untested else ()),
-        f"{len(outcomes)} claims: {', '.join(f'{counts[verdict.value]} {verdict.value}' for verdict in Verdict)}.",
+        *(line for verdict in Verdict if verdict is not Verdict.UNTESTABLE for line in rows(paper, outcomes, verdict)),
+        *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}",) if untested else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def rows(paper: Paper, outcomes: Mapping[str, Outcome], verdict: Verdict) -> Iterator[str]:
+    """Yield the lines on the claims that have a verdict."""
+    found = {number: outcome for number, outcome in outcomes.items() if outcome.verdict == verdict.value}
+    if found:
+        yield from (f"## {verdict.value.capitalize()}", "", *HEAD.splitlines())
+        for number, outcome in found.items():
+            yield f"| {number} | {stated(paper.claims[number])} | {shortened(outcome.measured)} |"
+        yield ""
+
+
+def shortened(measured: str) -> str:
+    """Return what was measured, with what both places have in brackets: `1 Gbit against 10 Gbit (bw / micro)`."""
+    places, colon, figure = measured.rpartition(": ")
+    return f"{', over '.join(map(_pair, places.split(', over ')))}{colon}{figure}"
+
+
+def _pair(places: str) -> str:
+    first, _, second = (side.split(" / ") for side in places.partition(" against "))
+    both = [part for part in first if part in second]
+    own, other = ([part for part in side if part not in both] for side in (first, second))
+    return f"{' / '.join(own)} against {' / '.join(other)} ({' / '.join(both)})" if both and own and other else places
 
 
 def stated(claim: Claim) -> str:
@@ -90,9 +105,11 @@ def outcomes_in(text: str) -> dict[str, Outcome]:
     """Return what a page has of its claims, by number."""
     untested = re.search(rf"{UNTESTED}(.+?)\. ", text)
     found = {number: Outcome(Verdict.UNTESTABLE.value) for number in untested[1].split(", ")} if untested else {}
-    for row in text.partition(HEAD)[2].partition("\n\n")[0].splitlines():
-        number, _, verdict, measured = row.removeprefix("| ").removesuffix(" |").split(" | ")
-        found[number] = Outcome(verdict, measured)
+    for part in text.split("\n## ")[1:]:
+        verdict = part.partition("\n")[0].lower()
+        for row in part.partition(HEAD)[2].partition("\n\n")[0].splitlines():
+            number, _, measured = row.removeprefix("| ").removesuffix(" |").split(" | ")
+            found[number] = Outcome(verdict, measured)
     return found
 
 
@@ -129,15 +146,14 @@ def machine_of(facts: Mapping[str, Any]) -> str:
     return f"{facts['cpu']} ({model}), {facts['cores']} cores, Linux {facts['kernel']}, {facts['os']}"
 
 
-def counted(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
-    """Yield how many of the claims were decided, by what a small machine can decide of them."""
-    yield f"What {len(paper.claims)} claims came to, by what two cores can decide of them:"
-    yield ""
+def counted(judged: Sequence[Judged]) -> Iterator[str]:
+    """Yield how many of the claims were decided, by what a small machine can decide of them, where there are any."""
     yield f"| two cores decide | {' | '.join(Verdict)} |"
     yield f"|---|{'---|' * len(Verdict)}"
     for here in Here:
         counts = Counter(each.verdict for each in judged if each.claim.here is here)
-        yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in Verdict)} |"
+        if counts:
+            yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in Verdict)} |"
     yield ""
 
 

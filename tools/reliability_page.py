@@ -26,22 +26,24 @@ PAGE: Final = ROOT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- tools/reliability_page.py writes from here -->\n"
 END: Final = "<!-- to here -->\n"
 HEADER: Final = (
-    "| fault | cluster | trials that it hit | exit codes | then | left | plays |\n"
-    "|---|---|---|---|---|---|---|\n"
+    "| fault | cluster | trials that it hit | exit codes | then |\n"
+    "|---|---|---|---|---|\n"
 )  # fmt: skip
 MISSING: Final = "not played"
 
 
 def row_of(fault: Fault, plays: Sequence[Mapping[str, Any]]) -> str:
-    """Return the row of a fault; outcomes that differ between plays are all given."""
+    """Return the row of a fault: outcomes that differ between plays, what was left, and fewer plays than usual."""
     last = plays[-PLAYS:]
     if not last:
-        return row([fault.title, fault.cluster, MISSING, "", "", "", "0"])
+        return row([fault.title, fault.cluster, MISSING, "", ""])
     recorded = _each("; ".join(map(_short, play["recorded"])) or "none" for play in last)
     codes = _each(", then ".join(map(str, play["codes"])) for play in last)
     then = _each(play["then"].replace(" to its end", "") for play in last)
-    left = _each("; ".join(play["left"]) or "nothing" for play in last)
-    return row([fault.title, fault.cluster, recorded, codes, then, left, str(len(last))])
+    left = _each("; ".join(play["left"]) for play in last if play["left"])
+    more = [f"left: {left}"] if left else []
+    more += [f"plays: {len(last)}"] if len(last) < PLAYS else []
+    return row([fault.title, fault.cluster, recorded, codes, "; ".join([then, *more])])
 
 
 def row(cells: Sequence[str]) -> str:

@@ -33,3 +33,10 @@ def test_commands_of_groups_are_there_with_their_defaults() -> None:
         "`--ranks-per-node VALUE`, `-n`",
     ):
         assert part in page
+
+
+def test_an_option_of_several_commands_is_described_once_and_named_by_each() -> None:
+    commands, _, shared = TOOL.written().partition(f"## {TOOL.SHARED}\n")
+    assert "- `--ssh-config VALUE`: " in shared
+    assert "- `--ssh-config VALUE`: " not in commands
+    assert commands.count("`--ssh-config`") > 2

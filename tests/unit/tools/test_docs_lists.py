@@ -47,29 +47,14 @@ def section(text: str, title: str) -> str:
     return re.split(rf"^#{{1,{depth}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-PARTS = {row[0]: row for row in rows(page("docs/parts.md"))}
-
-
-@pytest.mark.parametrize(
-    ("row", "registry"),
-    [("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS), ("images", RECIPES)],
-)
-def test_the_page_of_parts_names_what_is_registered_and_no_more(row: str, registry: object) -> None:
-    assert set(TERM.findall(PARTS[row][1])) == real(registry)
-
-
-def test_the_pages_count_environments_and_formats_of_images_and_call_nothing_missing_that_is_registered() -> None:
-    registered = {part for names in (CLUSTERS, RUNTIMES, NETWORKS, MPIS) for name in names for part in name.split("-")}
-    for row, (_, _, missing) in ((row, cells) for row, cells in PARTS.items() if row):
-        first = {words.split()[0].lower() for words in re.split(r"[,;()]", missing) if words.split()}
-        assert not first & (registered - {"host"}), (row, first & registered)
-        assert "Intel MPI" not in missing
-        assert "CNI" not in missing
+def test_the_readme_counts_the_usual_environments_and_a_page_names_every_cluster_and_recipe() -> None:
     assert len(environment_names(Wanted(command=("app",)))) == 12
     assert "the twelve usual environments" in page("README.md")
-    (told,) = re.findall(r"in (\w+) formats", PARTS["images"][1])
-    number = 5 + ("five", "six", "seven", "eight", "nine").index(told)
-    assert number == len({*FORMATS} - {"sandbox"}), "a sandbox is a directory by another name"
+    study, images = page("docs/study.md"), page("docs/images.md")
+    assert {name for name in real(CLUSTERS) if f"`{name}`" not in study and f"cluster: {name} " not in study} == set()
+    assert {name for name in real(RECIPES) if f"`{name}`" not in study + images + page("docs/kubernetes.md")} == set()
+    for name in {*FORMATS}:
+        assert f"`{name}`" in images
 
 
 @pytest.mark.parametrize(("title", "registry"), [("## Runtimes", RUNTIMES), ("## Networks", NETWORKS)])

@@ -58,7 +58,7 @@ def test_texts_are_written_again_and_verdicts_stay() -> None:
     new = page.with_texts("001", f"Run then.\n\n{page.table(paper_of('001'), outcomes)}")
     assert page.outcomes_in(new) == outcomes
     assert new.startswith("Run then.\n\n")
-    assert f"| {tested} | {page.stated(claims[tested])} | reproduced |  |\n" in new
+    assert f"## Reproduced\n\n{page.HEAD}| {tested} | {page.stated(claims[tested])} |  |\n" in new
 
 
 @pytest.mark.parametrize("name", FIVE)
@@ -75,3 +75,19 @@ def test_a_study_without_results_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     lacking = "graph500-overhead, graph500-gigabit, graph500-ways, graph500-one-node"
     with pytest.raises(SystemExit, match=f"lacks {lacking}: make papers-003"):
         page.section("003")
+
+
+@pytest.mark.parametrize(
+    ("measured", "short"),
+    [
+        ("", ""),
+        ("0.1 [0, 0.2]", "0.1 [0, 0.2]"),
+        ("docker, data apart against bare: +1 % [0, 2]", "docker, data apart against bare: +1 % [0, 2]"),
+        ("kmi / a / 2n x 1r against kmi / a / 1n x 2r: 0 %", "2n x 1r against 1n x 2r (kmi / a): 0 %"),
+        ("x / a against x / b, over y / a against y / b: 0 %", "a against b (x), over a against b (y): 0 %"),
+        ("tcp / bare against usual / bare: 0 %", "tcp against usual (bare): 0 %"),
+    ],
+)
+def test_what_both_places_of_a_comparison_have_is_said_once(measured: str, short: str) -> None:
+    assert page.shortened(measured) == short
+    assert page.shortened(short) == short
