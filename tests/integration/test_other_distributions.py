@@ -134,12 +134,14 @@ def test_a_users_program_is_compared_with_what_the_distribution_has(user: tuple[
     compiled = in_root(root, home, *compiles.split())
     assert compiled.returncode == 0, compiled.stderr
     done = in_root(root, home, "tare/venv/bin/tare", "quick", "--rounds", "2", "-o", language, "--", *program)
-    assert done.returncode in (0, 3), done.stdout + done.stderr
     trials = by_environment(home / language)
     assert {outcome(trial) for its in trials.values() for trial in its} == {"Completed"}, done.stdout + done.stderr
     assert "bare" in trials
-    # an image of Debian 12 has too old a C library for what unstable compiles, which is told
-    assert "charliecloud" in trials or "GLIBC" in done.stdout.upper(), done.stdout + done.stderr
+    if "which the image lacks" in done.stdout:  # an image of Debian 12 has no library of unstable's Open MPI 6
+        assert (root.parent.name.partition("-")[0], done.returncode) == ("sid", 4)
+        return
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    assert "charliecloud" in trials, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,7 @@ from tare.launch.srun import srun
 from tare.remote.conversation import Conversation
 from tare.remote.machine import Machine
 
-STEP: Final = (
-    "--chdir=/",
-    "--nodes=1",
-    "--ntasks=1",
-    "--ntasks-per-node=1",
-    "--cpu-bind=none",
-    "--mpi=none",
-    "--job-name=tare",
-)
+STEP: Final = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--job-name=tare")
 HARMLESS: Final = re.compile(r"lacks support for cpu binding|^srun: (?:info|debug)", re.IGNORECASE)
 SENTENCES: Final = (
     (re.compile(r"Job/step already completing or completed|Invalid job id|has expired|DUE TO TIME LIMIT|CANCELLED"),
@@ -41,7 +33,7 @@ SENTENCES: Final = (
 
 def step_argv(program: str, job: str, node: str) -> tuple[str, ...]:
     """Return the argv prefix that runs one string on a node of a job, in a step that shares the job's resources."""
-    return (*srun(program, f"--jobid={job}", *STEP, f"--nodelist={node}"), "/bin/sh", "-c")
+    return (*srun(program, "--chdir=/", f"--jobid={job}", *STEP, f"--nodelist={node}"), "/bin/sh", "-c")
 
 
 class SlurmConnections(Connections):

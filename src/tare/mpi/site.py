@@ -116,11 +116,11 @@ class Site(Mpi):
             raise RefusedError(self.probe() or self.probe_launcher() or NO_LAUNCHER.format(title=TITLE))
         program = job.wiring.launcher or found.launcher
         reason = self.only_here() if program == found.launcher else None
-        start = partial(_open_mpi_here, reason) if reason else STARTS[found.kind]
+        way = partial(_open_mpi_here, reason) if reason else STARTS[found.kind]
         own = tuple(replace(each, host=entered_here(each.host)) for each in job.members) if reason else job.members
         members = tuple(with_user_environment(member, os.environ) for member in own)
         placement = replace(job.placement, binding=Binding.MPI_DEFAULT)
-        launch = start(program, replace(job, members=members, placement=placement))
+        launch = way(program, replace(job, members=members, placement=placement))
         by_rank = LABELS_RANKS[found.kind] if job.wiring.asks else ()
         return replace(launch, launcher=(launch.launcher[0], *by_rank, *launch.launcher[1:]))
 

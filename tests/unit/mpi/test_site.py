@@ -87,7 +87,7 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
 
 def crashing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the MPI on PATH a distribution's Open MPI 5 that crashes with hosts; return its folder."""
-    put_program(folder / "mpirun", '[ "$1" = --version ] || kill -SEGV $$; echo "mpirun (Open MPI) 5.0.7"')
+    script(folder / "mpirun", '[ "$1" = --version ] || kill -SEGV $$; echo "mpirun (Open MPI) 5.0.7"')
     monkeypatch.setattr("tare.mpi.site.OF_SYSTEM", f"{folder}/")
     return folder
 

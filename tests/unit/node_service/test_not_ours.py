@@ -17,6 +17,7 @@ import pytest
 
 from tare.cli import lab_commands, lab_state
 from tare.cli.commands import show_clean
+from tare.cli.groups import LabOptions
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.node import cgroup_marks, owners
@@ -241,7 +242,7 @@ def test_what_is_left_is_listed_and_the_lab_is_to_have_another_name(
     kept(run, made(pid=2**22 + 1))
     mark(put(tree.top / "lab", FOREIGN))
     with pytest.raises(TareError, match=r"an earlier lab lab cannot be removed(.|\n)*choose another name"):
-        lab_commands.lab_up("lab", nodes=1, nics=1, cores=None, link_rate="", segmented=False, docker=False)
+        lab_commands.lab_up(LabOptions(nodes=1))
 
 
 def test_a_lab_in_another_cgroup_is_found_by_its_note(

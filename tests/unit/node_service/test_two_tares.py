@@ -19,6 +19,7 @@ import pytest
 
 import tare
 from tare.cli import lab_commands, lab_state
+from tare.cli.groups import LabOptions
 from tare.errors import InfrastructureError
 from tare.host import namespaces, paths
 from tare.host.paths import state_identity
@@ -162,12 +163,11 @@ def test_a_lab_of_another_pid_namespace_is_named_and_neither_entered_nor_removed
     file = kept(run, made()) / lab_state.STATE
     file.write_text(json.dumps({**json.loads(file.read_text()), "pid_namespace": "pid:[1]"}))
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
-    new = {"nodes": 1, "nics": 1, "cores": None, "link_rate": "", "segmented": False, "docker": False}
     for command in (
         lab_commands.lab_status,
         lambda: lab_commands.lab_exec("lab", "n0", ["true"]),
         lambda: lab_commands.lab_down("lab"),
-        lambda: lab_commands.lab_up("lab", **new),  # type: ignore[arg-type]
+        lambda: lab_commands.lab_up(LabOptions(nodes=1)),
     ):
         with pytest.raises(InfrastructureError, match="the lab lab was started in another PID namespace"):
             command()

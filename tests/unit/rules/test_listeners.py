@@ -29,6 +29,7 @@ NO_DAEMON = {
     "host/process.py": "starts what others name",
     "services/daemons.py": "starts what others name",
     "cli/lab_kubernetes.py": "keeps a Kubernetes, which services/kubernetes.py starts",
+    "cli/lab_state.py": "keeps what others name",
     "cli/lab_commands.py": "calls the one before",
     "cli/network_commands.py": "keeps a network of `tare network up`, which is made as for a study",
     "launch/agent.py": "starts a rank",

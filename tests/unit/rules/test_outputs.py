@@ -28,7 +28,8 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     THE_PLACE: ("host/safe_files.py",),
     OPENED: ("export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
     SCRATCH: (
-        "cli/bundle/wheels.py", "doctor/noise_probe.py", "export/sample_rows.py", "report/samples/counting.py",
+        "cli/bundle/wheels.py", "doctor/noise_probe.py", "export/sample_rows.py", "mpi/openmpi5.py",
+        "report/samples/counting.py",
         "report/samples/drawing.py", "runtimes/podman_hpc.py", "trace/bpftrace.py",
     ),
     STATE: (

@@ -52,12 +52,12 @@ KNOWN: Mapping[str, str] = {
         "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab"
     ),
     DEFAULT: (
-        "cli/app.py: bare host; cli/groups.py: bare openmpi; cli/launch_command.py: bare openmpi; "
+        "cli/options.py: bare host; cli/groups.py: bare openmpi; "
         "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud openmpi; "
         "doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
         "study/schema.py: openmpi host; study/shorthand.py: host"
     ),
-    BATCH: "batch/__init__.py: slurm; batch/slurm.py: slurm; cli/app.py: slurm",
+    BATCH: "batch/__init__.py: slurm; batch/slurm.py: slurm; cli/options.py: slurm",
     "a key of a lab's settings": "cli/lab_state.py: kubernetes slurm",
     STUDY: (
         "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
