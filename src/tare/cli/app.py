@@ -68,13 +68,14 @@ def run(  # noqa: PLR0913, PLR0917 - as many as there are options
     rounds: options.RoundsOption = 0,
     at_most: options.AtMostOption = 0,
     live: options.LiveOption = False,
+    quiet: options.QuietOption = False,
     thin: options.ThinOption = False,
 ) -> None:
     """Run or resume a study, print its tables, write its report."""
     from tare.cli.commands import Where, run_study
 
     where = Where.of(cluster, hosts, ssh_config, launcher, rounds, thin=thin)
-    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live))
+    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live, quiet=quiet))
 
 
 @command(app, options.SubmitOptions)
@@ -131,6 +132,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     results: options.ResultsOption = None,
     fresh: options.FreshOption = False,
     live: options.LiveOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Compare your own program in environments, without a study file."""
     from tare.cli.commands import Where
@@ -154,6 +156,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         time_limit_s=time_limit,
         where=Where.of(cluster, hosts, ssh_config),
         live=live,
+        quiet=quiet,
     )
     raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 

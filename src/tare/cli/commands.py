@@ -127,12 +127,13 @@ def run_study(
     fresh: bool,
     most_rounds: int | None = None,
     live: bool = False,
+    quiet: bool = False,
 ) -> int:
     """Run a study file, or at most so many of its rounds, and return the exit code of its results.
 
-    With `live`, its report is renewed meanwhile.
+    With `live`, its report is renewed meanwhile; if `quiet`, no progress is printed.
     """
-    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds, live=live)
+    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds, live=live, quiet=quiet)
 
 
 def run_plan(
@@ -143,10 +144,12 @@ def run_plan(
     shown: tuple[str, ...] = (),
     most_rounds: int | None = None,
     live: bool = False,
+    quiet: bool = False,
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see besides the study's writable one. With `live` the report is renewed meanwhile.
+    `shown` are folders that the pods see besides the study's writable one. With `live` the report is renewed meanwhile;
+    if `quiet`, no progress is printed.
     The user's commands work in the writable folder, else in that of the study's file.
     """
     here, writable = Path.cwd(), stated.writable
@@ -175,7 +178,7 @@ def run_plan(
             if live:
                 say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
             page = folder / PAGE if live else None
-            with Progress(plan) as progress, followed(progress, store, page, summary) as watcher:
+            with Progress(plan, quiet=quiet) as progress, followed(progress, store, page, summary) as watcher:
                 ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
             with counting(folder) as counts_of:
                 status = _report(store, folder / PAGE, write_whole, counts_of).exit_code

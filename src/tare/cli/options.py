@@ -142,6 +142,9 @@ LiveOption = Annotated[
         "--live", help="Renew the HTML report while the study runs, to follow it in a browser (docs/live.md)."
     ),
 ]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no progress; warnings, failures and the result are printed.")
+]
 ThinOption = Annotated[
     bool,
     typer.Option("--thin", help="One round of few cells and small workloads: does the study run? Decides nothing."),

@@ -10,7 +10,7 @@ import stat
 import sys
 import termios
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -51,7 +51,7 @@ class Wanted:
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
     network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
     `nodes` None are as many as usual on the cluster. `input` is the file that each launch reads as standard input. With
-    `live`, browsers can follow the run.
+    `live`, browsers can follow the run; if it is `quiet`, no progress is printed.
     """
 
     command: tuple[str, ...]
@@ -72,6 +72,7 @@ class Wanted:
     where: Where = HERE
     input: str = ""
     live: bool = False
+    quiet: bool = field(default=False, repr=False)
 
     @property
     def placement(self) -> Placement:
@@ -106,7 +107,7 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
         located.check_can_be_shown(folder, "the current folder")
     stated = replace(stated, writable=here if wanted.writable else "")
     results = results or results_of(stated.name)
-    return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live)
+    return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live, quiet=wanted.quiet)
 
 
 def on_usual_cluster(wanted: Wanted) -> Wanted:
@@ -154,8 +155,8 @@ def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
 def quick_study(wanted: Wanted) -> Study:
     """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options.
 
-    It is named after the program and a digest of all that is asked for except the number of rounds: the same command
-    with more rounds resumes its results, and any other command has results of its own.
+    It is named after the program and a digest of all that is asked for except the rounds and what is shown: the same
+    command with more rounds resumes its results, and any other command has results of its own.
     """
     title = PARTS.sub("-", Path(wanted.command[0]).name)[:60].strip("-._") or "program"
     names, placement = environment_names(wanted), wanted.placement
@@ -178,7 +179,7 @@ def quick_study(wanted: Wanted) -> Study:
         file="tare quick",
     )
     check_binds(wanted.binds, wanted.where)
-    asked = replace(wanted, rounds=0, ranks=placement.ranks_per_node, environments=",".join(names), env=())
+    asked = replace(wanted, rounds=0, live=False, ranks=placement.ranks_per_node, environments=",".join(names), env=())
     digest = hashlib.sha256(repr((asked, variables(wanted.env))).encode(errors="surrogateescape")).hexdigest()[:8]
     # A study file has no empty arguments; a command line may.
     workloads = tuple(replace(each, command=wanted.command, input=wanted.input) for each in stated.workloads)

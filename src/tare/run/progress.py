@@ -115,11 +115,15 @@ class Pace:
 
 
 class Progress:
-    """Follow a run on stderr; a context manager, so that a progress bar never outlives the run."""
+    """Follow a run on stderr; a context manager, so that a progress bar never outlives the run.
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+    If it is `quiet`, only launches that did not complete are told.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic, *, quiet: bool = False) -> None:
         self._plan = plan
         self._clock = clock
+        self._quiet = quiet
         self._pace = Pace(plan=plan)
         self._said_s = -INTERVAL_S
         self._began_s = clock()
@@ -129,7 +133,7 @@ class Progress:
         self.position = Position()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not quiet:
             text = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), MofNCompleteColumn())
             left = TextColumn("{task.fields[left]}", markup=False)
             self._bar = Bar(*text, left, console=Console(stderr=True), transient=True)
@@ -143,7 +147,7 @@ class Progress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if self._bar:
             self._bar.stop()
-        elif self._total:
+        elif self._total and not self._quiet:
             self._say(f"{self._done} of {self._total} launches done")
 
     def round_started(self, number: int, attempt: int) -> None:
@@ -156,7 +160,8 @@ class Progress:
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
         """Print how long a launch in the baseline takes, and expect the same of the other environments."""
         self._pace.calibrated_s[cell.workload.name] = elapsed_s
-        self._say(f"{cell.workload.name}: one launch in {cell.environment.name} takes {duration(elapsed_s)}")
+        if not self._quiet:
+            self._say(f"{cell.workload.name}: one launch in {cell.environment.name} takes {duration(elapsed_s)}")
         self._began_s += elapsed_s
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
@@ -193,7 +198,7 @@ class Progress:
             self._bar.update(self._task, description=what, left=left)
             if total:
                 self._bar.update(self._task, completed=done, total=total)
-        elif self._clock() - self._said_s >= INTERVAL_S:
+        elif not self._quiet and self._clock() - self._said_s >= INTERVAL_S:
             self._said_s = self._clock()
             self._say(f"{what}; {done} of {total} launches done, {left}" if total else what)
 

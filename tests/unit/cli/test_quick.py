@@ -359,6 +359,12 @@ def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(
     assert ran == [((here,), "", False), ((here,), here, True)]
 
 
+def test_what_is_shown_meanwhile_gives_no_results_of_another_name() -> None:
+    first = quick.quick_study(ASKED).name
+    assert quick.quick_study(replace(ASKED, live=True, quiet=True, rounds=20)).name == first
+    assert quick.quick_study(replace(ASKED, writable=True)).name != first
+
+
 def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run_plan", pytest.fail)
     monkeypatch.chdir("/tmp")

@@ -57,6 +57,15 @@ def test_without_a_terminal_there_is_a_line_a_launch_and_what_went_wrong_is_told
     assert capsys.readouterr().err.splitlines()[-1] == f"Failed: {CELLS[1]}, round 1: it hung"
 
 
+def test_a_quiet_run_tells_failures_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress(PLAN, clock, quiet=True) as progress:
+        progress.round_started(0, 0)
+        run(progress, clock, 0, 9.0)
+        run(progress, clock, 1, 9.0, Failed(reason="it hung"))
+    assert capsys.readouterr().err == f"Failed: {CELLS[1]}, round 1: it hung\n"
+
+
 def test_without_a_terminal_there_is_at_most_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     progress = Progress(PLAN, clock)
