@@ -51,7 +51,7 @@ RESULTS_FOLDER: Final = Path("results")
 THIN_FOLDER: Final = "-thin"
 MOST_NAMED: Final = 3
 """Links that are named."""
-NO_CELL: Final = "no cell of this study can run here"
+NO_CELL: Final = "no environment of this study can run here"
 
 
 def make_ready(

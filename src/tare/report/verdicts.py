@@ -63,7 +63,7 @@ EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         EXIT_OVER_LIMIT: "an overhead exceeds the study's limit",
         EXIT_USAGE: "usage error or invalid file",
         EXIT_INCONCLUSIVE: "some comparisons are inconclusive",
-        EXIT_CELLS_FAILED: "some cells are invalid, failed or not comparable",
+        EXIT_CELLS_FAILED: "some environments are invalid, failed or not comparable",
         EXIT_INFRASTRUCTURE: "the infrastructure failed",
     }
 )

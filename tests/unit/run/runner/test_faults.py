@@ -190,7 +190,7 @@ def test_a_study_of_which_nothing_can_run_is_refused_with_all_its_reasons(tmp_pa
     mixed = (replace(stated.environments[0], mpi="openmpi"), replace(stated.environments[1], runtime="bare"))
     with pytest.raises(RefusedError) as caught:
         commands.run_plan(replace(stated, environments=mixed), tmp_path / "r")
-    assert "no cell of this study can run here" in str(caught.value)
+    assert "no environment of this study can run here" in str(caught.value)
     assert "can only be combined with each other" in str(caught.value)
     assert not (tmp_path / "r").exists()
 
