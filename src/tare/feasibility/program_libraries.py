@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.binds import bind_of
+from tare.host.packages import OS_RELEASE, release
 from tare.images import to_add
+from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, TITLES
 from tare.images.inside.linked import Seen
 from tare.model import Cell, Environment, Launching
@@ -36,7 +38,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
     if reason := _for_other_mpi(program, found, cell.environment):
         return reason
     names = ", ".join(each.name + (f" (cannot be read: {each.damage})" if each.damage else "") for each in found)
-    return f"{program.name} needs {names}, which the image lacks: {'; '.join(_remedies(found, cell.environment.image))}"
+    remedies = "; ".join(_remedies(found, cell.environment.image, rootfs))
+    return f"{program.name} needs {names}, which the image lacks: {remedies}"
 
 
 def folders_of(cells: Iterable[Cell], programs: Mapping[str, Path]) -> list[str]:
@@ -75,20 +78,29 @@ def _file(cell: Cell, rootfs: Path | None) -> Path | None:
     return None if file is None or (rootfs is not None and is_of_system(file)) else file.absolute()
 
 
-def _remedies(missing: tuple[Lacking, ...], image: str) -> list[str]:
+def _remedies(missing: tuple[Lacking, ...], image: str, rootfs: Path) -> list[str]:
     """Return what to do: take an image with the packages, show the folders, or what is missing here, too."""
     packages = sorted({each.package for each in missing if each.package})
     folders = sorted({str(each.file.parent) for each in missing if each.file and not each.package})
     unknown = [each.name for each in missing if not each.file and not each.damage]
     said = []
     if packages:
-        said.append(to_add(" ".join(packages), image))
+        said.append(to_add(" ".join(packages), image) + _if_there(rootfs))
     if folders:
         binds = " ".join(f"--bind {folder}:{folder}" for folder in folders)
         said.append(f"show it inside by {binds} -x {SEARCH}={':'.join(folders)} (binds: and env: in a study)")
     if unknown:
         said.append(f"{', '.join(unknown)} is not found on this machine either")
     return said or ["use another image, or link the program statically"]
+
+
+def _if_there(rootfs: Path) -> str:
+    """Return the condition that another release has a package of this machine's; empty if the image's is the same."""
+    file = inside(rootfs, "/etc/os-release")
+    of_image, here = (release(file) if file else ""), release(OS_RELEASE)
+    if not of_image or of_image == here:
+        return ""
+    return f", if {of_image}, of which the image is, has the package too; otherwise compile the program in the image"
 
 
 def _for_other_mpi(program: Path, missing: tuple[Lacking, ...], environment: Environment) -> str | None:

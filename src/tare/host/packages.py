@@ -104,6 +104,12 @@ def package_manager(os_release: Path) -> str:
     return next((_MANAGERS[name] for name in names if name in _MANAGERS), "")
 
 
+def release(os_release: Path) -> str:
+    """Return the name of a system's release by os-release(5), "" if it has none."""
+    fields = _fields(os_release)
+    return fields.get("PRETTY_NAME") or " ".join(filter(None, (fields.get("ID"), fields.get("VERSION_ID"))))
+
+
 def _fields(path: Path) -> dict[str, str]:
     """Return the fields of an os-release file; a line that no shell could read is passed over."""
     try:

@@ -57,6 +57,21 @@ def test_a_missing_library_is_told_with_its_package_or_its_folder(
     assert "tare image add" not in own
 
 
+def test_a_package_of_another_release_may_not_be_in_the_images(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = put(tmp_path, "bin/app", an_elf("libmpi_new.so.9", interpreter=LOADER))
+    (tmp_path / "here").write_text("PRETTY_NAME='Debian 14'\n")
+    monkeypatch.setattr(program_libraries, "OS_RELEASE", tmp_path / "here")
+    monkeypatch.setattr(own_programs, "_ldd_output", lambda *_: "libmpi_new.so.9 => /usr/lib/libmpi_new.so.9\n")
+    monkeypatch.setattr(own_programs, "package_of", lambda _: "libmpi-new9")
+    for release, is_other in (("Debian 14", False), ("Debian 12", True)):
+        put(tmp_path, "image/etc/os-release", f"ID=debian\nPRETTY_NAME='{release}'\n".encode())
+        reason = str(program_libraries.misfit(cell(app), files))
+        assert "`tare image add debian-openmpi libmpi-new9`" in reason
+        assert ("if Debian 12, of which the image is, has the package too; otherwise compile" in reason) == is_other
+
+
 def test_a_program_of_another_mpi_is_told_to_choose_it(files: Files, tmp_path: Path) -> None:
     app = put(tmp_path, "bin/app", an_elf("libmpich.so.12", interpreter=LOADER))
     reason = program_libraries.misfit(cell(app), files)
