@@ -112,9 +112,12 @@ def test_options_of_a_run_a_program_and_a_command_on_a_node_reach_them(monkeypat
     hosts = commands.Where(cluster="ssh", hosts=("alpha", "beta"), ssh_config="file")
     local = commands.Where(cluster="local", rounds=3)
     assert seen == [
-        ((Path("x.yaml"), None, commands.Where()), {"fresh": False, "most_rounds": None, "live": False}),
-        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None, "live": False}),
-        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2, "live": False}),
+        (
+            (Path("x.yaml"), None, commands.Where()),
+            {"fresh": False, "most_rounds": None, "live": False, "quiet": False},
+        ),
+        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None, "live": False, "quiet": False}),
+        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2, "live": False, "quiet": False}),
     ]
 
 
