@@ -93,9 +93,11 @@ PROGRAMS = {
     ),
     "mpi4py": (
         "app.py",
-        "from mpi4py import MPI\n"
-        "sum(i * i for i in range(10_000_000))\n"
-        "assert MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank) == 1\n",
+        """
+from mpi4py import MPI
+sum(i * i for i in range(10_000_000))
+assert MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank) == 1
+""",
         "true",
         ("python3", "app.py"),
     ),
