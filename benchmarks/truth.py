@@ -12,8 +12,6 @@ margin that it exceeds. Exit code 1 if the 95 % interval of a rate of wrong verd
 below 93 %, the power below 90 %, or a tenth of intervals wider than without the machine's states. Seeds are fixed:
 study i of a scenario has the seed (scenario, i).
 
-It is one file because a scenario is read beside the truth that its verdicts are held against.
-
 It is one file because all scenarios share how a study is made and how its verdicts are counted.
 """
 

@@ -55,8 +55,9 @@ __attribute__((constructor)) static void loaded(void)
  * when they are loaded, when the first message is sent, or never, are not the program's. */
 static bool is_of_mpi(const void *code)
 {
-    static const char *const names[] = {"libmpi", "libopen-",  "libpmix", "mca_",
-                                        "libuc",  "libfabric", "libpsm",  "libevent"};
+    static const char *const names[] = {"libmpi",  "libopen-",  "libpmix", "mca_",
+                                        "libucs.", "libucp.",   "libuct",  "libucm",
+                                        "libucc.", "libfabric", "libpsm",  "libevent"};
     Dl_info info;
     if (dladdr(code, &info) == 0 || info.dli_fname == NULL)
         return false;
