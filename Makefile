@@ -58,7 +58,8 @@ test-live: ## the other live tests, without Kubernetes and those that take a min
 
 test-long: ## live tests that take minutes, as all studies in their thin versions and those in an emulated machine
 	@tools/bootstrap all
-	@$(ROOT_ENV) $(BIN)/python -m pytest -m "long and not measures and not kubernetes and not faults" --second-run $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder \
+	  -m "long and not measures and not kubernetes and not faults" --second-run $(PYTEST_ARGS)
 
 test-measures: ## the tests that compare times, one at a time, on a machine that has nothing else to do
 	@tools/bootstrap all
