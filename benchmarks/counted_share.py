@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 from tare.cli import session
 from tare.cluster import Site
-from tare.deploy import study_files
+from tare.feasibility import study_files
 from tare.host.process import Result
 from tare.model import Cell, Environment, LabSpec, Placement, Plan, Repetition, Study, Trial, TrialKey, Workload
 from tare.run import runner

@@ -38,7 +38,7 @@ import scipy.stats
 from tare import study
 from tare.cli import session
 from tare.cluster import Site
-from tare.deploy import study_files
+from tare.feasibility import study_files
 from tare.host.paths import cache_folder
 from tare.launch import PADDING
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload

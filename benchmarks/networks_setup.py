@@ -26,8 +26,8 @@ from tare import study
 from tare.cli import session
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster
-from tare.deploy import study_files
 from tare.deploy.pods import deployed
+from tare.feasibility import study_files
 from tare.images.cache import silent
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal

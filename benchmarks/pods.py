@@ -189,7 +189,7 @@ def run_of(cluster: str, environment: str) -> Iterator[Any]:
 
     from tare import study
     from tare.cli import session
-    from tare.deploy import study_files
+    from tare.feasibility import study_files
     from tare.run import runner
     from tare.store.writer import Store
 

@@ -65,7 +65,7 @@ def trials(cluster: str, runs: int) -> list[float]:
 
     from tare import study
     from tare.cli import session
-    from tare.deploy import study_files
+    from tare.feasibility import study_files
     from tare.model import Completed, TrialKey
     from tare.run import runner
     from tare.store.writer import Store

@@ -14,7 +14,7 @@ from tare.cluster import CLUSTERS, Site
 from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
-from tare.deploy.study_files import StudyFiles, make_files
+from tare.feasibility.study_files import StudyFiles, make_files
 from tare.launch import Entry, Host, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.launch.mpi import Mpi

@@ -19,10 +19,10 @@ from integration.node_state import LONG_S, are_as_before, has_settled, reach_eac
 from integration.studies import prove, roles, watched
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.counters.monitor import key_of
-from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
-from tare.deploy.study_files import StudyFiles
+from tare.feasibility import study_files
+from tare.feasibility.study_files import StudyFiles
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find

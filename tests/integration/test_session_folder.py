@@ -11,7 +11,7 @@ from integration.live import lab_site, live
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
-from tare.deploy.study_files import import_images
+from tare.feasibility.study_files import import_images
 from tare.host.namespaces import plain_python
 from tare.host.process import run
 from tare.images import find_recipe

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.cli import session
-from tare.deploy.study_files import make_files
+from tare.feasibility.study_files import make_files
 from tare.model import (
     Cell,
     Environment,

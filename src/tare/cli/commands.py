@@ -19,9 +19,9 @@ from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rou
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cli.usage import given_command, worded
 from tare.cluster import CLUSTERS, ssh_clean
-from tare.deploy.study_files import StudyFiles
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
 from tare.feasibility import programs
+from tare.feasibility.study_files import StudyFiles
 from tare.host.safe_files import write_output, write_whole
 from tare.live import followed
 from tare.model import Plan, Study, Summary

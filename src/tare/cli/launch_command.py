@@ -38,6 +38,7 @@ from tare.plan.cells import available
 from tare.run import job, ping_pong
 from tare.run.site import deployed_alone, opened
 from tare.services import ssh
+from tare.wiring.conflist import is_conflist
 from tare.workloads import located
 
 FAILED: Final = 125
@@ -114,7 +115,7 @@ def make_plan(wanted: LaunchOptions) -> Plan:
     }
     if wanted.image:
         environment["image"] = wanted.image
-    if study.is_conflist(network):  # a path is no part of a name
+    if is_conflist(network):  # a path is no part of a name
         environment |= {"runtime": name, "network": network}
         network = "cni"
     stated = study.build(

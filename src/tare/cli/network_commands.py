@@ -21,9 +21,9 @@ from tare.cli.output import print_json, say
 from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
-from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
+from tare.feasibility import study_files
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
 from tare.host.user_namespace import become_root

@@ -10,12 +10,11 @@ from typing import Final
 
 from tare import stats
 from tare.cluster import CLUSTERS, ssh_clean
-from tare.deploy import study_files
-from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError, ResultsError
 from tare.explain.stored import causes_in
-from tare.feasibility import preflight
+from tare.feasibility import preflight, study_files
 from tare.feasibility.availability import make_plan
+from tare.feasibility.study_files import StudyFiles
 from tare.host.binds import bind_of, writable
 from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent

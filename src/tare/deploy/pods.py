@@ -5,19 +5,15 @@ MPI sees each pod as a host. A node usually has one pod; with `share: none` each
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
 
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
 from tare.host.fault import reach
-from tare.host.signals import uninterrupted
 from tare.model import Control, Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.node import Wired
@@ -25,17 +21,10 @@ from tare.node_service import NodeService, Phase
 from tare.node_service.geometry import is_inside, on_daemon_nodes
 from tare.node_service.order import Files, Order
 from tare.node_service.sides import Side
-from tare.remote.service import RemoteNode
+from tare.remote.at_once import on_each
 from tare.services import ssh
 
-__all__ = ["Files", "deployed", "on_each"]
-
-MOST_AT_ONCE: Final = 4
-PATIENCE_S: Final = 5.0
-LOOK_S: Final = 0.5
-"""How often it is looked whether an interrupt waits for machines."""
-
-T = TypeVar("T")
+__all__ = ["Files", "deployed"]
 
 
 @contextmanager
@@ -74,28 +63,6 @@ def deployed(
             up = _listen(up, keys)
         inside = stack.enter_context(site.launching(up.name, up.sides))
         yield replace(up, launcher=_launcher(environment, files, by_cluster=inside is not None), inside=inside)
-
-
-def on_each(
-    nodes: Sequence[NodeService], call: Callable[[NodeService], T], *, interrupted: bool = False
-) -> tuple[T, ...]:
-    """Make a call on several nodes at the same time; return the results in order.
-
-    All calls have ended before the first error is raised. Machines that hang are given up `PATIENCE_S` after an
-    interrupt, or from now if there was one: they undo what was made there themselves.
-    """
-    remote = [node for node in nodes if isinstance(node, RemoteNode)]
-    with uninterrupted() as held:
-        held.since_s = time.monotonic() if interrupted else held.since_s
-        if len(nodes) == 1 and not remote:
-            return (call(nodes[0]),)
-        with ThreadPoolExecutor(max_workers=min(MOST_AT_ONCE, len(nodes))) as pool:
-            futures = [pool.submit(call, node) for node in nodes]
-            while wait(futures, LOOK_S if remote else None).not_done:
-                if time.monotonic() > held.since_s + PATIENCE_S:
-                    for node in remote:
-                        node.conversation.abort()
-    return tuple(future.result() for future in futures)
 
 
 def _leave_at_the_end(stack: ExitStack, up: Deployed, phase: Phase) -> None:

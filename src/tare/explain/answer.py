@@ -13,8 +13,8 @@ from tare.explain.failed import FailedCell
 from tare.explain.remedy import Outcome, Remedy, effect_of, outcome_of
 from tare.explain.shares import Place, Share
 from tare.explain.unmeasured import Failures, why_not_measured
+from tare.explain.written import environment_text
 from tare.model import Comparison, Estimate, Verdict
-from tare.study.written import environment_text
 
 FORMAT: Final = 1
 """The version of the document: it grows when a field is removed or changes its meaning, not when one is added."""

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from tare.cluster import CLUSTERS, Cluster
-from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.errors import MissingTool, RefusedError
+from tare.feasibility.fit import no_such_workdir, unfit_for_launch
 from tare.images import find_recipe
 from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent

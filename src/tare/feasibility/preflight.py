@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.deploy.study_files import StudyFiles
 from tare.feasibility import compatibility, injection, program_libraries
 from tare.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
+from tare.feasibility.study_files import StudyFiles
 from tare.host import wheels
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf

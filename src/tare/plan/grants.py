@@ -15,8 +15,8 @@ from tare.images.registry.reference import is_reference
 from tare.model import Environment, Placement, Study, Workload
 from tare.model.text import bytes_label
 from tare.runtimes import RUNTIMES
-from tare.study import is_conflist, is_path
-from tare.wiring.conflist import PREFIX
+from tare.study import is_path
+from tare.wiring.conflist import PREFIX, is_conflist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from tare.deploy.pods import on_each
-from tare.deploy.study_files import StudyFiles
 from tare.errors import TareError
+from tare.feasibility.study_files import StudyFiles
 from tare.host import outside
 from tare.host.devices import gpus_of
 from tare.host.process import find, run
@@ -33,8 +32,8 @@ from tare.node.cgroups import hierarchies
 from tare.node_service import NodeService
 from tare.node_service.facts import UNKNOWN
 from tare.plan.cells import available
+from tare.remote.at_once import on_each
 from tare.runtimes import RUNTIMES
-from tare.study import is_conflist
 from tare.wiring import conflist, conflist_file
 from tare.workloads import located
 
@@ -267,7 +266,7 @@ def _networks(plan: Plan) -> dict[str, str]:
 def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
     """Return the user's CNI configurations by path."""
     names = {cell.environment.network for cell in available(plan)}
-    paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
+    paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if conflist.is_conflist(name))
     return {path: conflist_file.read(path) for path in paths}
 
 

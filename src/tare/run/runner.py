@@ -20,9 +20,9 @@ from tare.cluster import Site
 from tare.counters import monitor, values
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
-from tare.deploy.study_files import StudyFiles
 from tare.deploy.timing import Made, made
 from tare.errors import TareError
+from tare.feasibility.study_files import StudyFiles
 from tare.host.fault import reach
 from tare.host.namespaces import plain_python
 from tare.host.process import Result

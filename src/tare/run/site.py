@@ -10,7 +10,7 @@ from tare.cluster import CLUSTERS, Needs, Site
 from tare.containers.swept import swept
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import Files, deployed
-from tare.deploy.study_files import import_images
+from tare.feasibility.study_files import import_images
 from tare.host.binds import writable
 from tare.model import Cell, Launching, Plan
 from tare.networks import find

@@ -28,7 +28,6 @@ from tare.study.moved import moved as moved
 from tare.study.names import KNOWN as KNOWN
 from tare.study.names import Known as Known
 from tare.study.names import full_name as full_name
-from tare.study.names import is_conflist as is_conflist
 from tare.study.names import is_path as is_path
 from tare.study.names import read_name
 from tare.study.schema import StudyIn

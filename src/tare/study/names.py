@@ -14,7 +14,7 @@ from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
 from tare.study.messages import unknown
 from tare.wiring import transports
-from tare.wiring.conflist import PREFIX
+from tare.wiring.conflist import is_conflist
 from tare.workloads.answers import WORDS
 from tare.workloads.declared import MINIAPPS, MiniApp
 from tare.workloads.programs import PROGRAMS
@@ -83,11 +83,6 @@ KNOWN: Final = Known()
 def is_path(image: str) -> bool:
     """Return whether an image is given as the path of a file or folder, not as a recipe."""
     return image.startswith(("/", "./", "../", "~/"))
-
-
-def is_conflist(network: str) -> bool:
-    """Return whether a network is a user's CNI configuration, given by its path."""
-    return network.startswith(PREFIX) and len(network) > len(PREFIX)
 
 
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:

@@ -20,7 +20,7 @@ from tare.host.devices import check_word
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import Command, CommandIn
 from tare.study.messages import unknown
-from tare.study.names import KNOWN, Known, is_conflist
+from tare.study.names import KNOWN, Known
 from tare.study.value_types import (
     BUDGET,
     PERCENT,
@@ -36,6 +36,7 @@ from tare.study.value_types import (
     choice,
     one_of,
 )
+from tare.wiring.conflist import is_conflist
 from tare.wiring.link import FEATURES
 from tare.wiring.transports import read as read_transport
 

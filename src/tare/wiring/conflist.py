@@ -33,12 +33,16 @@ HIDDEN: Final = IPv4Interface("192.0.2.1/24")
 MAX_SHOWN: Final = 80
 """How much of a wrong value a message shows."""
 
-
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _DIVIDED: Final = "host-local"
 
 Json = Any
 Plugins = tuple[dict[str, Json], ...]
+
+
+def is_conflist(network: str) -> bool:
+    """Return whether a network is a user's CNI configuration, given by its path."""
+    return network.startswith(PREFIX) and len(network) > len(PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

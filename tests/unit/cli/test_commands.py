@@ -16,11 +16,10 @@ from tare.cli import commands, session
 from tare.cli.quick import Wanted, quick_study
 from tare.cli.session import plan_text
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
-from tare.deploy import study_files
-from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
-from tare.feasibility import availability, preflight
+from tare.feasibility import availability, preflight, study_files
 from tare.feasibility.compatibility import MpiFacts
+from tare.feasibility.study_files import StudyFiles
 from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
 from tare.mpi import MPIS

@@ -9,7 +9,7 @@ import pytest
 
 from tare.cli import commands, session
 from tare.cli.usage import options_of, worded
-from tare.deploy.study_files import StudyFiles
+from tare.feasibility.study_files import StudyFiles
 from tare.model import Plan
 from tare.plan.cells import expand
 from tare.study import parse

@@ -13,14 +13,14 @@ import pytest
 from nodes import make_node
 from tare.counters.taken import Given
 from tare.counters.values import CounterValues, Moment
-from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import on_each
+from tare.feasibility import study_files
 from tare.images.build import Image
 from tare.images.convert import Converted
 from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.node_service.local import LocalNode
 from tare.node_service.order import Files
+from tare.remote.at_once import on_each
 from tare.runtimes import RUNTIMES
 
 NODES: Any = [SimpleNamespace(number=number) for number in range(3)]

@@ -12,9 +12,9 @@ from tare import study
 from tare.explain import Explained, Measured, Place, explain
 from tare.explain import ablation as ablations
 from tare.explain.remedy import Outcome, effect_of, outcome_of, remedies_of, studies_of
+from tare.explain.written import environment_text
 from tare.model import Plan
 from tare.plan.cells import expand
-from tare.study.written import environment_text
 
 FILTER = "link: {br_netfilter: true, conntrack: track}"
 BOTH = "runtime: bare, network: bridge, link: {br_netfilter: true, conntrack: track, rps: all}, env: {A: 1}"

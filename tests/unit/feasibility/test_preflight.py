@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tare.cli import session
-from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import compatibility, preflight
 from tare.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
+from tare.feasibility.study_files import StudyFiles
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
 from tare.node_service.order import Files

@@ -17,8 +17,8 @@ import pytest
 
 from nodes import make_node
 from tare.containers import held as held_module
-from tare.deploy.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.errors import ImageError, UsageError
+from tare.feasibility.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.images.build import list_images
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inside import below, layered, sif

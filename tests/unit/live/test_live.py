@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from tare.cli import session
-from tare.deploy.study_files import make_files
+from tare.feasibility.study_files import make_files
 from tare.live import Live, budget, watcher
 from tare.live.budget import CREDIT_S, LONGEST_S, SHARE, TRIAL_S, Budget
 from tare.model import Failed, Plan, TrialKey

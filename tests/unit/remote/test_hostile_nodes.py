@@ -21,7 +21,7 @@ from tare.deploy.hosts import Deployed
 from tare.errors import TareError
 from tare.node_service import NodeService
 from tare.node_service.protocol import Phase
-from tare.remote import conversation, wire
+from tare.remote import at_once, conversation, wire
 from tare.remote.archive import Archive
 from tare.remote.conversation import Conversation, Unreachable
 from tare.remote.service import RemoteNode
@@ -178,8 +178,8 @@ def test_one_interrupt_ends_the_wait_for_hosts_that_hang_which_is_announced(
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RemoteNode]]:
     """Return two nodes that hang, for whose end nobody waits long."""
-    monkeypatch.setattr(pods, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(pods, "LOOK_S", 0.05)
+    monkeypatch.setattr(at_once, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(at_once, "LOOK_S", 0.05)
     again = cast("Callable[[], Conversation]", None)
     made = [RemoteNode(cast("Any", SimpleNamespace()), node_that("exec sleep 600"), again) for _ in range(2)]
     yield made
@@ -195,7 +195,7 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(nodes: list[Remot
         node.share("s1-0")
 
     with interrupted_when(asked.is_set):
-        pods.on_each(cast("list[NodeService]", nodes), share)
+        at_once.on_each(cast("list[NodeService]", nodes), share)
     assert not any(node.conversation.is_open for node in nodes)
 
 

@@ -291,7 +291,7 @@ def check_manifest(plan: Any, found: dict[str, Any]) -> None:
 
 def facts_of() -> tuple[Any, dict[str, Any]]:
     from tare.cli import session
-    from tare.deploy.study_files import make_files
+    from tare.feasibility.study_files import make_files
     from tare.run import facts
     from unit.runs import known_study
 

@@ -16,8 +16,8 @@ from counted_calls import count_calls
 from large_cluster import RANKS_PER_NODE
 from nodes import make_node
 from tare.cli import session
-from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
+from tare.feasibility.study_files import StudyFiles, make_files
 from tare.host.process import Result
 from tare.model import Workload
 from tare.node_service import LocalNode

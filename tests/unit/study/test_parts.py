@@ -13,6 +13,7 @@ from tare import study
 from tare.cli.launch_command import make_plan
 from tare.cli.options import LaunchOptions
 from tare.errors import StudyError, UsageError
+from tare.explain.written import environment_text
 from tare.model import (
     Binding,
     Control,
@@ -32,7 +33,6 @@ from tare.study import environment, moved, parse
 from tare.study.convert import to_model
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
-from tare.study.written import environment_text
 from tare.study.yaml_nodes import plain, read_yaml
 from unit.study_texts import WORK
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.cluster import Site
-from tare.deploy.fit import has_kernels, unfit_for_kernels
-from tare.deploy.pods import on_each
 from tare.errors import RefusedError
+from tare.feasibility.fit import has_kernels, unfit_for_kernels
 from tare.host.binds import bind_of
 from tare.images import find_recipe
 from tare.images.build import Image, ensure_image, ensure_tar
@@ -25,6 +24,7 @@ from tare.mpi import MPIS
 from tare.node_service import NodeService
 from tare.node_service.order import Files
 from tare.plan.cells import available
+from tare.remote.at_once import on_each
 from tare.runtimes import RUNTIMES, apptainer
 from tare.study import is_path
 

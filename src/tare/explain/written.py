@@ -11,9 +11,10 @@ import yaml
 from tare.model import Environment, Link, PlacementChange
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
-from tare.study.names import KNOWN, is_conflist
-from tare.wiring.conflist import PREFIX
+from tare.runtimes import RUNTIMES
+from tare.wiring.conflist import PREFIX, is_conflist
 
+_IMAGELESS: Final = frozenset(name for name, runtime in RUNTIMES.items() if not runtime.needs_image)
 _LINK_KEYS: Final = {"delay_s": "delay", "rate_bps": "rate"}
 """Keys of a link that the study names otherwise; it takes plain numbers as seconds and bits per second."""
 
@@ -50,7 +51,7 @@ def environment_text(environment: Environment) -> str:
 def environment_keys(environment: Environment) -> dict[str, Any]:
     """Return the keys of an environment's mapping in a study; those that have their default are left out."""
     keys: dict[str, Any] = {"runtime": environment.runtime, "network": _network(environment.network)}
-    if environment.image or environment.runtime not in KNOWN.imageless:
+    if environment.image or environment.runtime not in _IMAGELESS:
         keys["image"] = environment.image
     if environment.mpi not in MPIS or environment.transport != _usual_transport(environment):
         keys["transport"] = environment.transport
