@@ -43,10 +43,10 @@ from agreement_table import HEADER, LIMIT, Row, as_markdown, median_interval, pr
 from side_by_side import Start, in_turns
 from wires import Wires, wires
 
-from tare.host import wheels
-from tare.host.paths import cache_folder
-from tare.host.process import run
-from tare.launch import PADDING
+from tare.mpi.launch import PADDING
+from tare.system import wheels
+from tare.system.paths import cache_folder
+from tare.system.process import run
 from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
 from tare.workloads.parts import of_launch
 from tare.workloads.programs.imb import PLACE

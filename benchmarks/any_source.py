@@ -22,11 +22,11 @@ from pathlib import Path
 
 from wires import PLACEMENT, Wires, wires
 
-from tare.host import wheels
-from tare.host.process import run, start
 from tare.images.kernels import find_compiler
 from tare.model import Cell, Role, Workload
 from tare.run import job
+from tare.system import wheels
+from tare.system.process import run, start
 
 SOURCE = Path(__file__).with_suffix(".c")
 HUNG_S = 10.0

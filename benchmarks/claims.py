@@ -23,14 +23,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / name) for name in ("src", "tests")]
 
 import large_results  # noqa: E402 - found through the line above
-from tare.claims import read_paper  # noqa: E402 - found through the line above
-from tare.claims.figures import FIGURE  # noqa: E402 - found through the line above
-from tare.claims.judge import places_of, studies_of  # noqa: E402 - found through the line above
-from tare.claims.model import Test  # noqa: E402 - found through the line above
+from tare.compare.claims import read_paper  # noqa: E402 - found through the line above
+from tare.compare.claims.figures import FIGURE  # noqa: E402 - found through the line above
+from tare.compare.claims.judge import places_of, studies_of  # noqa: E402 - found through the line above
+from tare.compare.claims.model import Test  # noqa: E402 - found through the line above
 from tare.model import Cell, Completed, Figure, Metric, MetricInfo, Plan  # noqa: E402 - found through the line above
-from tare.plan.cells import block_order, expand  # noqa: E402 - found through the line above
 from tare.store.writer import Store  # noqa: E402 - found through the line above
 from tare.study import load  # noqa: E402 - found through the line above
+from tare.study.plan.cells import block_order, expand  # noqa: E402 - found through the line above
 from tare.workloads import plugin_of  # noqa: E402 - found through the line above
 
 BOUND_S = 5.0

@@ -14,15 +14,15 @@ import sys
 import time
 from statistics import median
 
-from tare.cluster import Needs
-from tare.cluster.lab_site import LabCluster, LabSite
+from tare.clusters import Needs
+from tare.clusters.lab_site import LabCluster, LabSite
+from tare.daemons import docker
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import LabSpec
 from tare.networks import Wiring
-from tare.node import Node
 from tare.runtimes import RUNTIMES, PodRequest
-from tare.services import docker
+from tare.system.node import Node
 
 BOUND = 0.5
 

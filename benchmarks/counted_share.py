@@ -22,16 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
+from tare.analysis.summary.select import select
 from tare.cli import session
-from tare.cluster import Site
-from tare.feasibility import study_files
-from tare.host.process import Result
+from tare.clusters import Site
 from tare.model import Cell, Environment, LabSpec, Placement, Plan, Repetition, Study, Trial, TrialKey, Workload
 from tare.run import runner
 from tare.run.core_watch import CoreWatch
 from tare.run.outcome import Ready
 from tare.store.writer import Store, read_only
-from tare.summary.select import select
+from tare.study.feasibility import study_files
+from tare.system.process import Result
 
 BOUND = 0.70
 RECORDED = Path(__file__).with_name("counted_share.cores")

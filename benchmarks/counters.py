@@ -26,10 +26,10 @@ import numpy as np
 import scipy.stats
 
 from tare.cli.app import main as tare
-from tare.cluster.lab_site import LabSite
-from tare.counters import monitor
-from tare.counters.monitor import Reader, Taken
-from tare.deploy.hosts import Deployed
+from tare.clusters.lab_site import LabSite
+from tare.run.deploy.hosts import Deployed
+from tare.system.counters import monitor
+from tare.system.counters.monitor import Reader, Taken
 
 T = TypeVar("T")
 

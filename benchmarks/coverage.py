@@ -2,8 +2,8 @@
 
     python benchmarks/coverage.py [repetitions]        (10,000 by default: about a minute)
 
-benchmarks/simulation.py says what a simulated launch costs. tests/unit/stats/test_coverage.py asserts on the same
-functions with fewer repetitions.
+benchmarks/simulation.py says what a simulated launch costs. tests/unit/analysis/stats/test_coverage.py asserts on the
+same functions with fewer repetitions.
 """
 
 from __future__ import annotations

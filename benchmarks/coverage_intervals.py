@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from simulation import BASE_S, CONFIDENCE, FloatArray, Rate, Scenario, rate, round_ratios, simulate
 
-from tare import stats
+from tare.analysis import stats
 
 
 def overhead_coverage(scenario: Scenario, repetitions: int, seed: int = 1) -> Rate:

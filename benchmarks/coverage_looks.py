@@ -10,7 +10,7 @@ import numpy as np
 from coverage_intervals import any_different
 from simulation import CONFIDENCE, Rate, Scenario, rate, round_ratios, simulate
 
-from tare import stats
+from tare.analysis import stats
 from tare.model import Repetition
 
 

@@ -1,4 +1,4 @@
-"""Measure how often whole reports are wrong: simulated studies go through `tare.summary.summarise`."""
+"""Measure how often whole reports are wrong: simulated studies go through `tare.analysis.summary.summarise`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from simulation import FloatArray, Rate, Scenario, rate, simulate
 
+from tare.analysis.summary import precise_enough, summarise
 from tare.model import (
     Cell,
     Completed,
@@ -25,7 +26,6 @@ from tare.model import (
     Verdict,
     Workload,
 )
-from tare.summary import precise_enough, summarise
 
 
 def make_plan(environments: int, *, rounds: int, blocks: int, max_rounds: int = 10, margin: float = 0.02) -> Plan:

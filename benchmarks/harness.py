@@ -37,14 +37,14 @@ import scipy.stats
 
 from tare import study
 from tare.cli import session
-from tare.cluster import Site
-from tare.feasibility import study_files
-from tare.host.paths import cache_folder
-from tare.launch import PADDING
+from tare.clusters import Site
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
+from tare.mpi.launch import PADDING
 from tare.run import job, runner
 from tare.run.outcome import Ready
 from tare.store.writer import Store
+from tare.study.feasibility import study_files
+from tare.system.paths import cache_folder
 from tare.workloads.output import records
 
 BOUND_S = 0.060

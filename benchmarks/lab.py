@@ -16,7 +16,7 @@ import numpy as np
 import pyroute2  # noqa: F401  (its import is part of Python's start)
 import scipy.stats
 
-from tare.cluster import lab
+from tare.clusters import lab
 from tare.model import LabSpec
 
 UP_S = 0.25

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import scipy.stats
 
-from tare.cluster import Needs
-from tare.cluster.lab_site import LabCluster, LabSite
+from tare.clusters import Needs
+from tare.clusters.lab_site import LabCluster, LabSite
 from tare.model import LabSpec
 from tare.networks import NETWORKS, Wiring, find
 from tare.runtimes import RUNTIMES, PodRequest

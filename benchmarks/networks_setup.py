@@ -23,17 +23,17 @@ import pyroute2  # noqa: F401  (its import is part of Python's start)
 import scipy.stats
 
 from tare import study
+from tare.agent.order import Files
 from tare.cli import session
-from tare.cluster import Needs
-from tare.cluster.lab_site import LabCluster
-from tare.deploy.pods import deployed
-from tare.feasibility import study_files
+from tare.clusters import Needs
+from tare.clusters.lab_site import LabCluster
+from tare.daemons import daemons, docker, docker_api, etcd
 from tare.images.cache import silent
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal
-from tare.node_service.order import Files
-from tare.services import daemons, docker, docker_api, etcd
-from tare.wiring import plug
+from tare.networks.wiring import plug
+from tare.run.deploy.pods import deployed
+from tare.study.feasibility import study_files
 
 BOUND = 0.10
 BARE = ("flannel", "flannel-host-gw", "flannel-udp", "canal")

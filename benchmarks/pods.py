@@ -41,8 +41,8 @@ sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "benchmarks")]
 
 from remote import interval  # noqa: E402
 
-from tare.stats import equivalent  # noqa: E402
-from tare.stats.intervals import log_interval  # noqa: E402
+from tare.analysis.stats import equivalent  # noqa: E402
+from tare.analysis.stats.intervals import log_interval  # noqa: E402
 
 UP_BOUND_S = 8.0
 TRIAL_BOUND_S = 0.040
@@ -142,15 +142,15 @@ def node(number: int) -> dict[str, Any]:
 def planned() -> tuple[float, int]:
     """Return the seconds in which the large study is planned and its pods are described, and their number."""
     from tare import study
+    from tare.agent.order import Files, Order
     from tare.cli import session
-    from tare.cluster.kubernetes import KubernetesCluster
-    from tare.kubernetes import api, manifests
-    from tare.kubernetes.making import Making
-    from tare.node_service.order import Files, Order
+    from tare.clusters.kubernetes import KubernetesCluster
+    from tare.clusters.pods import api, manifests
+    from tare.clusters.pods.making import Making
 
     with (
         mock.patch.object(api, "opened", return_value=FakeApi(500)),
-        mock.patch.dict("tare.cluster.CLUSTERS", {"kubernetes": KubernetesCluster()}),
+        mock.patch.dict("tare.clusters.CLUSTERS", {"kubernetes": KubernetesCluster()}),
     ):
         began = time.perf_counter()
         plan = session.make_plan(study.parse(LARGE))
@@ -189,9 +189,9 @@ def run_of(cluster: str, environment: str) -> Iterator[Any]:
 
     from tare import study
     from tare.cli import session
-    from tare.feasibility import study_files
     from tare.run import runner
     from tare.store.writer import Store
+    from tare.study.feasibility import study_files
 
     plan = session.make_plan(study.parse(STUDY.format(cluster=cluster, environment=environment)))
     session.check_available(plan)
@@ -295,14 +295,14 @@ class Pair:
 @contextmanager
 def pair_of(made: Any, site: Any, image: str) -> Iterator[Pair]:
     """Keep two pods up, with an sshd in each, and a relay for launchers in the first."""
-    from tare.cluster.kubernetes_site import made_namespace
-    from tare.host.process import run
-    from tare.kubernetes import manifests
-    from tare.kubernetes.gate import Gate
-    from tare.kubernetes.manifests import PodSpec
-    from tare.kubernetes.pods import Pods
-    from tare.kubernetes.relay import Relay
-    from tare.kubernetes.session import Container, Doorway
+    from tare.clusters.kubernetes_site import made_namespace
+    from tare.clusters.pods import manifests
+    from tare.clusters.pods.gate import Gate
+    from tare.clusters.pods.manifests import PodSpec
+    from tare.clusters.pods.pods import Pods
+    from tare.clusters.pods.relay import Relay
+    from tare.clusters.pods.session import Container, Doorway
+    from tare.system.process import run
 
     names = tuple(each.name for each in site.nodes)  # so that the launcher sees which of its hosts it is on
     left: list[str] = []
@@ -342,7 +342,7 @@ def of_agent(words: list[str]) -> tuple[str, list[str]]:
 
 def begin_sshd(command: Callable[..., str], names: Sequence[str], addresses: Sequence[str], folder: Path) -> None:
     """Start an sshd in each pod; ssh knows the pods by their names. Daemons look for the launcher's agent, too."""
-    from tare.kubernetes.relay import AGENT
+    from tare.clusters.pods.relay import AGENT
 
     key = folder / "key"
     subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "bench", "-f", str(key)), check=True)
@@ -384,11 +384,11 @@ def launchers_figure(made: Any, site: Any, image: str, runs: int) -> Figure:
 def live_figures(parts: Sequence[str], runs: int) -> Iterator[Figure]:
     """Yield the figures of the parts that need a Kubernetes."""
     from integration.ssh_hosts import lend, ssh_hosts
+    from tare.clusters.pods import in_lab
     from tare.images import find_recipe
     from tare.images.build import ensure_image
     from tare.images.convert import ensure_file, image_tag
     from tare.images.recipe import service
-    from tare.kubernetes import in_lab
 
     image = ensure_image(find_recipe())
     with ssh_hosts(2) as hosts, in_lab.running(hosts.site.nodes, hosts.site.folder) as made:

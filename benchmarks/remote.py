@@ -48,7 +48,7 @@ def interval(values: list[float]) -> str:
 
 def up(config: str, hosts: list[str], runs: int) -> list[float]:
     """Return the seconds until the services of all hosts had answered, without the first, which copies the archive."""
-    from tare.cluster.ssh_connections import SshConnections
+    from tare.clusters.ssh_connections import SshConnections
 
     taken = []
     for _ in range(runs + 1):
@@ -65,10 +65,10 @@ def trials(cluster: str, runs: int) -> list[float]:
 
     from tare import study
     from tare.cli import session
-    from tare.feasibility import study_files
     from tare.model import Completed, TrialKey
     from tare.run import runner
     from tare.store.writer import Store
+    from tare.study.feasibility import study_files
 
     plan = session.make_plan(study.parse(STUDY.format(cluster=cluster, kernels=KERNELS)))
     files = study_files.make_files(plan)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tare import stats
+from tare.analysis import stats
 
 FloatArray = NDArray[np.float64]
 CONFIDENCE = 0.95

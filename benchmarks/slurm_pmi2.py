@@ -20,8 +20,8 @@ sys.path[:0] = [str(REPOSITORY / "tests")]
 
 from integration.slurm_nodes import SlurmNodes, slurm_nodes  # noqa: E402
 from integration.test_slurm_compatibility import PLACES, SRUN, command  # noqa: E402
-from tare.launch.ways import way_of  # noqa: E402
 from tare.mpi import MPIS  # noqa: E402
+from tare.mpi.launch.ways import way_of  # noqa: E402
 from tare.run.symptoms import SYMPTOMS  # noqa: E402
 
 DEVICES = {"tcp": {"UCX_NET_DEVICES": "data0"}, "ofi:tcp": {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "data0"}}

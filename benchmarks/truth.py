@@ -3,9 +3,10 @@
     python benchmarks/truth.py [--studies 4000] [--only NAME ...] [--jobs 2]      (about ten minutes on two cores)
 
 Each scenario makes whole studies (trials with noise, failures and repeats, as the store keeps them), gives them to
-`tare.summary.summarise` and holds the verdicts against the truth. Launches cost exp(base + truth + round + pods +
-block + launch), as in benchmarks/simulation.py, and log ratios have a standard deviation of 4 %. Every environment is
-compared on one metric: `null` costs nothing, `costs` 10 %, `margin` exactly the margin, where "no cost" is hardest.
+`tare.analysis.summary.summarise` and holds the verdicts against the truth. Launches cost exp(base + truth + round +
+pods + block + launch), as in benchmarks/simulation.py, and log ratios have a standard deviation of 4 %. Every
+environment is compared on one metric: `null` costs nothing, `costs` 10 %, `margin` exactly the margin, where "no cost"
+is hardest.
 
 A verdict is wrong if it says of a cost that it is there (or a gain) where there is none, or that there is none within a
 margin that it exceeds. Exit code 1 if the 95 % interval of a rate of wrong verdicts lies above 5 %, a coverage is
@@ -29,6 +30,8 @@ import numpy as np
 from scipy.stats import nct
 from scipy.stats import t as student
 
+from tare.analysis.stats import SELF_ALPHA, share_interval, share_of_look
+from tare.analysis.summary import summarise
 from tare.model import (
     Cell,
     Comparison,
@@ -50,8 +53,6 @@ from tare.model import (
     Verdict,
     Workload,
 )
-from tare.stats import SELF_ALPHA, share_interval, share_of_look
-from tare.summary import summarise
 
 MARGIN = 0.02
 COST = 0.10

@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 import scipy.stats
 
-from tare import stats
+from tare.analysis import stats
 from tare.model import Completed, Metric, Trial
 from tare.store.results import read_only
 from tare.workloads.output import BY_TURN

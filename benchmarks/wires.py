@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tare.cluster import Needs, Site
-from tare.cluster.lab_site import LabCluster
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.host.namespaces import plain_python
-from tare.launch import write_agent
+from tare.agent.order import Files
+from tare.clusters import Needs, Site
+from tare.clusters.lab_site import LabCluster
 from tare.model import Cell, Environment, LabSpec, Placement, Role, Workload
+from tare.mpi.launch import write_agent
 from tare.networks import NETWORKS
-from tare.node_service.order import Files
 from tare.run import job
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.system.namespaces import plain_python
 
 PLACEMENT = Placement()
 LIMIT_S = 120.0

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tare.host import process
 from tare.images.kernels import ensure_kernels
+from tare.system import process
 from tare.workloads.output import records
 from tare.workloads.programs import PROGRAMS
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.feasibility.compatibility import MpiFacts, Outcome, controls, starts
+from tare.study.feasibility.compatibility import MpiFacts, Outcome, controls, starts
 
 FILE: Final = "docs/compatibility.md"
 MPIS_SHOWN: Final[Mapping[str, MpiFacts]] = {
@@ -31,7 +31,7 @@ class Seen:
 
 
 def predicted() -> Seen:
-    """Return the outcome that `tare.feasibility.compatibility` predicts for every pair."""
+    """Return the outcome that `tare.study.feasibility.compatibility` predicts for every pair."""
     shown = MPIS_SHOWN.items()
     return Seen(
         starts={(a, b): starts(one, other)[0] for a, one in shown for b, other in shown},

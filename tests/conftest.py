@@ -48,7 +48,7 @@ _skipped: list[str] = []
 @pytest.fixture(scope="session", autouse=True)
 def _signals_take_effect() -> Iterator[None]:
     """Let a signal that a test sends take effect, also if the test is just about to wait."""
-    from tare.host.signals import waking
+    from tare.system.signals import waking
 
     with waking():
         yield

@@ -12,8 +12,8 @@ from unittest import mock
 
 import numpy as np
 
-from tare.frames import Source
 from tare.model import Completed, Failed, Figure, InterfaceTraffic, Metric, MetricKind, Outcome, Placement, Plan, Trial
+from tare.report.frames import Source
 from tare.store.results import read_only
 from tare.store.writer import Store
 from unit.summaries import change, latency, make_plan, make_trials

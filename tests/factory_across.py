@@ -26,8 +26,8 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.plan.cells import expand
 from tare.store.writer import Store
+from tare.study.plan.cells import expand
 
 LATENCY, BW = "latency:8", "bw:1048576"
 FACTS: Mapping[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tare.batch import BatchJob
+from tare.cli.batch import BatchJob
 from tare.model import SlurmSpec
 
 JOB = BatchJob(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from factory_explained import Behaviour, plan_of, trials_of
-from tare.claims import Judged, Paper, judge, read_paper
-from tare.claims.figures import Measured
+from tare.compare.claims import Judged, Paper, judge, read_paper
+from tare.compare.claims.figures import Measured
 
 STUDY = """
 baseline: plain

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tare import study
-from tare.explain import Explained, Measured, explain
+from tare.analysis.explain import Explained, Measured, explain
+from tare.analysis.summary import summarise
 from tare.model import Cell, Completed, Metric, MetricKind, Plan, RankPlace, Summary, Trial, TrialKey
-from tare.plan.cells import expand
-from tare.summary import summarise
+from tare.study.plan.cells import expand
 
 SLOW = """
 environments:

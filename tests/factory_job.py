@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tare.launch import Host
-from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Placement
+from tare.mpi.launch import Host
+from tare.mpi.launch.job import Job, JobHost, MpiWiring
 
 WIRING = MpiWiring(control_subnet="10.213.0.0/16", data_subnet="10.214.0.0/24")
 

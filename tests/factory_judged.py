@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from factory_explained import Behaviour, plan_of, trials_of
-from tare.claims import Judged, judge, read_paper
-from tare.claims.figures import Measured
+from tare.compare.claims import Judged, judge, read_paper
+from tare.compare.claims.figures import Measured
 from tare.model import Trial
 
 STUDY = """

@@ -1,4 +1,4 @@
-"""Make the summary of a made-up result, with plain paired statistics in place of those of `tare.stats`."""
+"""Make the summary of a made-up result, with plain paired statistics in place of those of `tare.analysis.stats`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tare.kubernetes.manifests import MANAGED_BY, MARK
+from tare.clusters.pods.manifests import MANAGED_BY, MARK
 
 SELECTOR = f"{MANAGED_BY}={MARK}"
 """Selects what tare has made."""

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from tare import study
+from tare.analysis.summary.mechanisms import DETECTORS
 from tare.cli import session
-from tare.cluster import CLUSTERS, Site
-from tare.counters import monitor
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.feasibility.study_files import StudyFiles, make_files
-from tare.launch import Entry, Host, write_map
-from tare.launch.job import Job, JobHost, MpiWiring
-from tare.launch.mpi import Mpi
+from tare.clusters import CLUSTERS, Site
 from tare.model import Cell, InterfaceTraffic, Placement, RankPlace
 from tare.model.placement import place
 from tare.mpi import MPIS
-from tare.node import SILENT_ROLE
+from tare.mpi.launch import Entry, Host, write_map
+from tare.mpi.launch.job import Job, JobHost, MpiWiring
+from tare.mpi.launch.mpi import Mpi
 from tare.run import facts, job, proof
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
 from tare.run.site import opened
 from tare.run.trial import compared
-from tare.summary.mechanisms import DETECTORS
+from tare.study.feasibility.study_files import StudyFiles, make_files
+from tare.system.counters import monitor
+from tare.system.node import SILENT_ROLE
 from tare.workloads.output import Payload
 
 T = TypeVar("T")

@@ -30,8 +30,8 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.plan.cells import block_order, expand
 from tare.store.writer import Store
+from tare.study.plan.cells import block_order, expand
 
 KERNELS = (
     KernelSpec(kernel="latency", message_bytes=8),

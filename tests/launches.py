@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from factory_job import WIRING, job_of
-from tare.launch import Entry, Host
-from tare.launch.job import Job
 from tare.model import Binding, Placement
 from tare.mpi import MPIS
+from tare.mpi.launch import Entry, Host
+from tare.mpi.launch.job import Job
 
 
 def make_job(

@@ -1,4 +1,4 @@
-"""Run one MPIJob to its end, as `tare.kubernetes.mpi_jobs.doorway` does for a launch."""
+"""Run one MPIJob to its end, as `tare.clusters.pods.mpi_jobs.doorway` does for a launch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from tare.kubernetes.mpi_jobs.manifest import HOST_FILE, MpiJob
-from tare.kubernetes.mpi_jobs.run import Ended, MpiJobs
+from tare.clusters.pods.mpi_jobs.manifest import HOST_FILE, MpiJob
+from tare.clusters.pods.mpi_jobs.run import Ended, MpiJobs
 
 
 def launched(ranks: int, command: Sequence[str], options: Sequence[str] = ()) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tare.node import Nic, Node, Pod
-from tare.node.cgroups import Group
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import PodRequest
-from tare.wiring.plug import Wiring
+from tare.system.node import Nic, Node, Pod
+from tare.system.node.cgroups import Group
 
 
 def make_node(index: int = 0, **more: Any) -> Node:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(TESTS))
 from integration.live import lab_site  # noqa: E402
 from kernels.builds import BUILDS, cached_build  # noqa: E402
 from miniapps.builds import sanitized_build  # noqa: E402
+from tare.daemons import docker  # noqa: E402
 from tare.images import RECIPES, find_recipe  # noqa: E402
 from tare.images.build import ensure_image, ensure_tar  # noqa: E402
 from tare.images.convert import ensure_file  # noqa: E402
@@ -26,7 +27,6 @@ from tare.images.kernels import ensure_kernels  # noqa: E402
 from tare.images.recipe import service  # noqa: E402
 from tare.mpi import MPIS  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
-from tare.services import docker  # noqa: E402
 
 OF_WHEELS = frozenset({"openmpi5", "mpich5"})
 """The builds of kernels with MPIs that `make test` does without."""

@@ -1,7 +1,8 @@
 """Make a realistic result without running anything: a plan, its trials, their samples and the summary.
 
 The figures follow what was seen on a quiet machine (METHOD.md section 3), so that a report made of them looks like a
-report. The statistics are the plain paired ones; the real ones live in `tare.stats` and `tare.summary`.
+report. The statistics are the plain paired ones; the real ones live in `tare.analysis.stats` and
+`tare.analysis.summary`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Final
 
 from tare.model import Environment, Launching, Placement, Share
 from tare.networks import NETWORKS
-from tare.plan.composition import refuse
 from tare.runtimes import RUNTIMES
+from tare.study.plan.composition import refuse
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "environments.md"
 BEGIN: Final = "<!-- tools/environments_table.py writes from here -->\n"

@@ -29,7 +29,7 @@ from tare.errors import (
     EXIT_USAGE,
     TareError,
 )
-from tare.host.packages import COMMANDS
+from tare.system.packages import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "src" / "tare"
@@ -166,7 +166,7 @@ def placeholder(node: ast.expr, known: Mapping[str, str]) -> str:
 
 
 def installed_by(node: ast.Call, known: Mapping[str, str]) -> str | None:
-    """Return what the functions of `tare.host.packages` say on Debian, None for the call of another function."""
+    """Return what the functions of `tare.system.packages` say on Debian, None for the call of another function."""
     command = {"install": COMMANDS["apt"], "install_python": "python3 -m pip install"}
     if not isinstance(node.func, ast.Name) or node.func.id not in command:
         return None

@@ -20,12 +20,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
+from tare.analysis.explain.remedy import REMEDIED
+from tare.analysis.explain.stored import FOLDER as EXPLAIN
 from tare.cli import commands
 from tare.cli.afterwards.explain_command import explain_results
 from tare.cli.afterwards.of_results import ExplainOptions
-from tare.explain.remedy import REMEDIED
-from tare.explain.stored import FOLDER as EXPLAIN
-from tare.host.process import run
+from tare.system.process import run
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 MOST_BYTES = 150_000

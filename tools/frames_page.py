@@ -9,9 +9,9 @@ from pathlib import Path
 from report_schema import explain_schema, report_schema, schema_text
 from study_schema import json_schema
 
-from tare.frames import TABLES, Column
-from tare.frames.columns import Kind, estimate
-from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
+from tare.report.frames import TABLES, Column
+from tare.report.frames.columns import Kind, estimate
+from tare.report.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "notebooks.md"

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.host.process import run
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.kernels import ensure_kernels
 from tare.runtimes.apptainer import find_program
+from tare.system.process import run
 
 UID: Final = 20177
 REPOSITORY: Final = Path(__file__).resolve().parents[1]

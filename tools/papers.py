@@ -20,12 +20,12 @@ sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
 
 import ordinary_user  # noqa: E402 - found through the line above
 
-from tare.claims import read_paper  # noqa: E402 - found through the line above
-from tare.claims.judge import studies_of  # noqa: E402 - found through the line above
-from tare.claims.model import Test  # noqa: E402 - found through the line above
-from tare.cluster.local import LocalCluster  # noqa: E402 - found through the line above
-from tare.host import process  # noqa: E402 - found through the line above
+from tare.clusters.local import LocalCluster  # noqa: E402 - found through the line above
+from tare.compare.claims import read_paper  # noqa: E402 - found through the line above
+from tare.compare.claims.judge import studies_of  # noqa: E402 - found through the line above
+from tare.compare.claims.model import Test  # noqa: E402 - found through the line above
 from tare.study import load  # noqa: E402 - found through the line above
+from tare.system import process  # noqa: E402 - found through the line above
 
 MEASURED = (0, 1, 3, 4)
 """Exit codes of a study whose cells were measured, with whatever verdicts, or of which some could not run."""

@@ -22,14 +22,14 @@ sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tools")]
 
 from papers import studies_for  # noqa: E402 - found through the line above
 
-from tare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
-from tare.claims.model import Claim, Here  # noqa: E402 - found through the line above
-from tare.claims.shown import cell_text, measured_text  # noqa: E402 - found through the line above
+from tare.analysis.summary.disturbance import is_disturbed  # noqa: E402 - found through the line above
+from tare.analysis.summary.select import select  # noqa: E402 - found through the line above
 from tare.cli.afterwards.claims_command import measured_in  # noqa: E402 - found through the line above
+from tare.compare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
+from tare.compare.claims.model import Claim, Here  # noqa: E402 - found through the line above
+from tare.compare.claims.shown import cell_text, measured_text  # noqa: E402 - found through the line above
 from tare.model import Completed  # noqa: E402 - found through the line above
 from tare.store.writer import read_only  # noqa: E402 - found through the line above
-from tare.summary.disturbance import is_disturbed  # noqa: E402 - found through the line above
-from tare.summary.select import select  # noqa: E402 - found through the line above
 
 PAGES: Final = REPOSITORY / "docs" / "papers"
 RESULTS: Final = REPOSITORY / "results" / "papers"

@@ -32,7 +32,7 @@ from uuid import NAMESPACE_URL, uuid5
 from tare.cli.bundle import command, wheels
 from tare.cli.bundle.archive import write_zip
 from tare.errors import TareError, UsageError
-from tare.host import process
+from tare.system import process
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DIST: Final = ROOT / "dist"

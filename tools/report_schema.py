@@ -12,10 +12,10 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, Final, Union, get_args, get_origin
 
-from tare.explain.answer import Answer
-from tare.export.json import FORMAT, SHOWN
-from tare.frames import TABLES, Column, Kind
+from tare.analysis.explain.answer import Answer
 from tare.model import Summary
+from tare.report.export.json import FORMAT, SHOWN
+from tare.report.frames import TABLES, Column, Kind
 from tare.store.codec import fields_of
 from tare.store.damage import Damage
 

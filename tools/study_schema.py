@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tare.networks.wiring.conflist import PREFIX
+from tare.networks.wiring.transports import NAMES
 from tare.study.command_keys import WORD
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
-from tare.wiring.conflist import PREFIX
-from tare.wiring.transports import NAMES
 from tare.workloads.declared import MiniApp
 from tare.workloads.declared.declaration import CLASS, OFFICIAL, PACE
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tare.host.namespaces import plain_python
-from tare.launch import Context, Entry, Host, Launch, write_agent, write_map
+from tare.mpi.launch import Context, Entry, Host, Launch, write_agent, write_map
+from tare.system.namespaces import plain_python
 
 RANKS_PER_NODE = 2
 PROGRAM = ("app", "--text", "two words", "$HOME;`id`", "'quoted'")

@@ -12,9 +12,9 @@ from contract.compositions import GOLDEN, NODE, PAIRS, SUPPORTED, as_table, comp
 from nodes import make_pod, make_request
 from tare.model import Environment, Placement, Share, Sides
 from tare.networks import NETWORKS, Wiring
-from tare.plan import composition
 from tare.runtimes import RUNTIMES
 from tare.runtimes.docker import join_config
+from tare.study.plan import composition
 
 
 def refusals(pairs: Iterable[tuple[str, str]], placement: Placement, **more: Any) -> dict[tuple[str, str], bool]:

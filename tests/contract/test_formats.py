@@ -19,10 +19,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import exports
 from tare.cli.afterwards.export_command import export_results
 from tare.errors import UsageError
-from tare.export import FORMATS, TextFormat
-from tare.frames import Source
 from tare.model import Completed, Estimate, Failed
 from tare.report import units
+from tare.report.export import FORMATS, TextFormat
+from tare.report.frames import Source
 
 TEXTS = [name for name, each in FORMATS.items() if isinstance(each, TextFormat)]
 HOSTILE = "=1+1|<script>alert(1)</script>]]>&\"'`@everyone![x](http://evil.example)\x1b[2J\u202e\ufffe\r\n# EOF"

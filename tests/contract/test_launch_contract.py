@@ -14,10 +14,10 @@ import pytest
 
 from contract.launch_bench import CORE, PROGRAM, WAYS, Bench, Way, every_way, hosts_of, launch_of, sentence
 from factory_job import job_of
-from tare.launch import Context, Entry, Host, Launch, bound
-from tare.launch.agent import LOCAL_RANK
-from tare.launch.job import group_contexts
 from tare.model import Placement
+from tare.mpi.launch import Context, Entry, Host, Launch, bound
+from tare.mpi.launch.agent import LOCAL_RANK
+from tare.mpi.launch.job import group_contexts
 
 # --- every way, through one contract ------------------------------------------------------------------------------
 

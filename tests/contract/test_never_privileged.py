@@ -12,10 +12,7 @@ import pytest
 
 from contract.compositions import NODE
 from nodes import make_pod, make_request
-from tare.containers import user_podman
-from tare.containers.site_runtime import SiteRuntime
-from tare.host.devices import NVIDIA, ROCM, host_config
-from tare.kubernetes import manifests
+from tare.clusters.pods import manifests
 from tare.runtimes import (
     RUNTIMES,
     PodRequest,
@@ -28,6 +25,9 @@ from tare.runtimes import (
     podman_hpc,
     podman_rootless,
 )
+from tare.runtimes.containers import user_podman
+from tare.runtimes.containers.site_runtime import SiteRuntime
+from tare.system.devices import NVIDIA, ROCM, host_config
 
 INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import tare.cluster
+import tare.clusters
 import tare.mpi
 import tare.networks
 import tare.runtimes
@@ -19,17 +19,17 @@ import tare.workloads
 from contract.compositions import NODE, is_sentence
 from factory_job import job_of
 from nodes import make_request
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.errors import InfrastructureError, RefusedError
-from tare.launch import Entry, Host
 from tare.model import KubernetesSpec, LabSpec, Placement
 from tare.mpi import MPIS
+from tare.mpi.launch import Entry, Host
 from tare.networks import NETWORKS, Wiring, find
 from tare.runtimes import RUNTIMES
 from tare.workloads import WORKLOADS
 
 FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
-    "cluster": (CLUSTERS, tare.cluster.Cluster),
+    "cluster": (CLUSTERS, tare.clusters.Cluster),
     "runtime": (RUNTIMES, tare.runtimes.Runtime),
     "network": (NETWORKS, tare.networks.Network),
     "MPI": (MPIS, tare.mpi.Mpi),
@@ -83,11 +83,16 @@ def test_a_probe_changes_nothing_and_says_none_or_what_is_missing(
 def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_installs_it(
     family: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.host.process.shutil.which", lambda *_, **__: None)
-    monkeypatch.setattr("tare.wiring.plug.CNI_FOLDERS", ())
-    for place in ("services.etcd.OWN", "networks.flannel.OWN", "wiring.vswitch.UNPACKED", "wiring.bird.UNPACKED"):
+    monkeypatch.setattr("tare.system.process.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("tare.networks.wiring.plug.CNI_FOLDERS", ())
+    for place in (
+        "daemons.etcd.OWN",
+        "networks.flannel.OWN",
+        "networks.wiring.vswitch.UNPACKED",
+        "networks.wiring.bird.UNPACKED",
+    ):
         monkeypatch.setattr(f"tare.{place}", Path("/nowhere"))
-    monkeypatch.setattr("tare.host.wheels.FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("tare.system.wheels.FOLDER", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()

@@ -16,12 +16,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare.host import process
-from tare.host.paths import cache_folder
 from tare.images import build, find_recipe
 from tare.images.build import debian_sources, ensure_image
 from tare.images.cache import locked, silent, write_atomically
 from tare.images.kernels import ensure_kernels
+from tare.system import process
+from tare.system.paths import cache_folder
 
 CLONE = Path(__file__).parents[2]
 GUEST = Path(__file__).parent / "guest"

@@ -12,8 +12,8 @@ from faults.stage import CELLS, PATIENCE, RANK, REST_S, Seen, failures, goes_on_
 from integration.live import cell_of, outcome, trials, wait_for
 from integration.slurm_nodes import SlurmNodes, name_of
 from integration.ssh_hosts import UID
-from tare.node import Node
-from tare.remote.timing import SCALE
+from tare.agent.remote.timing import SCALE
+from tare.system.node import Node
 
 DONE = ("0", "3", "4")
 """Exit codes of a job whose study ran to its end; 4 is that of failed cells."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from integration.live import cell_of, outcome, trials, wait_for
 from integration.ssh_hosts import UID, SshHosts, start_sshd
-from tare.node import Node
-from tare.remote.timing import SCALE
+from tare.agent.remote.timing import SCALE
+from tare.system.node import Node
 
 RANK = "rest-openmpi"
 PATIENCE = "0.2"

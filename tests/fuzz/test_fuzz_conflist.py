@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from tare.networks.cni import Cni, probe_plugins
-from tare.wiring.conflist import VARIABLES, Conflist, Values, fill_in_for_node, own_subnets, refuse
-from tare.wiring.conflist_file import read
+from tare.networks.wiring.conflist import VARIABLES, Conflist, Values, fill_in_for_node, own_subnets, refuse
+from tare.networks.wiring.conflist_file import read
 
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
 LONGEST_SENTENCE = 2000

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from fuzz.fuzzing import fuzz
 from fuzz.hostile import snapshot
 from tare.errors import TareError
-from tare.export.csv import folder_of_files
-from tare.host import safe_files
-from tare.host.safe_files import folder_at, output_file, private_folder, write_output, write_whole
 from tare.model.text import printable
+from tare.report.export.csv import folder_of_files
 from tare.store import results_folder
 from tare.store.results import PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
+from tare.system import safe_files
+from tare.system.safe_files import folder_at, output_file, private_folder, write_output, write_whole
 from unit.stored import PLAN as PLANNED
 
 ORPHAN: Final = f"{SAMPLES}/r0000-b00-a00-c0000.npz"

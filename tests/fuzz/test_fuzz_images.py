@@ -20,7 +20,6 @@ from fuzz.archives import ARCHIVES, Archive, write
 from fuzz.fuzzing import fuzz
 from fuzz.hostile import snapshot, told
 from tare.errors import CommandFailed
-from tare.host.process import Result
 from tare.images.convert import convert
 from tare.images.host_mpi import glibc_of
 from tare.images.inside import layered
@@ -28,6 +27,7 @@ from tare.images.inside.inspect import mpi_of
 from tare.images.inside.layered import UNPACK
 from tare.images.inside.variables import variables_of
 from tare.images.own import ensure_own
+from tare.system.process import Result
 
 
 def forked(argv: Sequence[str], **_: Any) -> Result:

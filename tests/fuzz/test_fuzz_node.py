@@ -22,17 +22,17 @@ from hypothesis import strategies as st
 from fuzz import fuzzing
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import STEERING, VALUES, changed_texts, changed_values
+from tare.agent.protocol import CALLS
+from tare.agent.remote import answers, conversation, serve, wire
+from tare.agent.remote.archive import Archive
+from tare.agent.remote.bootstrap_text import MARK
+from tare.agent.remote.conversation import Conversation
+from tare.agent.remote.service import RemoteNode
 from tare.errors import CommandFailed, TareError
 from tare.model import Placement
 from tare.model.text import printable
-from tare.node.surroundings import NodeHas
-from tare.node_service.protocol import CALLS
-from tare.remote import answers, conversation, serve, wire
-from tare.remote.archive import Archive
-from tare.remote.bootstrap_text import MARK
-from tare.remote.conversation import Conversation
-from tare.remote.service import RemoteNode
-from unit.remote.test_answers import COUNTERS, ENDPOINT, MACHINE, NODE, ORDER, SIDE
+from tare.system.node.surroundings import NodeHas
+from unit.agent.remote.test_answers import COUNTERS, ENDPOINT, MACHINE, NODE, ORDER, SIDE
 
 PATHS: Final = ("/cache/a", "/cache/b")
 ANSWERS: Final[Mapping[str, Any]] = {
@@ -57,9 +57,10 @@ FAILURE: Final = CommandFailed("it failed", argv=("a", "b"), status=3, stderr_ta
 PLAIN: Final = json.dumps({"=": "dict", "of": [["a", 1]]})
 TAGS: Final = (
     "tare.model:Placement", "tare.model.placement:Placement", "tare.store.writer:Store", "tare.cli.app:main",
-    "tare.node:Node", "tare.errors:TareError", "tare.remote.wire:NotUnderstood", "os:system", "tare.:x", "tare.x:",
-    "tare.none:X", f"tare.{STEERING}:X", f"tare.node:{STEERING}", f"tare.{'x' * 9000}:X",
-    "tare.node_service.protocol:Phase",
+    "tare.system.node:Node", "tare.errors:TareError", "tare.agent.remote.wire:NotUnderstood", "os:system", "tare.:x",
+    "tare.x:",
+    "tare.none:X", f"tare.{STEERING}:X", f"tare.system.node:{STEERING}", f"tare.{'x' * 9000}:X",
+    "tare.agent.protocol:Phase",
     "enum", "error", "bytes", "path", "set", "frozenset", "list", "dict", "", "tare.\0:x", "tare.\ud800:x",
 )  # fmt: skip
 

@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from fuzz.fuzzing import fuzz
-from tare.export import csv, junit, markdown, openmetrics
-from tare.export import json as json_format
-from tare.frames import TABLES, Source
+from tare.analysis.stats import MIN_ROUNDS, SELF_ALPHA, share_of_look
 from tare.model import Completed, Failed, Metric, MetricKind, Outcome, Repetition, Trial
 from tare.report import render_html, render_text
-from tare.stats import MIN_ROUNDS, SELF_ALPHA, share_of_look
+from tare.report.export import csv, junit, markdown, openmetrics
+from tare.report.export import json as json_format
+from tare.report.frames import TABLES, Source
 from tare.store.results import Results
 from unit.rules.made import Page, check_headline, tables_of
 from unit.summaries import BARE, MICRO, SELF, NoSamples, make_plan, make_trial

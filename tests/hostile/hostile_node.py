@@ -58,7 +58,7 @@ def main() -> int:
         os.write(1, json.dumps([1, "done", door]).encode() + b"\n")
         source.read()
         return 0
-    from tare.remote import serve, served
+    from tare.agent.remote import serve, served
 
     real = served.Service.call
     served.Service.call = lambda self, name, words: lies(evil, name, real(self, name, words))  # type: ignore[method-assign]

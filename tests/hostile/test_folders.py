@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.hostile import snapshot
 from integration.live import Ended, live, tare, write_study
-from tare.host.paths import RUN_FOLDER
+from tare.system.paths import RUN_FOLDER
 
 pytestmark = live()
 GIVEN = Path(__file__).parents[1] / "data" / "results-0.1.0"

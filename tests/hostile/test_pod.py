@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from integration.live import live
+from tare.clusters.pods import relay
+from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.relay import AGENT, Relay
+from tare.clusters.pods.session import OUTPUT
 from tare.errors import InfrastructureError
-from tare.kubernetes import relay
-from tare.kubernetes.gate import Gate
-from tare.kubernetes.relay import AGENT, Relay
-from tare.kubernetes.session import OUTPUT
-from unit.kubernetes.test_gate import LocalDoorway, entered
+from unit.clusters.pods.test_gate import LocalDoorway, entered
 from waiting import wait_until
 
 pytestmark = live()

@@ -13,15 +13,15 @@ import pytest
 
 from integration.live import ended, live, pids_of, processes, reached, start, tare, write_study
 from integration.studies import state
-from tare.host.fault import VARIABLE
-from tare.host.process import run
-from tare.node_service import clean
+from tare.agent import clean
+from tare.system.fault import VARIABLE
+from tare.system.process import run
 
 pytestmark = live()
 OWN_RUN = 'mount -t tmpfs -o mode=755 tmpfs /run && "$@"'
 NUMBERED = ("--pid", "--fork", "--mount-proc", "--kill-child")
 CLEANS = """
-from tare.node_service import clean
+from tare.agent import clean
 found = (clean.find(dead_only=True), clean.leftovers_of_the_dead(), clean.find())
 print(sum(found, ()))
 """

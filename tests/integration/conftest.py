@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integration import live
-from tare.host.paths import RUN_FOLDER
+from tare.system.paths import RUN_FOLDER
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tare.agent.protocol import NodeService
 from tare.errors import TareError
-from tare.node import Node
-from tare.node_service import NodeService
+from tare.system.node import Node
 
 
 class FarNode:

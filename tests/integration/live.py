@@ -21,13 +21,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from integration.loaded import Command
-from tare.cluster import Needs
-from tare.cluster.lab_site import LabCluster, LabSite
-from tare.host import wheels
-from tare.host.namespaces import netlink
-from tare.host.paths import RUN_FOLDER
+from tare.clusters import Needs
+from tare.clusters.lab_site import LabCluster, LabSite
 from tare.model import LabSpec
 from tare.store.shared import read_lines
+from tare.system import wheels
+from tare.system.namespaces import netlink
+from tare.system.paths import RUN_FOLDER
 from waiting import wait_until
 
 TARE = (sys.executable, "-m", "tare.cli.app")

@@ -40,7 +40,7 @@ ALSO = (
     "unittest.mock",
 )
 """What tare loads where it is used."""
-NOT = ("tare.workloads.declared", "tare.sources", "tare.workloads.drivers")
+NOT = ("tare.workloads.declared", "tare.images.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""
 
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tare.deploy.hosts import Deployed
-from tare.host.namespaces import inside_network
-from tare.node import Node
-from tare.wiring.ping import ping
+from tare.networks.wiring.ping import ping
+from tare.run.deploy.hosts import Deployed
+from tare.system.namespaces import inside_network
+from tare.system.node import Node
 from waiting import wait_until
 
 LONG_S = 60.0

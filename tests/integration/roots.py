@@ -7,10 +7,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from tare.host import process
-from tare.host.paths import cache_folder
 from tare.images.build import debian_sources, machine_apt_options
 from tare.images.cache import locked, silent, write_atomically
+from tare.system import process
+from tare.system.paths import cache_folder
 
 HERE = "bookworm"
 USER = 1000

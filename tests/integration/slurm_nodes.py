@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration.ssh_hosts import NAME, PACKAGES, REPOSITORY, UID, USERS, _up
-from tare.cluster.lab import HEAD_ADDRESS
-from tare.cluster.lab_site import LabSite
+from tare.clusters.lab import HEAD_ADDRESS
+from tare.clusters.lab_site import LabSite
 from tare.model import LabSpec
-from tare.node import Node
+from tare.system.node import Node
 from waiting import wait_until
 
 CONFIG = """

@@ -17,17 +17,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tare.cluster import lab
-from tare.cluster.lab_site import LabSite
-from tare.host.paths import cache_folder
+from tare.clusters import lab
+from tare.clusters.lab_site import LabSite
+from tare.daemons.ssh import SSHD
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.kernels import ensure_kernels
 from tare.model import LabSpec
-from tare.node import Node
-from tare.node.cgroups import bases
-from tare.node.owners import state_folder
-from tare.services.ssh import SSHD
+from tare.system.node import Node
+from tare.system.node.cgroups import bases
+from tare.system.node.owners import state_folder
+from tare.system.paths import cache_folder
 
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 NAME = "taretest"

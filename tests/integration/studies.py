@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.live import Ended, Watch, ended, start, wait_for, write_study
-from tare.host.fault import VARIABLE
+from tare.system.fault import VARIABLE
 
 BYTES = 65536
 ITERATIONS = 60

@@ -12,11 +12,11 @@ from integration.live import live, tare
 from integration.places import Cells, comparisons, contradictions, kept, swapped
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import REPOSITORY, SshHosts, lend, ssh_hosts
+from tare.analysis.explain import explain
+from tare.analysis.summary.allocations import rounds_of
 from tare.cli.session import summary_of
-from tare.explain import explain
 from tare.model import Verdict
 from tare.store.writer import read_only
-from tare.summary.allocations import rounds_of
 
 pytestmark = [
     pytest.mark.timeout(1500),  # five whole studies

@@ -27,8 +27,8 @@ from integration.live import (
     write_study,
 )
 from integration.studies import stopped, watched
-from tare.host.process import find
 from tare.images.kernels import ensure_kernels
+from tare.system.process import find
 
 NEEDS_DOCKER = [pytest.mark.requires("docker", "mmdebstrap")]
 pytestmark = live("cni")

@@ -10,7 +10,7 @@ import pytest
 
 from browser import chromium, errors, media, opened, violations
 from factory_claims import judged_paper
-from tare.claims.page import claims_page
+from tare.compare.claims.page import claims_page
 from waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium", "axe")]

@@ -16,20 +16,20 @@ import pytest
 from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from factory_job import job_of
 from integration.live import compiled, lab_site, live, tare
-from tare.cluster.lab_site import LabSite
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.feasibility import compatibility
-from tare.feasibility.compatibility import Outcome
-from tare.host import process
-from tare.host.namespaces import plain_python
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.inside.inspect import mpi_of
-from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
-from tare.node_service.order import Files
+from tare.mpi.launch import write_agent, write_map
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.study.feasibility import compatibility
+from tare.study.feasibility.compatibility import Outcome
+from tare.system import process
+from tare.system.namespaces import plain_python
 
 pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 

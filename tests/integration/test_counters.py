@@ -14,10 +14,10 @@ from integration.live import live, outcome, trials, write_study
 from integration.node_state import send
 from integration.studies import watched
 from nodes import make_node
-from tare.counters import monitor
-from tare.counters.reader import Reader
-from tare.counters.values import HostWatch
-from tare.node import Watch
+from tare.system.counters import monitor
+from tare.system.counters.reader import Reader
+from tare.system.counters.values import HostWatch
+from tare.system.node import Watch
 
 pytestmark = live("cni", "ethtool", "docker")
 

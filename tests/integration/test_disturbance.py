@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from integration.live import live, tare, write_study
+from tare.analysis.summary.disturbance import is_disturbed, wants_repeat
 from tare.store.writer import read_only
-from tare.summary.disturbance import is_disturbed, wants_repeat
 
 pytestmark = [*live(), pytest.mark.measures]
 

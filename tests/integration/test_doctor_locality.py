@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.live import live, tare
-from tare.host import wheels
+from tare.system import wheels
 
 pytestmark = [*live("mpich", "openmpi5", "mpich5"), pytest.mark.measures]
 OWN_SHM = ("sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"')

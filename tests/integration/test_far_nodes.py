@@ -11,11 +11,11 @@ from integration.far_node import FarNode
 from integration.live import live, write_study
 from tare import study
 from tare.cli import commands
-from tare.cluster.lab_site import LabSite
+from tare.clusters.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.model import Completed, Failed
-from tare.node import Node
 from tare.store.writer import read_only
+from tare.system.node import Node
 
 pytestmark = live("docker", "podman", "flannel", "bird")
 # One network of each kind: made by a daemon, with a store on the first node, joined at the end, with routes of its own.

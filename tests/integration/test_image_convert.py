@@ -11,10 +11,10 @@ import pytest
 
 from integration.live import lab_site, live
 from integration.tiny import tiny_image
+from tare.daemons import docker
 from tare.images.build import Image
 from tare.images.convert import convert
 from tare.runtimes.apptainer import find_program
-from tare.services import docker
 
 pytestmark = live("apptainer", "docker", "podman", "charliecloud")
 

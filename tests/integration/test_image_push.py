@@ -22,11 +22,11 @@ import pytest
 
 from integration.live import tare, wait_for
 from tare.errors import InfrastructureError
-from tare.host.process import beside, run
 from tare.images.inside import archive
 from tare.images.registry.credentials import find_credentials
 from tare.images.registry.push import push
 from tare.images.registry.reference import parse
+from tare.system.process import beside, run
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("registry")]
 

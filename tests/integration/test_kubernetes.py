@@ -18,25 +18,25 @@ from integration.live import cell_of, ended, lab_site, live, outcome, sent_on, s
 from integration.test_networks_flannel import CANNOT
 from kubernetes_rights import SELECTOR
 from kubernetes_rights import role as role_of
-from tare.cluster import ssh_clean
-from tare.cluster.lab_site import LabSite
+from tare.agent import clean
+from tare.clusters import ssh_clean
+from tare.clusters.lab_site import LabSite
+from tare.clusters.pods import api, in_lab, manifests
+from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.in_lab import LabKubernetes
+from tare.clusters.pods.manifests import PodSpec
+from tare.clusters.pods.pods import Pods
+from tare.clusters.pods.relay import AGENT, Relay
+from tare.clusters.pods.session import Container, Doorway
+from tare.daemons.kubernetes import User
 from tare.errors import InfrastructureError
-from tare.host.paths import run_folder
-from tare.host.process import Result, run
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
-from tare.kubernetes import api, in_lab, manifests
-from tare.kubernetes.gate import Gate
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.pods import Pods
-from tare.kubernetes.relay import AGENT, Relay
-from tare.kubernetes.session import Container, Doorway
 from tare.networks import flannel
-from tare.node_service import clean
-from tare.services.kubernetes import User
+from tare.system.paths import run_folder
+from tare.system.process import Result, run
 from tare.workloads.output import ranks_of, records
 from waiting import wait_until
 

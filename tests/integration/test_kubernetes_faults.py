@@ -19,24 +19,24 @@ import pytest
 from integration.live import Ended, ended, lab_site, live, outcome, start, tare, trials, wait_for, write_study
 from integration.test_networks_flannel import CANNOT
 from kubernetes_rights import SELECTOR
-from tare.cluster import ssh_clean
-from tare.cluster.kubernetes_site import remove_namespace
-from tare.cluster.lab_site import LabSite
+from tare.agent import clean
+from tare.clusters import ssh_clean
+from tare.clusters.kubernetes_site import remove_namespace
+from tare.clusters.lab_site import LabSite
+from tare.clusters.pods import in_lab, manifests, nodes
+from tare.clusters.pods.in_lab import LabKubernetes
+from tare.clusters.pods.manifests import PodSpec
+from tare.clusters.pods.pods import Pods
+from tare.daemons import kubernetes
+from tare.daemons.daemons import Daemon, command, run_daemon
 from tare.errors import InfrastructureError, TareError
-from tare.host.paths import run_folder
-from tare.host.process import run
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
-from tare.kubernetes import in_lab, manifests, nodes
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.pods import Pods
 from tare.networks import flannel
-from tare.node_service import clean
-from tare.services import kubernetes
-from tare.services.daemons import Daemon, command, run_daemon
+from tare.system.paths import run_folder
+from tare.system.process import run
 
 pytestmark = [
     pytest.mark.long,

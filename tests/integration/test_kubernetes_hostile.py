@@ -13,20 +13,20 @@ import pytest
 
 from integration.live import lab_site, live
 from integration.test_networks_flannel import CANNOT
-from tare.cluster.lab_site import LabSite
-from tare.host.process import Result, run
+from tare.clusters.lab_site import LabSite
+from tare.clusters.pods import in_lab, manifests
+from tare.clusters.pods.api import ApiError
+from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.in_lab import LabKubernetes
+from tare.clusters.pods.manifests import PodSpec
+from tare.clusters.pods.pods import Pods
+from tare.clusters.pods.session import Container, Doorway
+from tare.daemons import kubernetes
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
-from tare.kubernetes import in_lab, manifests
-from tare.kubernetes.api import ApiError
-from tare.kubernetes.gate import Gate
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.pods import Pods
-from tare.kubernetes.session import Container, Doorway
 from tare.networks import flannel
-from tare.services import kubernetes
+from tare.system.process import Result, run
 from waiting import wait_until
 
 pytestmark = [

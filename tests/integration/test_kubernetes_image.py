@@ -15,13 +15,13 @@ import pytest
 
 from integration.live import Ended, lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
-from tare.host.process import run
+from tare.clusters.pods import in_lab
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
-from tare.kubernetes import in_lab
 from tare.networks import flannel
+from tare.system.process import run
 
 pytestmark = [
     pytest.mark.long,

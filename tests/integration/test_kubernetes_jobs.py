@@ -13,14 +13,14 @@ import pytest
 from integration.live import cell_of, lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
 from kubernetes_rights import SELECTOR
-from tare.host.paths import run_folder
+from tare.clusters.pods import in_lab
+from tare.daemons import coredns, mpi_operator
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import in_lab
 from tare.networks import flannel
-from tare.services import coredns, mpi_operator
+from tare.system.paths import run_folder
 
 pytestmark = [
     *live("kubernetes", "mpi-operator", "flannel", "etcd", "cni", "docker", "iptables", "mpich"),

@@ -13,8 +13,8 @@ import pytest
 
 from integration.live import cell_of, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
-from tare.host.paths import run_folder
 from tare.networks import flannel
+from tare.system.paths import run_folder
 
 pytestmark = [
     *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables"),

@@ -18,10 +18,10 @@ import pytest
 from integration.live import lab_site, live
 from integration.test_image_push import Running, registry, serving
 from integration.test_networks_flannel import CANNOT
-from tare.host.process import Result, run
-from tare.kubernetes import in_lab
-from tare.kubernetes.in_lab import LabKubernetes
+from tare.clusters.pods import in_lab
+from tare.clusters.pods.in_lab import LabKubernetes
 from tare.networks import flannel
+from tare.system.process import Result, run
 from unit.docs.test_examples import SETS_UP, blocks
 
 pytestmark = [

@@ -17,18 +17,18 @@ from integration.live import lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
 from kubernetes_rights import OF_POLICY, SELECTOR
 from kubernetes_rights import role as role_of
-from tare.cluster.lab_site import LabSite
-from tare.host.process import run
+from tare.clusters.lab_site import LabSite
+from tare.clusters.pods import api, in_lab
+from tare.clusters.pods.api import Api, ApiError
+from tare.clusters.pods.in_lab import LabKubernetes
+from tare.clusters.pods.policy import manifest
+from tare.daemons.kubernetes import User
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import api, in_lab
-from tare.kubernetes.api import Api, ApiError
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.kubernetes.policy import manifest
 from tare.networks import flannel
-from tare.services.kubernetes import User
+from tare.system.process import run
 from waiting import wait_until
 
 pytestmark = [

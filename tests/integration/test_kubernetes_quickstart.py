@@ -10,8 +10,8 @@ import pytest
 
 from integration.live import Watch, cell_of, live, outcome, tare, trials
 from integration.test_networks_flannel import CANNOT
-from tare.host.paths import run_folder
 from tare.networks import flannel
+from tare.system.paths import run_folder
 
 pytestmark = [
     *live("kubernetes", "cilium", "flannel", "etcd", "cni", "docker", "iptables"),

@@ -10,12 +10,12 @@ import pytest
 
 from integration.live import Ended, lab_site, live, outcome, tare, trials, write_study
 from integration.test_networks_flannel import CANNOT
+from tare.clusters.pods import in_lab
+from tare.clusters.pods.in_lab import LabKubernetes
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
-from tare.kubernetes import in_lab
-from tare.kubernetes.in_lab import LabKubernetes
 from tare.networks import flannel
 
 pytestmark = [

@@ -11,7 +11,7 @@ import pytest
 
 from integration.live import Watch, by_environment, live, outcome, tare, wait_for
 from integration.test_networks_flannel import CANNOT
-from tare.kubernetes import api
+from tare.clusters.pods import api
 from tare.networks import flannel
 
 pytestmark = [

@@ -13,11 +13,11 @@ import pytest
 
 from integration.live import Watch, ended, lab_site, links_in, live, pids_of, tare, wait_for, write_study
 from integration.studies import stopped
-from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import deployed
-from tare.host.namespaces import netlink
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
-from tare.node_service.order import Files
+from tare.run.deploy.pods import deployed
+from tare.system.namespaces import netlink
 
 pytestmark = live("cni")
 BARE = ["bare", "bare+bridge"]

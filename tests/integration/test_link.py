@@ -13,11 +13,11 @@ from integration.live import by_environment, lab_site, live, outcome, write_stud
 from integration.node_state import send
 from integration.studies import watched
 from tare.errors import InfrastructureError
-from tare.host.namespaces import inside_network
-from tare.host.process import run
 from tare.model import Link, Tracking
-from tare.node import Endpoint, Node, Pod
-from tare.wiring import link
+from tare.networks.wiring import link
+from tare.system.namespaces import inside_network
+from tare.system.node import Endpoint, Node, Pod
+from tare.system.process import run
 
 pytestmark = live("cni", "ethtool", "nftables")
 

@@ -13,7 +13,7 @@ import pytest
 from browser import chromium, errors, media, opened, violations
 from integration.live import Watch, ended, live, wait_for, write_study
 from integration.studies import stopped
-from unit.live.test_live import following
+from unit.report.live.test_live import following
 
 pytestmark = live()
 SOON = "const later = window.setTimeout; window.setTimeout = (what, ms) => later(what, ms / 100);"

@@ -15,17 +15,17 @@ import pytest
 
 from factory_job import job_of
 from integration.live import compiled, lab_site, live, sent_on, wait_for
-from tare.cluster.lab_site import LabSite
-from tare.containers.held import enter
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.host import process
-from tare.host.namespaces import plain_python
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.images.kernels import ensure_kernels
-from tare.launch import Launch, write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
-from tare.node_service.order import Files
+from tare.mpi.launch import Launch, write_agent, write_map
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.held import enter
+from tare.system import process
+from tare.system.namespaces import plain_python
 
 pytestmark = [*live(), pytest.mark.measures]
 MIB_8 = 8 << 20

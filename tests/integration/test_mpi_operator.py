@@ -11,19 +11,19 @@ import pytest
 from integration.live import lab_site, live, sent_on
 from integration.test_networks_flannel import CANNOT
 from mpi_jobs import launched, run_to_end
-from tare.cluster.lab_site import LabSite
+from tare.clusters.lab_site import LabSite
+from tare.clusters.pods import in_lab, manifests
+from tare.clusters.pods.in_lab import LabKubernetes
+from tare.clusters.pods.manifests import PodSpec
+from tare.clusters.pods.mpi_jobs.manifest import MpiJob
+from tare.clusters.pods.mpi_jobs.run import Ended, MpiJobs
+from tare.clusters.pods.pod_networks.look import pod_network
+from tare.daemons import coredns, mpi_operator
 from tare.errors import InfrastructureError
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
-from tare.kubernetes import in_lab, manifests
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.kubernetes.manifests import PodSpec
-from tare.kubernetes.mpi_jobs.manifest import MpiJob
-from tare.kubernetes.mpi_jobs.run import Ended, MpiJobs
-from tare.kubernetes.pod_networks.look import pod_network
 from tare.networks import flannel
-from tare.services import coredns, mpi_operator
 from tare.workloads.output import decode, ranks_of, records
 from waiting import wait_until
 

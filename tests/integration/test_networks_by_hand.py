@@ -14,11 +14,11 @@ import pytest
 
 from integration.live import lab_site, live, settled, wait_for
 from integration.node_state import rules_of, shown
-from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import deployed
-from tare.host.namespaces import hold
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
-from tare.node_service.order import Files
+from tare.run.deploy.pods import deployed
+from tare.system.namespaces import hold
 
 pytestmark = live("cni", "nftables", "iptables")
 

@@ -17,20 +17,20 @@ import pytest
 from integration.live import Ended, Watch, by_environment, live, outcome, wait_for, write_study
 from integration.node_state import LONG_S, are_as_before, has_settled, reach_each_other, state_of, steady_state_of
 from integration.studies import prove, roles, watched
-from tare.cluster.lab_site import LabCluster, LabSite
-from tare.counters.monitor import key_of
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.feasibility import study_files
-from tare.feasibility.study_files import StudyFiles
+from tare.clusters.lab_site import LabCluster, LabSite
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
-from tare.node import SILENT_ROLE
-from tare.plan import composition
-from tare.plan.cells import expand
+from tare.networks.wiring.ping import ping
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
 from tare.run.site import needs
-from tare.wiring.ping import ping
+from tare.study.feasibility import study_files
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan import composition
+from tare.study.plan.cells import expand
+from tare.system.counters.monitor import key_of
+from tare.system.node import SILENT_ROLE
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 

@@ -17,18 +17,18 @@ import pytest
 from integration import hostile_pod
 from integration.live import Watch, ended, lab_site, live, pids_of, reached, start, trials, wait_for, write_study
 from integration.node_state import are_as_before, argv_of, shown, state_of
-from tare.cluster.lab_site import LabSite
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
+from tare.agent import clean
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
+from tare.daemons import certificate, etcd
 from tare.errors import InfrastructureError
-from tare.host.namespaces import inside_network
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
-from tare.node_service import clean
-from tare.node_service.order import Files
-from tare.services import certificate, etcd
-from tare.wiring.host_stack import control_address
-from tare.wiring.ping import ping
+from tare.networks.wiring.host_stack import control_address
+from tare.networks.wiring.ping import ping
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.system.namespaces import inside_network
 
 CANNOT = "this machine cannot: "
 pytestmark = [

@@ -13,11 +13,11 @@ import pytest
 import tare.networks
 from integration.live import Watch, lab_site, live
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
-from tare.deploy.pods import deployed
+from tare.agent.order import Files
 from tare.model import Environment, Placement
 from tare.networks.ovs import BRIDGE, Ovs
-from tare.node_service.order import Files
-from tare.wiring.vswitch import Vswitch
+from tare.networks.wiring.vswitch import Vswitch
+from tare.run.deploy.pods import deployed
 
 pytestmark = live("nftables", "openvswitch")
 
@@ -45,6 +45,6 @@ def test_pods_answer_each_other_through_open_vswitch_and_nothing_is_left(monkeyp
 
 def test_a_switch_that_is_gone_is_not_told_to_undo_anything() -> None:
     from nodes import make_node
-    from tare.services.daemons import Place
+    from tare.daemons.daemons import Place
 
     Vswitch(place=Place(node=make_node(), pid=2**30, folder="/run/x")).undo("del-br", BRIDGE)

@@ -19,16 +19,16 @@ import pytest
 from integration.live import Watch, by_environment, ended, lab_site, live, outcome, pids_of, reached, start, write_study
 from integration.node_state import LONG_S, are_as_before, argv_of, shown, state_of
 from integration.studies import SILENT, prove, roles, watched
-from tare.cluster.lab_site import LabSite
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
+from tare.agent import clean
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement
-from tare.node import Nic
-from tare.node_service import clean
-from tare.node_service.order import Files
-from tare.wiring import bird, bpf, ipip
-from tare.wiring.ping import ping
+from tare.networks.wiring import bird, bpf, ipip
+from tare.networks.wiring.ping import ping
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.system.node import Nic
 
 pytestmark = live("bird", "nftables")
 

@@ -12,9 +12,9 @@ import pytest
 
 from integration.live import TARE, by_environment, outcome
 from integration.roots import entering, in_root, root_of
+from tare.agent.remote.archive import packed
+from tare.agent.remote.conversation import Conversation
 from tare.model import Environment
-from tare.remote.archive import packed
-from tare.remote.conversation import Conversation
 
 pytestmark = [
     pytest.mark.integration,
@@ -39,9 +39,9 @@ import importlib, pathlib, sys, traceback
 folder = pathlib.Path("/home/archive")
 sys.path.insert(0, str(folder))
 backport = {"__name__": "backport"}
-exec((folder / "tare/remote/backport.py").read_text(), backport)
+exec((folder / "tare/agent/remote/backport.py").read_text(), backport)
 backport["supply"]()
-programs = {"tare.images.__main__", "tare.remote.bootstrap", "tare.images.inside.unpack"}
+programs = {"tare.images.__main__", "tare.agent.remote.bootstrap", "tare.images.inside.unpack"}
 count = 0
 for file in sorted((folder / "tare").rglob("*.py")):
     name = str(file.relative_to(folder).with_suffix("")).replace("/", ".")

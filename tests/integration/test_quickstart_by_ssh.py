@@ -10,8 +10,8 @@ import pytest
 from integration.live import live, tare
 from integration.places import Cells, comparisons, contradictions, kept, swapped
 from integration.ssh_hosts import REPOSITORY, ssh_hosts
+from tare.analysis.explain import explain
 from tare.cli.session import summary_of
-from tare.explain import explain
 from tare.model import Verdict
 from tare.store.writer import read_only
 

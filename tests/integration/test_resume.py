@@ -12,7 +12,7 @@ import pytest
 
 from integration.live import MICRO, Ended, Watch, ended, live, outcome, pids_of, start, tare, trials, write_study
 from integration.studies import stopped
-from tare.host.fault import VARIABLE
+from tare.system.fault import VARIABLE
 
 pytestmark = live("cni")
 ELSEWHERE = ("lab:held", "pods:deployed", "launch:started:3", "turns:seated:2", "store:after-samples:5")

@@ -40,19 +40,19 @@ from integration.live import (
     write_study,
 )
 from integration.studies import SILENT
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.host.paths import cache_folder
-from tare.host.process import Result, run
+from tare.agent import clean
+from tare.agent.order import Files
+from tare.analysis.summary import surroundings
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import Environment, Placement
-from tare.node import Node
-from tare.node_service import clean
-from tare.node_service.order import Files
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
 from tare.runtimes.apptainer import Apptainer
 from tare.runtimes.podman_rootless import IMAGE_OWNERS, USER
-from tare.summary import surroundings
+from tare.system.node import Node
+from tare.system.paths import cache_folder
+from tare.system.process import Result, run
 
 pytestmark = live(
     "docker", "podman", "uidmap", "apptainer", "charliecloud", "cni", "mmdebstrap", "passt", "slirp4netns"

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from integration.live import lab_site, live
-from tare.cluster.lab_site import LabSite
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.feasibility.study_files import import_images
-from tare.host.namespaces import plain_python
-from tare.host.process import run
+from tare.agent.order import Files
+from tare.clusters.lab_site import LabSite
 from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
-from tare.launch import write_agent
 from tare.model import Environment, Placement
-from tare.node_service.order import Files
+from tare.mpi.launch import write_agent
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.study.feasibility.study_files import import_images
+from tare.system.namespaces import plain_python
+from tare.system.process import run
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "mmdebstrap")
 

@@ -14,7 +14,7 @@ import pytest
 from integration.containers import LATENCY
 from integration.live import by_environment, live, outcome, tare, write_study
 from integration.roots import root_of
-from tare.host.paths import cache_folder
+from tare.system.paths import cache_folder
 
 pytestmark = live("openmpi", "mpich", "apptainer", "charliecloud", "mmdebstrap")
 

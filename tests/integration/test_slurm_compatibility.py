@@ -17,13 +17,13 @@ from compatibility_table import FILE, MPIS_SHOWN, written_by_srun
 from integration.live import live
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import UID
-from tare.feasibility.compatibility import Outcome
-from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.kernels import ensure_kernels
 from tare.mpi import MPIS
 from tare.runtimes.apptainer import find_program
+from tare.study.feasibility.compatibility import Outcome
+from tare.system.paths import cache_folder
 
 pytestmark = [*live("slurm", "apptainer", "mmdebstrap"), pytest.mark.long]
 PMIS = ("pmix", "pmi2")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from integration.live import by_environment, live, outcome, tare, write_study
-from tare.node import page_cache
+from tare.system.node import page_cache
 from tare.workloads.startup import LABELS
 from waiting import wait_until
 

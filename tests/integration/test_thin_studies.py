@@ -14,12 +14,12 @@ import pytest
 
 from integration.live import live, outcome, tare, trials
 from tare import study
-from tare.claims import read_paper
-from tare.claims.model import Running, Test
+from tare.compare.claims import read_paper
+from tare.compare.claims.model import Running, Test
 from tare.errors import EXIT_CELLS_FAILED
-from tare.feasibility.availability import make_plan
-from tare.plan.cells import available
-from tare.plan.thin import thin
+from tare.study.feasibility.availability import make_plan
+from tare.study.plan.cells import available
+from tare.study.plan.thin import thin
 
 pytestmark = live()
 EVERY: Final = ("docker", "podman", "apptainer", "charliecloud")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from integration.live import by_environment, live, outcome, selected, write_study
 from integration.studies import BYTES, ITERATIONS, prove, roles, watched
 from tare.cli.app import app
-from tare.wiring import infiniband
+from tare.networks.wiring import infiniband
 
 pytestmark = live("docker", "cni", "mmdebstrap", "mpich", "openmpi5", "mpich5", "intelmpi")
 
@@ -104,8 +104,8 @@ def test_an_adapter_that_cannot_be_opened_lets_ucx_fall_back_and_the_cell_is_inv
 ) -> None:
     """The machine says that it has a port, as where a driver does not fit; UCX takes TCP, and goes on."""
     port = infiniband.Port(adapter="mlx5_0", number=1, state="4: ACTIVE")
-    monkeypatch.setattr("tare.wiring.infiniband.ports", lambda *_: (port,))
-    monkeypatch.setattr("tare.host.devices.find_infiniband", lambda *_: ())
+    monkeypatch.setattr("tare.networks.wiring.infiniband.ports", lambda *_: (port,))
+    monkeypatch.setattr("tare.system.devices.find_infiniband", lambda *_: ())
     monkeypatch.chdir(tmp_path)
     claimed = "runtime: bare, mpi: mpich, transport: ucx, devices: infiniband"
     path = write_study(tmp_path, "fallback", f"{{tcp: {{runtime: bare, mpi: mpich}}, ucx: {{{claimed}}}}}")

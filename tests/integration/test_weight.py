@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from integration.live import lab_site, live
-from tare.containers.held import job_group
-from tare.node.cgroups import Group
-from tare.node.limits import SHARES_OF_USUAL, USUAL_WEIGHT
+from tare.runtimes.containers.held import job_group
+from tare.system.node.cgroups import Group
+from tare.system.node.limits import SHARES_OF_USUAL, USUAL_WEIGHT
 
 pytestmark = live()
 

@@ -11,7 +11,7 @@ from kernels.builds import check
 from tare.images import direct_build, kernels
 from tare.images.direct_build import Lists, build_kernels
 from tare.images.kernels import ensure_kernels, has_cmake
-from tare.sources import kernels_source, miniapps_source
+from tare.images.sources import kernels_source, miniapps_source
 
 pytestmark = pytest.mark.requires("openmpi", "cmake")
 

@@ -16,7 +16,7 @@ import pytest
 
 from at_table import LIMIT_S, Seated, opened
 from kernels.launching import SANITIZERS, TICK_S, samples, ticking
-from tare.launch import PADDING
+from tare.mpi.launch import PADDING
 from tare.run.turns import Table, Waited
 from tare.workloads.parts import of_launch
 from waiting import wait_until

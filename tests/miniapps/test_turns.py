@@ -13,7 +13,7 @@ from at_table import Seated, opened
 from kernels.launching import SANITIZERS, TICK_S, Run, argv_of, execute, ticking
 from miniapps.launching import Record, counts, figures, record_of, right, series
 from miniapps.test_all import OF_TURNS, SMALL
-from tare.launch import PADDING
+from tare.mpi.launch import PADDING
 from tare.run.turns import Table
 from tare.workloads.declared import MINIAPPS, choice_of
 from tare.workloads.parts import of_launch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.system.node.cgroups import MARK, Group, Hierarchy
 
 V1_KINDS = {"cpuset": "cpuset", "cpu,cpuacct": "cpu,cpuacct", "pids": "pids", "systemd": "name=systemd"}
 OWN = Path(os.devnull)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nodes import make_node
 from tare.cli import lab_state
-from tare.cluster import lab
+from tare.clusters import lab
 from tare.model import LabSpec
-from tare.node.cgroups import Group
+from tare.system.node.cgroups import Group
 
 
 def made(name: str = "lab", pid: int | None = None, docker: bool = False) -> lab.Lab:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.cli import session
-from tare.feasibility.study_files import make_files
 from tare.model import (
     Cell,
     Environment,
@@ -23,6 +22,7 @@ from tare.model import (
 )
 from tare.run import runner
 from tare.store.writer import Store, read_only
+from tare.study.feasibility.study_files import make_files
 
 TRUTH = 0.5
 CELLS = 3

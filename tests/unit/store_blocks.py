@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from tare.analysis.summary.select import select
 from tare.model import Plan, Trial, TrialKey
-from tare.plan.cells import block_order
 from tare.store.schedule import BlockKey, Ledger
 from tare.store.writer import Results, Store
-from tare.summary.select import select
+from tare.study.plan.cells import block_order
 from unit.stored import PLAN, SAMPLES, trial
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tare import model
 from tare.model import Completed, Environment, Repetition, Trial, TrialKey
-from tare.plan.cells import expand
+from tare.study.plan.cells import expand
 
 STUDY = model.Study(
     name="s",

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from tare.analysis.summary import summarise
 from tare.model import (
     Cell,
     Comparison,
@@ -28,7 +29,6 @@ from tare.model import (
     Workload,
 )
 from tare.report.samples.histograms import Read
-from tare.summary import summarise
 
 BARE, SELF = "bare", "bare (A/A)"
 MICRO = Workload(name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8),))

@@ -9,6 +9,7 @@ import pytest
 
 import tare
 from tare import errors
+from tare.analysis.summary import exit_code
 from tare.errors import (
     CellsFailed,
     CommandFailed,
@@ -23,7 +24,6 @@ from tare.errors import (
     TareError,
     UsageError,
 )
-from tare.summary import exit_code
 
 CODES = {name: value for name, value in vars(errors).items() if name.startswith("EXIT_") and isinstance(value, int)}
 DOCUMENTED = {

@@ -16,8 +16,8 @@ from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import command
 from tare.cli.usage import given_command, usage_error, worded
 from tare.errors import EXIT_DONE, EXIT_INTERRUPTED, TareError, UsageError
-from tare.host.signals import end_as_interrupt
 from tare.model.text import printable
+from tare.system.signals import end_as_interrupt
 
 app = typer.Typer(
     name="tare",
@@ -179,7 +179,7 @@ def doctor(asked: options.DoctorOptions) -> int:
 
     The last lines say whether the machine is quiet.
     """
-    from tare.doctor.command import About, run_doctor
+    from tare.cli.doctor.command import About, run_doctor
 
     listed = tuple(filter(None, map(str.strip, asked.hosts.split(","))))
     about = About(cluster=asked.cluster, hosts=listed, ssh_config=asked.ssh_config, every=asked.every)

@@ -13,30 +13,30 @@ from typing import Final
 from rich.console import Console
 
 from tare import study
+from tare.agent import clean
 from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rounds
 from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
 from tare.cli.usage import given_command, worded
-from tare.cluster import CLUSTERS, ssh_clean
+from tare.clusters import CLUSTERS, ssh_clean
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
-from tare.feasibility import programs
-from tare.feasibility.study_files import StudyFiles
-from tare.host.safe_files import write_output, write_whole
-from tare.live import followed
 from tare.model import Plan, Study, Summary
 from tare.model.text import counted, printable
 from tare.mpi import MPIS, SITE, USUAL
-from tare.node_service import clean
-from tare.plan import grants
-from tare.plan.cells import available
-from tare.plan.thin import thin
 from tare.report import BriefReport, laying_out, render
+from tare.report.live import followed
 from tare.report.samples.counting import CountsOf, count_here, counting
 from tare.run.progress import Progress, Watcher
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
+from tare.study.feasibility import programs
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan import grants
+from tare.study.plan.cells import available
+from tare.study.plan.thin import thin
+from tare.system.safe_files import write_output, write_whole
 from tare.workloads import located
 
 PAGE: Final = "report.html"

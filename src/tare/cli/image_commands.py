@@ -8,9 +8,6 @@ from pathlib import Path
 
 from tare.cli.output import print_json, say
 from tare.errors import MissingTool, UsageError
-from tare.host.packages import install
-from tare.host.paths import cache_folder
-from tare.host.process import find
 from tare.images import DEFAULT, RECIPES, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
@@ -22,6 +19,9 @@ from tare.images.usage import entries, limit_bytes, prune, size_of, used_unix_s
 from tare.model.quantities import parse_bytes
 from tare.runtimes import apptainer
 from tare.study import is_path
+from tare.system.packages import install
+from tare.system.paths import cache_folder
+from tare.system.process import find
 
 HEADINGS = ("image", "digest", "size", "used", "formats")
 

@@ -13,23 +13,23 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tare.agent import clean
 from tare.cli import lab_kubernetes, lab_state
 from tare.cli.groups import LabOptions
 from tare.cli.output import print_json, say
-from tare.cluster import lab
-from tare.containers.held import enter
+from tare.clusters import lab
+from tare.daemons import docker
 from tare.errors import InfrastructureError, UsageError
-from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
-from tare.host.process import replace
-from tare.host.user_namespace import become_root, is_real_root
 from tare.model import LabSpec
 from tare.model.quantities import parse_bit_rate
 from tare.model.text import without_dashes
-from tare.node import bridges
-from tare.node.cgroups import bases
-from tare.node.owners import NOTE, boot_id
-from tare.node_service import clean
-from tare.services import docker
+from tare.runtimes.containers.held import enter
+from tare.system.node import bridges
+from tare.system.node.cgroups import bases
+from tare.system.node.owners import NOTE, boot_id
+from tare.system.paths import RUN_FOLDER, made_run_folder, run_folder
+from tare.system.process import replace
+from tare.system.user_namespace import become_root, is_real_root
 
 
 def lab_up(asked: LabOptions) -> None:

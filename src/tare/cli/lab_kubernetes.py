@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.cli import lab_state
+from tare.clusters.pods import api, in_lab
+from tare.clusters.pods.in_lab import LabKubernetes
 from tare.errors import InfrastructureError, RefusedError, UsageError
-from tare.host import process
-from tare.host.paths import run_folder
-from tare.host.user_namespace import is_real_root
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.cache import Progress, silent
 from tare.images.convert import ensure_file, image_tag
 from tare.images.recipe import service
-from tare.kubernetes import api, in_lab
-from tare.kubernetes.in_lab import LabKubernetes
-from tare.node.owners import owner
+from tare.system import process
+from tare.system.node.owners import owner
+from tare.system.paths import run_folder
+from tare.system.user_namespace import is_real_root
 
 STATE: Final = "kubernetes.json"
 LOG: Final = "kubernetes.log"

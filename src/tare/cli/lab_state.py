@@ -13,15 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cluster import lab
+from tare.clusters import lab
 from tare.errors import InfrastructureError, UsageError
-from tare.host import process
-from tare.host.paths import run_folder
 from tare.model import KubernetesSpec, LabSpec, SlurmSpec
 from tare.model.topology import HardwareThread
-from tare.node import Nic, Node
-from tare.node.cgroups import group
-from tare.node.owners import NAMESPACE, boot_id, is_visible, lives, pid_namespace, start_time, this_boot
+from tare.system import process
+from tare.system.node import Nic, Node
+from tare.system.node.cgroups import group
+from tare.system.node.owners import NAMESPACE, boot_id, is_visible, lives, pid_namespace, start_time, this_boot
+from tare.system.paths import run_folder
 
 STATE: Final = "lab.json"
 OF_A_STUDY: Final = ("launches", "shares")

@@ -18,27 +18,27 @@ from pathlib import Path
 from typing import Final
 
 from tare import study
+from tare.agent import clean
 from tare.cli import session
 from tare.cli.commands import Where
 from tare.cli.options import LaunchOptions
 from tare.cli.output import say
 from tare.cli.usage import worded
-from tare.cluster import CLUSTERS, Site
-from tare.deploy.hosts import Deployed
+from tare.clusters import CLUSTERS, Site
+from tare.daemons import ssh
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
-from tare.feasibility import preflight, program_libraries
-from tare.host import binds, outside, process
-from tare.host.namespaces import plain_python
-from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
 from tare.model.text import processes_text, without_dashes
 from tare.mpi import MPIS
-from tare.node_service import clean
-from tare.plan.cells import available
+from tare.mpi.launch import PADDING, Launch, write_agent
+from tare.networks.wiring.conflist import is_conflist
 from tare.run import job, ping_pong
+from tare.run.deploy.hosts import Deployed
 from tare.run.site import deployed_alone, opened
-from tare.services import ssh
-from tare.wiring.conflist import is_conflist
+from tare.study.feasibility import preflight, program_libraries
+from tare.study.plan.cells import available
+from tare.system import binds, outside, process
+from tare.system.namespaces import plain_python
 from tare.workloads import located
 
 FAILED: Final = 125

@@ -15,31 +15,31 @@ from statistics import median
 from typing import Any, Final
 
 from tare import study
+from tare.agent import clean
+from tare.agent.order import Files
+from tare.agent.sides import Side
 from tare.cli import lab_commands, lab_state
 from tare.cli.groups import NetworkOptions
 from tare.cli.output import print_json, say
-from tare.cluster import Site
-from tare.cluster.lab_site import LabSite
-from tare.containers.held import enter
-from tare.deploy.hosts import Deployed
+from tare.clusters import Site
+from tare.clusters.lab_site import LabSite
 from tare.errors import InfrastructureError, RefusedError, UsageError
-from tare.feasibility import study_files
-from tare.host import process
-from tare.host.paths import made_run_folder, run_folder
-from tare.host.user_namespace import become_root
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
-from tare.node.cgroups import bases
-from tare.node.owners import owner, write_note
-from tare.node_service import clean
-from tare.node_service.order import Files
-from tare.node_service.sides import Side
-from tare.plan import cells, composition
+from tare.networks.wiring.conflist import PREFIX, VARIABLES
+from tare.networks.wiring.ping import ping
+from tare.run.deploy.hosts import Deployed
 from tare.run.site import deployed_alone, needs, opened
 from tare.runtimes import RUNTIMES
-from tare.wiring.conflist import PREFIX, VARIABLES
-from tare.wiring.ping import ping
+from tare.runtimes.containers.held import enter
+from tare.study.feasibility import study_files
+from tare.study.plan import cells, composition
+from tare.system import process
+from tare.system.node.cgroups import bases
+from tare.system.node.owners import owner, write_note
+from tare.system.paths import made_run_folder, run_folder
+from tare.system.user_namespace import become_root
 
 STATE: Final = "network.json"
 DOWN_LIMIT_S: Final = 30.0

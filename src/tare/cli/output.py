@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tare.errors import UsageError
-from tare.host.safe_files import write_output
 from tare.model.text import printable
+from tare.system.safe_files import write_output
 
 
 def say(message: str) -> None:

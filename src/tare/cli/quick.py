@@ -21,15 +21,15 @@ from tare.cli.commands import HERE, Where
 from tare.cli.launch_command import check_binds, variables
 from tare.cli.output import say
 from tare.cli.session import RESULTS_FOLDER, make_plan
-from tare.cluster import CLUSTERS, usual_cluster
+from tare.clusters import CLUSTERS, usual_cluster
 from tare.errors import RefusedError, ResultsError, UsageError
-from tare.host.topology import read_topology
 from tare.model import LabSpec, Placement, Study
 from tare.model.text import counted, without_dashes
 from tare.networks import NETWORKS
-from tare.plan import composition
 from tare.runtimes import RUNTIMES
 from tare.store.results import read_plan
+from tare.study.plan import composition
+from tare.system.topology import read_topology
 from tare.workloads import located
 
 USUAL: Final = (

@@ -8,29 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import stats
-from tare.cluster import CLUSTERS, ssh_clean
+from tare.agent import clean
+from tare.analysis import stats
+from tare.analysis.explain.stored import causes_in
+from tare.analysis.summary import summarise
+from tare.clusters import CLUSTERS, ssh_clean
 from tare.errors import RefusedError, ResultsError
-from tare.explain.stored import causes_in
-from tare.feasibility import preflight, study_files
-from tare.feasibility.availability import make_plan
-from tare.feasibility.study_files import StudyFiles
-from tare.host.binds import bind_of, writable
-from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, counted
-from tare.node_service import clean
-from tare.plan import composition, pace, resources, unavailable
-from tare.plan.calibration import LET_WRITE
-from tare.plan.cells import available, estimate_trial_s
 from tare.run import runner
 from tare.run.ending import Ending
 from tare.run.facts import facts
 from tare.run.progress import duration
 from tare.runtimes import RUNTIMES
 from tare.store.writer import Results, Store, read_only
-from tare.summary import summarise
+from tare.study.feasibility import preflight, study_files
+from tare.study.feasibility.availability import make_plan
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan import composition, pace, resources, unavailable
+from tare.study.plan.calibration import LET_WRITE
+from tare.study.plan.cells import available, estimate_trial_s
+from tare.system.binds import bind_of, writable
+from tare.system.user_namespace import become_root
 from tare.workloads import located, plugin_of
 
 __all__ = [

@@ -8,22 +8,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from tare.batch import SYSTEMS, BatchJob, BatchSystem
-from tare.batch.waiting import Waiting
+from tare.cli.batch import SYSTEMS, BatchJob, BatchSystem
+from tare.cli.batch.waiting import Waiting
 from tare.cli.commands import Where
 from tare.cli.options import SubmitOptions
 from tare.cli.output import say, writing
 from tare.cli.session import RESULTS_FOLDER
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
-from tare.host.process import find, run
-from tare.host.safe_files import check_only_root_changes, folder_at, replacing
 from tare.model import SlurmSpec, Study
 from tare.model.quantities import parse_duration
 from tare.model.text import counted
-from tare.plan.cells import estimate_s, expand
 from tare.run.progress import duration
 from tare.study.messages import unknown
+from tare.study.plan.cells import estimate_s, expand
+from tare.system.process import find, run
+from tare.system.safe_files import check_only_root_changes, folder_at, replacing
 
 START_S: Final = 300.0
 """What a job may need before its first round, for instance to build an image or to copy it."""

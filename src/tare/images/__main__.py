@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import EXIT_INTERRUPTED, TareError, UsageError
-from tare.host.process import interrupt_threads
-from tare.host.signals import end_as_interrupt, uninterrupted
 from tare.images import DEFAULT, find_recipe
 from tare.images.bring import bring_image
 from tare.images.build import ensure_image, list_images
 from tare.images.kernels import ensure_kernels
+from tare.system.process import interrupt_threads
+from tare.system.signals import end_as_interrupt, uninterrupted
 
 AT_ONCE: Final = 2
 """Downloading Debian's packages keeps one core and the network busy; compiling uses the rest."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import ImageError, UsageError
-from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import RECORD, Image, read_image
 from tare.images.cache import PRIVATE, Progress, ensure, silent
@@ -18,6 +17,7 @@ from tare.images.inside.archive import sha256_of
 from tare.images.inside.budget import Budget
 from tare.images.inside.layered import unpack_tar
 from tare.images.usage import mark_used
+from tare.system.paths import cache_folder
 
 _MOST_RECORD_BYTES: Final = 1 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")

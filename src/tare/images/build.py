@@ -22,9 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
-from tare.host import outside, process
-from tare.host.paths import cache_folder
-from tare.host.user_namespace import lacks_ids
 from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.cache import PRIVATE, Progress, ensure, locked, make_private, silent
@@ -33,6 +30,9 @@ from tare.images.inside.budget import MOST_BYTES, Budget, limited
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import mark_used
+from tare.system import outside, process
+from tare.system.paths import cache_folder
+from tare.system.user_namespace import lacks_ids
 
 RECORD: Final = "image.json"
 FITS: Final = "fits.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tare.errors import InfrastructureError, TareError
-from tare.host import process
+from tare.system import process
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

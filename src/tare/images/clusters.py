@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tare.errors import MissingTool, UsageError
-from tare.host.packages import install_python
+from tare.system.packages import install_python
 
 VERSIONS: Final = {"openmpi": "4.1.6", "mpich": "4.1.2", "ucx": "1.15.0", "rdma-core": "49.0"}
 """The versions that are compiled: Open MPI and MPICH as close to Debian 12's as this UCX allows."""

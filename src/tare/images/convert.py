@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import UsageError
-from tare.host import outside, process
-from tare.host.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 from tare.images.build import Image, ensure_tar
 from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.inside import archive
 from tare.images.inside.below import strip_privileges, write_file
 from tare.images.usage import mark_used
+from tare.system import outside, process
+from tare.system.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 
 FILES: Final[Mapping[str, str]] = {
     "oci": "image.oci.tar",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.host import process
+from tare.system import process
 
 LEVELS: Final = ("x86-64", "x86-64-v3", "x86-64-v4")
 """The levels of the x86-64 psABI for which there is a program of the mini-applications each, as in CMakeLists.txt."""

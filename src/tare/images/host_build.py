@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
-from tare.host import process
 from tare.images.kernels import KernelBuild
 from tare.images.recipe import PREFIX, Recipe
-from tare.sources import kernels_source, miniapps_source
+from tare.images.sources import kernels_source, miniapps_source
+from tare.system import process
 
 OS_RELEASE: Final = Path("/etc/os-release")
 

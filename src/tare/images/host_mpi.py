@@ -3,7 +3,8 @@
 The libraries that the MPI's daemon, its library and its plug-ins load are resolved with the dynamic loader and copied
 into one folder of the cache, among them those for fabrics (UCX, libfabric, libibverbs). The C library is not copied,
 because it must be the image's. Plug-ins and settings are shown at their own paths, which are compiled in, and so is
-the whole folder of an MPI that has one of its own. `tare.feasibility.injection` checks in which images that can run.
+the whole folder of an MPI that has one of its own. `tare.study.feasibility.injection` checks in which images that can
+run.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tare.errors import InfrastructureError, MissingTool
-from tare.host import wheels
-from tare.host.packages import install
-from tare.host.paths import cache_folder
-from tare.host.process import find, need, run
 from tare.images.cache import Progress, ensure, silent
 from tare.images.inside.below import inside, open_file, open_regular
 from tare.images.inside.inspect import read_overlapping
 from tare.images.inside.linked import TRIPLETS
 from tare.images.usage import mark_used
+from tare.system import wheels
+from tare.system.packages import install
+from tare.system.paths import cache_folder
+from tare.system.process import find, need, run
 
 LIBC: Final = re.compile(
     r"(?:ld-linux.*|ld64|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"

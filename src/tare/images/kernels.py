@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
-from tare.host import process, wheels
-from tare.host.paths import cache_folder
 from tare.images import mpi_programs
 from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest
+from tare.images.sources import kernels_source, miniapps_source
 from tare.images.usage import check_cache, mark_used
-from tare.sources import kernels_source, miniapps_source
+from tare.system import process, wheels
+from tare.system.paths import cache_folder
 
 COMPILERS: Final = {
     "openmpi": ("mpicc.openmpi", "libopenmpi-dev"),

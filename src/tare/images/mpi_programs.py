@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tare.host.process import find, run
+from tare.system.process import find, run
 
 OPENMPI: Final = "openmpi"
 MPICH: Final = "mpich"

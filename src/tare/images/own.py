@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import ImageError, UsageError
-from tare.host import process
-from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
 from tare.images.cache import PRIVATE, Progress, ensure, make_private, silent
 from tare.images.inside import budget as bounds
@@ -32,6 +30,8 @@ from tare.images.inside.layered import KINDS, is_tar, unpack_layers
 from tare.images.inside.variables import merged, variables_of
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
 from tare.images.usage import mark_used
+from tare.system import process
+from tare.system.paths import cache_folder
 
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
 AGAIN: Final = "copy it again, or rebuild it"

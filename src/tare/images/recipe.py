@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
-from tare.host import wheels
-from tare.sources import kernels_source, miniapps_source
+from tare.images.sources import kernels_source, miniapps_source
+from tare.system import wheels
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 PREFIX: Final = "/opt/tare"

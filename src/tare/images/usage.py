@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import ResultsError, UsageError
-from tare.host.paths import cache_folder
-from tare.host.safe_files import check_only_root_changes
 from tare.images.cache import Progress, remove_abandoned, remove_tree, silent
 from tare.model.quantities import parse_bytes
+from tare.system.paths import cache_folder
+from tare.system.safe_files import check_only_root_changes
 
 FAMILIES: Final = (
     "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "stores", "docker",

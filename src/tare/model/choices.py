@@ -75,7 +75,7 @@ class Control(StrEnum):
 
 
 class Caches(StrEnum):
-    """The state of the page cache at a launch: filled by an earlier launch, or dropped (`tare.node.page_cache`)."""
+    """The page cache at a launch: filled by an earlier launch, or dropped (`tare.system.node.page_cache`)."""
 
     WARM = "warm"
     COLD = "cold"

@@ -10,7 +10,7 @@ from tare.model.choices import Binding, Caches, Control, Launching, MapBy, RankO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The settings of an environment's own NIC and of its pods' interfaces (`tare.wiring.link`).
+    """The settings of an environment's own NIC and of its pods' interfaces (`tare.networks.wiring.link`).
 
     0, "" and `None` leave a setting unchanged.
 
@@ -98,14 +98,14 @@ class Environment:
 
     `image` is the name of a recipe, the absolute path of a user's image, or "" for the files of the host. `binds` are
     further paths of the host in the container, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
-    `workdir` is the ranks' working folder in it (`tare.host.binds`). `ssh_port` 0 is the default port
-    (`tare.services.ssh`). `devices` are made available in containers: paths below /dev, `infiniband`, or words for GPUs
-    (`tare.host.devices`).
-    `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
-    `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
-    the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.
-    `placement` has what differs from the study's placements in this environment. `runtime_class` is the Kubernetes
-    RuntimeClass of the pods, which chooses their container runtime or their network; "" is the usual one.
+    `workdir` is the ranks' working folder in it (`tare.system.binds`). `ssh_port` 0 is the default port
+    (`tare.daemons.ssh`). `devices` are made available in containers: paths below /dev, `infiniband`, or words for GPUs
+    (`tare.system.devices`).
+    `transport` is a name of `tare.networks.wiring.transports`, with a detail if it has one; `link` has the settings of
+    the NIC. `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves
+    that to the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI
+    prefers. `placement` has what differs from the study's placements in this environment. `runtime_class` is the
+    Kubernetes RuntimeClass of the pods, which chooses their container runtime or their network; "" is the usual one.
     """
 
     name: str
@@ -340,8 +340,9 @@ class Published:
 class Study:
     """A comparison as stated in its file: validated, not expanded.
 
-    A `thin` study only shows that its file runs (`tare.plan.thin`); its figures decide nothing. `folder` is that of its
-    file, in which its commands work ("": the current one). They may write to `writable` and then work there ("": none).
+    A `thin` study only shows that its file runs (`tare.study.plan.thin`); its figures decide nothing. `folder` is that
+    of its file, in which its commands work ("": the current one). They may write to `writable` and then work there ("":
+    none).
     """
 
     name: str

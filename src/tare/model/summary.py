@@ -95,7 +95,7 @@ class Repeats:
 class StateEffect:
     """The effect of a machine state on one metric, over all environments together; costs are adjusted for it.
 
-    There is none if the effect is not estimated (`tare.stats.covariates`).
+    There is none if the effect is not estimated (`tare.analysis.stats.covariates`).
 
     `state` is the covariate; `effect` is the fraction by which the cost grows per `per` of it ("doubling", "all of the
     launch").

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tare.launch.job import MpiWiring
-from tare.launch.mpi import Mpi
 from tare.mpi.fake import FakeMpi
 from tare.mpi.intelmpi import IntelMpi
+from tare.mpi.launch.job import MpiWiring
+from tare.mpi.launch.mpi import Mpi
 from tare.mpi.mpich import Mpich
 from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tare.model import Environment
 from tare.mpi import MPIS
-from tare.wiring.transports import CHOSEN_BY_MPI, USUALLY
+from tare.networks.wiring.transports import CHOSEN_BY_MPI, USUALLY
 
 
 def with_transport(environment: Environment) -> Environment:

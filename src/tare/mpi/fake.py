@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tare.host.namespaces import plain_python
-from tare.launch import Context, Launch
-from tare.launch.job import Job
-from tare.launch.mpi import Mpi
-from tare.launch.ways import Way
 from tare.model import RankOrder
+from tare.mpi.launch import Context, Launch
+from tare.mpi.launch.job import Job
+from tare.mpi.launch.mpi import Mpi
+from tare.mpi.launch.ways import Way
 from tare.networks.fake import FACTORS
+from tare.system.namespaces import plain_python
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"
 WAYS: Final[Mapping[str, Way]] = {}

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.host import wheels
-from tare.launch import PADDING, Context, Launch
-from tare.launch.job import Job, JobHost, group_contexts
-from tare.launch.mpi import Mpi
-from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
-from tare.wiring import infiniband
+from tare.mpi.launch import PADDING, Context, Launch
+from tare.mpi.launch.job import Job, JobHost, group_contexts
+from tare.mpi.launch.mpi import Mpi
+from tare.mpi.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
+from tare.networks.wiring import infiniband
+from tare.system import wheels
 
 TITLE: Final = "Intel MPI"
 PROVIDER: Final = "I_MPI_OFI_PROVIDER"

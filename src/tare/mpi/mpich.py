@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.host.packages import install
-from tare.host.process import find, run
 from tare.images.mpi_programs import MPICH, find_launcher
-from tare.launch import PADDING, Context, Host, Launch
-from tare.launch.job import Job, JobHost, group_contexts
-from tare.launch.mpi import Mpi
-from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement, RankOrder
+from tare.mpi.launch import PADDING, Context, Host, Launch
+from tare.mpi.launch.job import Job, JobHost, group_contexts
+from tare.mpi.launch.mpi import Mpi
+from tare.mpi.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
+from tare.system.packages import install
+from tare.system.process import find, run
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
 UNNAMED: Final = ("mpiexec", "mpirun")

@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.host.packages import install
-from tare.host.process import find, run
-from tare.launch import PADDING, Context, Launch
-from tare.launch.job import Job, JobHost, group_contexts
-from tare.launch.mpi import Mpi
-from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement, RankOrder
+from tare.mpi.launch import PADDING, Context, Launch
+from tare.mpi.launch.job import Job, JobHost, group_contexts
+from tare.mpi.launch.mpi import Mpi
+from tare.mpi.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
+from tare.system.packages import install
+from tare.system.process import find, run
 
 PROGRAMS: Final = ("mpirun.openmpi", "mpirun")
 NEWEST: Final = 4

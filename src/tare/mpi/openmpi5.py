@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tare.host import wheels
-from tare.host.process import find, run
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
-from tare.launch.job import Job
-from tare.launch.ways import Way, way_of
+from tare.mpi.launch.job import Job
+from tare.mpi.launch.ways import Way, way_of
 from tare.mpi.openmpi import NEWEST, PROGRAMS, OpenMpi, components, missing_part, reached, ways_of
+from tare.system import wheels
+from tare.system.process import find, run
 
 TITLE: Final = "Open MPI 5"
 SAME: Final = {"smsc": "^cma"}

@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.host.process import find, run
 from tare.images import mpi_programs
+from tare.system.process import find, run
 
 LAUNCHERS: Final = ("mpirun", "mpiexec", "mpiexec.hydra")
 CRAY: Final = "CRAY_MPICH_VERSION"

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool, RefusedError
-from tare.host.packages import install
-from tare.host.process import find
 from tare.images import mpi_programs
-from tare.launch import Context, Launch
-from tare.launch.job import Job, JobHost, group_contexts
-from tare.launch.kept import dropped_names, kept_names
-from tare.launch.mpi import Mpi
-from tare.launch.srun import entered_here, started_by_srun
-from tare.launch.ways import Way, parameters_of, variables_of
 from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
+from tare.mpi.launch import Context, Launch
+from tare.mpi.launch.job import Job, JobHost, group_contexts
+from tare.mpi.launch.kept import dropped_names, kept_names
+from tare.mpi.launch.mpi import Mpi
+from tare.mpi.launch.srun import entered_here, started_by_srun
+from tare.mpi.launch.ways import Way, parameters_of, variables_of
 from tare.mpi.mpich import Mpich, hydra
 from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca, rank_arguments
 from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, no_hosts
 from tare.mpi.recognised import Kind, recognise
+from tare.system.packages import install
+from tare.system.process import find
 
 TITLE: Final = "the MPI of the site"
 NO_MPI: Final = "no mpirun or mpiexec is on PATH: load the module of an MPI, or {remedy}"

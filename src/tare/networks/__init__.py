@@ -1,7 +1,7 @@
 """Networks: each wires a pod and undoes the wiring. One file per member, one entry in `NETWORKS`.
 
-A member inherits `Network` (`tare.wiring.network`), or `StackedNetwork` (`tare.wiring.stacked`) if it has a network
-stack of its own on each node. A variant of a member may be just another entry.
+A member inherits `Network` (`tare.networks.wiring.network`), or `StackedNetwork` (`tare.networks.wiring.stacked`) if it
+has a network stack of its own on each node. A variant of a member may be just another entry.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tare.networks.pasta import Pasta
 from tare.networks.pod_network import PodNetwork
 from tare.networks.slirp4netns import Slirp4netns
 from tare.networks.weave import Weave
-from tare.wiring.conflist import PREFIX
-from tare.wiring.network import Network
-from tare.wiring.plug import Wiring
+from tare.networks.wiring.conflist import PREFIX
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import Wiring
 
 __all__ = ["HOST", "NETWORKS", "Network", "Wiring", "find"]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from tare.errors import InfrastructureError
-from tare.host.namespaces import index_of, netlink
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.system.namespaces import index_of, netlink
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 
 class Bridge(Network):

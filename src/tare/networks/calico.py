@@ -20,18 +20,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.counters.interfaces import Counts
+from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.errors import InfrastructureError
-from tare.host.namespaces import index_of, netlink, set_network
-from tare.host.packages import install
-from tare.host.process import find
-from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
-from tare.services.daemons import Daemon, Place, run_daemon
-from tare.wiring import bird, ipip
-from tare.wiring.host_stack import lend_nic
-from tare.wiring.plug import POD_INTERFACE, endpoint
-from tare.wiring.stacked import StackedNetwork
+from tare.networks.wiring import bird, ipip
+from tare.networks.wiring.host_stack import lend_nic
+from tare.networks.wiring.plug import POD_INTERFACE, endpoint
+from tare.networks.wiring.stacked import StackedNetwork
+from tare.system.counters.interfaces import Counts
+from tare.system.namespaces import index_of, netlink, set_network
+from tare.system.node import Endpoint, Nic, Node, Pod, Watch, Wired
+from tare.system.packages import install
+from tare.system.process import find
+from tare.system.user_namespace import is_real_root
 
 POOLS: Final = "10.216"
 GATEWAY: Final = "169.254.1.1"

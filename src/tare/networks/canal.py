@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from tare.host.packages import install
-from tare.host.process import find, need, run
+from tare.daemons.daemons import Place
 from tare.networks.flannel import Flannel, peer_of, probe_programs
-from tare.node import Pod
-from tare.services.daemons import Place
-from tare.wiring.plug import POD_INTERFACE, probe_cni
+from tare.networks.wiring.plug import POD_INTERFACE, probe_cni
+from tare.system.node import Pod
+from tare.system.packages import install
+from tare.system.process import find, need, run
 
 PROFILE: Final = "cali-pro-default"
 ACCEPTED: Final = "0x00010000"

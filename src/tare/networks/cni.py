@@ -16,14 +16,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from tare.daemons.daemons import Place
 from tare.errors import InfrastructureError, RefusedError
-from tare.host.packages import install
-from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.services.daemons import Place
-from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
-from tare.wiring.conflist_file import read
-from tare.wiring.host_stack import in_stack, lend_nic
-from tare.wiring.plug import (
+from tare.networks.wiring.conflist import (
+    PREFIX,
+    Conflist,
+    Plugins,
+    Values,
+    fill_in_for_node,
+    find_supernet,
+    own_subnets,
+    refuse,
+)
+from tare.networks.wiring.conflist_file import read
+from tare.networks.wiring.host_stack import in_stack, lend_nic
+from tare.networks.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
     call_cni,
@@ -33,8 +40,10 @@ from tare.wiring.plug import (
     flush_address,
     interfaces_in,
 )
-from tare.wiring.routing import Route, add_routes
-from tare.wiring.stacked import StackedNetwork
+from tare.networks.wiring.routing import Route, add_routes
+from tare.networks.wiring.stacked import StackedNetwork
+from tare.system.node import Endpoint, Nic, Node, Pod, Wired
+from tare.system.packages import install
 
 LEASES: Final = "leases"
 """Where host-local records the addresses of a node's pods: in the stack's folder, so the records end with it."""

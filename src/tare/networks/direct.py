@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.node import Endpoint, Nic, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.system.node import Endpoint, Nic, Pod
 
 
 class Direct(Network):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tare.errors import InfrastructureError
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, Wiring, endpoint, interfaces_in
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import POD_INTERFACE, Wiring, endpoint, interfaces_in
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 
 class DockerDefault(Network):

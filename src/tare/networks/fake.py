@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 from typing import Final
 
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import Wiring
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import Wiring
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 FACTORS: Final[Mapping[str, float]] = {"198.18.0.0/16": 1.0, "198.19.0.0/16": 1.5}
 """The factor by which every time is multiplied, by the subnet from which the fake MPI recognises its network."""

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from tare.daemons import certificate, etcd
+from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.errors import InfrastructureError
-from tare.host.namespaces import index_of, netlink
-from tare.host.process import find
-from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.services import certificate, etcd
-from tare.services.daemons import Daemon, Place, run_daemon
-from tare.wiring.host_stack import control_address, in_stack, lend_nic
-from tare.wiring.plug import CNI_VERSION, endpoint, probe_cni, wire_by_cni
-from tare.wiring.stacked import StackedNetwork
+from tare.networks.wiring.host_stack import control_address, in_stack, lend_nic
+from tare.networks.wiring.plug import CNI_VERSION, endpoint, probe_cni, wire_by_cni
+from tare.networks.wiring.stacked import StackedNetwork
+from tare.system.namespaces import index_of, netlink
+from tare.system.node import Endpoint, Nic, Node, Pod, Wired
+from tare.system.process import find
+from tare.system.user_namespace import is_real_root
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import Wiring, carriers, silent
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import Wiring, carriers, silent
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 
 class HostNetwork(Network):

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ipaddress import IPv4Network
 
-from tare.host.kernel_modules import probe_link
-from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.wiring.network import Network
-from tare.wiring.plug import config, endpoint, in_pod_subnet, probe_cni, wire_by_cni, without_address
-from tare.wiring.routing import Route, add_routes
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import config, endpoint, in_pod_subnet, probe_cni, wire_by_cni, without_address
+from tare.networks.wiring.routing import Route, add_routes
+from tare.system.kernel_modules import probe_link
+from tare.system.node import Endpoint, Nic, Node, Pod, Wired
 
 
 class Ipvlan(Network):

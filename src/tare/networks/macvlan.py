@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import config, endpoint, probe_cni, wire_by_cni, without_address
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 
 class Macvlan(Network):

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tare.daemons.docker import run_docker
 from tare.networks.bridge import Bridge
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.services.docker import run_docker
-from tare.wiring.network import Network
-from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, endpoint, interface_in
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import OVERLAY_SUBNETS, Wiring, endpoint, interface_in
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 REMOVED_S: Final = 60.0
 PAUSE_S: Final = 0.02

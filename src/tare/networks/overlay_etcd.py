@@ -1,7 +1,7 @@
 """`overlay-etcd`: Docker's overlay before Swarm, as in papers/004: its daemons coordinate through a key-value store.
 
 `--cluster-store` and `--cluster-advertise` were removed in Docker 23. With these options the daemons of a study cannot
-be in a Swarm, so `overlay` and `overlay-etcd` need separate studies (tare.plan.composition.apart).
+be in a Swarm, so `overlay` and `overlay-etcd` need separate studies (tare.study.plan.composition.apart).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tare.daemons import etcd
+from tare.daemons.docker import run_docker
+from tare.daemons.docker_api import request
 from tare.errors import InfrastructureError
-from tare.host.process import find, run
 from tare.networks.overlay import (
     PAUSE_S,
     Overlay,
@@ -25,11 +27,9 @@ from tare.networks.overlay import (
     overlay_subnet,
     study_of,
 )
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.services import etcd
-from tare.services.docker import run_docker
-from tare.services.docker_api import request
-from tare.wiring.plug import answers, interface_in
+from tare.networks.wiring.plug import answers, interface_in
+from tare.system.node import Endpoint, Nic, Node, Pod
+from tare.system.process import find, run
 
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 60.0

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring import vswitch
-from tare.wiring.host_stack import in_stack, lend_nic
-from tare.wiring.plug import endpoint, flush_address
-from tare.wiring.stacked import StackedNetwork
-from tare.wiring.veth import make_veth
+from tare.networks.wiring import vswitch
+from tare.networks.wiring.host_stack import in_stack, lend_nic
+from tare.networks.wiring.plug import endpoint, flush_address
+from tare.networks.wiring.stacked import StackedNetwork
+from tare.networks.wiring.veth import make_veth
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 BRIDGE: Final = "ovs0"
 

@@ -11,11 +11,9 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.host.process import need
-from tare.node import Endpoint, Nic, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
-from tare.wiring.user_mode import (
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import POD_INTERFACE, carriers, mtu_of
+from tare.networks.wiring.user_mode import (
     MACHINE_NIC,
     MTU,
     NETNS,
@@ -25,6 +23,8 @@ from tare.wiring.user_mode import (
     run_user_mode,
     userns_of,
 )
+from tare.system.node import Endpoint, Nic, Pod
+from tare.system.process import need
 
 
 class Pasta(Network):

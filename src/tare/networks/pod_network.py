@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.node import Endpoint, Nic, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import carriers
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import carriers
+from tare.system.node import Endpoint, Nic, Pod
 
 
 class PodNetwork(Network):

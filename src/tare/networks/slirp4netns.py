@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tare.host.process import need
-from tare.node import Endpoint, Nic, Pod
-from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, endpoint
-from tare.wiring.user_mode import MTU, NETNS, probe, run_user_mode
+from tare.networks.wiring.network import Network
+from tare.networks.wiring.plug import POD_INTERFACE, endpoint
+from tare.networks.wiring.user_mode import MTU, NETNS, probe, run_user_mode
+from tare.system.node import Endpoint, Nic, Pod
+from tare.system.process import need
 
 ADDRESS: Final = "10.0.2.100"
 SUBNET: Final = "10.0.2.0/24"

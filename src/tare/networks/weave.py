@@ -12,16 +12,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from tare.host.namespaces import index_of, netlink
+from tare.daemons.daemons import Place
 from tare.networks.bridge import Bridge
 from tare.networks.ovs import bridge
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.services.daemons import Place
-from tare.wiring import vswitch
-from tare.wiring.host_stack import in_stack, lend_nic
-from tare.wiring.plug import endpoint, in_pod_subnet
-from tare.wiring.stacked import StackedNetwork
-from tare.wiring.veth import make_veth
+from tare.networks.wiring import vswitch
+from tare.networks.wiring.host_stack import in_stack, lend_nic
+from tare.networks.wiring.plug import endpoint, in_pod_subnet
+from tare.networks.wiring.stacked import StackedNetwork
+from tare.networks.wiring.veth import make_veth
+from tare.system.namespaces import index_of, netlink
+from tare.system.node import Endpoint, Nic, Node, Pod
 
 BRIDGE: Final = "weave"
 SWITCH: Final = "datapath"

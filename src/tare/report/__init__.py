@@ -1,7 +1,7 @@
-"""Render reports of a summary for readers: the terminal's tables and the HTML page. `tare.export` has other formats.
+"""Render reports of a summary for readers: the terminal's tables and the HTML page; `export` has other formats.
 
 `render_html` needs summary, trials and samples; the terminal's need the summary alone: `BriefReport`, the first screen,
-`render_text` and `render`, all of it.
+`render_text` and `render`, all of it. `frames` are the tables behind them, `live` writes the page while a study runs.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 
-from tare.explain.failed import FailedCell, failed_cells
-from tare.explain.failed_lines import told_together
-from tare.frames.source import Numbered
+from tare.analysis.explain.failed import FailedCell, failed_cells
+from tare.analysis.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, view
 from tare.report.causes import NEXT_STEP
+from tare.report.frames.source import Numbered
 from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages

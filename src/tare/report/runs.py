@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tare.frames.source import Numbered, numbered, outcome_reason, outcome_word, outcomes_of, row_name
+from tare.analysis.summary.select import select
 from tare.model import (
     MetricInfo,
     Role,
@@ -16,7 +16,7 @@ from tare.model import (
     Trial,
 )
 from tare.report import units
-from tare.summary.select import select
+from tare.report.frames.source import Numbered, numbered, outcome_reason, outcome_word, outcomes_of, row_name
 
 MOST_LISTED: Final = 10_000
 STARTUP_WORDS: Final = {

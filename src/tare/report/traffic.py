@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from tare.counters.values import MACHINE
-from tare.frames.source import Numbered
 from tare.model import Completed
-from tare.node import SILENT_ROLE
 from tare.report import units
+from tare.report.frames.source import Numbered
 from tare.store.traffic import Carried, carried
+from tare.system.counters.values import MACHINE
+from tare.system.node import SILENT_ROLE
 
 _AS_SIZE: Final = "B"
 _AS_TIME: Final = "s"

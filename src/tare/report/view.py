@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tare.analysis.summary.disturbance import DISTURBED
 from tare.model import Comparison, Estimate, MetricInfo, Summary
 from tare.model.text import counted
 from tare.report import units
-from tare.summary.disturbance import DISTURBED
 
 FIRST_SCREEN_COLUMNS: Final = 6
 LISTED_COLUMNS: Final = 3

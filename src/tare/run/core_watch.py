@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tare.cluster import Site
-from tare.host import process
-from tare.summary.disturbance import FARTHER
+from tare.analysis.summary.disturbance import FARTHER
+from tare.clusters import Site
+from tare.system import process
 
 INTERVAL_MS: Final = 10
 """Sampling interval, short enough for a sample during each kernel, which takes 15 to 200 ms. A sample takes ten to

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tare.cluster.base import Allocated
+from tare.analysis.summary.allocations import KEY, node_hours
+from tare.clusters.base import Allocated
 from tare.model import Repetition
 from tare.model.text import counted
-from tare.summary.allocations import KEY, node_hours
 
 MARGIN_S: Final = 30.0
 """What a run needs beyond its rounds to remove its pods and to write its report."""

@@ -17,24 +17,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from tare.agent.facts import UNKNOWN
+from tare.agent.protocol import NodeService
+from tare.agent.remote.at_once import on_each
 from tare.errors import TareError
-from tare.feasibility.study_files import StudyFiles
-from tare.host import outside
-from tare.host.devices import gpus_of
-from tare.host.process import find, run
-from tare.host.topology import in_words, read_topology
 from tare.images.build import read_image
 from tare.model import Plan
 from tare.mpi import MPIS
 from tare.networks import find as find_network
-from tare.node import gpus
-from tare.node.cgroups import hierarchies
-from tare.node_service import NodeService
-from tare.node_service.facts import UNKNOWN
-from tare.plan.cells import available
-from tare.remote.at_once import on_each
+from tare.networks.wiring import conflist, conflist_file
 from tare.runtimes import RUNTIMES
-from tare.wiring import conflist, conflist_file
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan.cells import available
+from tare.system import outside
+from tare.system.devices import gpus_of
+from tare.system.node import gpus
+from tare.system.node.cgroups import hierarchies
+from tare.system.process import find, run
+from tare.system.topology import in_words, read_topology
 from tare.workloads import located
 
 ABSENT: Final = "not installed"

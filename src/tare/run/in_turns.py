@@ -19,19 +19,19 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from tare.cluster import Site
-from tare.counters import taken
-from tare.counters.taken import Reading
-from tare.counters.values import CounterValues, Moment
-from tare.deploy.hosts import Deployed
+from tare.clusters import Site
 from tare.errors import InfrastructureError
-from tare.host.fault import reach
-from tare.host.namespaces import command_line
-from tare.host.process import Result
-from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
+from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import Ready, run_launch
 from tare.run.turns import Seat, Table, Waited
+from tare.system.counters import taken
+from tare.system.counters.taken import Reading
+from tare.system.counters.values import CounterValues, Moment
+from tare.system.fault import reach
+from tare.system.namespaces import command_line
+from tare.system.process import Result
+from tare.system.signals import uninterrupted
 from tare.workloads import plugin_of
 from tare.workloads.kernel_order import in_flight_bytes
 

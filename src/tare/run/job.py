@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import Site
-from tare.deploy.hosts import Deployed
+from tare.agent.geometry import as_launched, is_inside
+from tare.agent.sides import Side
+from tare.clusters import Site
+from tare.daemons import ssh
 from tare.errors import RefusedError
-from tare.host import outside
-from tare.host.fault import reach
-from tare.host.process import Result, run
 from tare.images.inside.inspect import LIBRARIES
-from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
-from tare.launch.job import Job, JobHost, MpiWiring
-from tare.launch.srun import launch_by_srun
 from tare.model import Binding, Cell, Control, Environment, Launching, Placement, RankOrder
 from tare.model.placement import place
 from tare.model.topology import Topology
 from tare.mpi import MPIS
-from tare.node import Pod
-from tare.node.sightings import Sightings, watched
-from tare.node_service.geometry import as_launched, is_inside
-from tare.node_service.sides import Side
+from tare.mpi.launch import BIND, PADDING, Entry, Host, Launch, bound, bound_by_rank, core_lists, write_map
+from tare.mpi.launch.job import Job, JobHost, MpiWiring
+from tare.mpi.launch.srun import launch_by_srun
+from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
-from tare.services import ssh
+from tare.system import outside
+from tare.system.fault import reach
+from tare.system.node import Pod
+from tare.system.node.sightings import Sightings, watched
+from tare.system.process import Result, run
 from tare.workloads import plugin_of
 from tare.workloads.parts import of_launch
 

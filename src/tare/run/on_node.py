@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cluster import Site
-from tare.containers.held import enter
-from tare.deploy.hosts import Deployed
-from tare.host.process import Result, run
-from tare.host.signals import uninterrupted
-from tare.launch import Entry, Launch
-from tare.launch.agent import CARRIED
+from tare.agent.sides import Side
+from tare.clusters import Site
+from tare.daemons.daemons import agent_argv
 from tare.model import Cell, NodeCommand, Workload
-from tare.node_service.sides import Side
+from tare.mpi.launch import Entry, Launch
+from tare.mpi.launch.agent import CARRIED
 from tare.run import job
+from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
-from tare.services.daemons import agent_argv
+from tare.runtimes.containers.held import enter
+from tare.system.process import Result, run
+from tare.system.signals import uninterrupted
 from tare.workloads import answers, plugin_of
 from tare.workloads.output import PROTOCOL
 from tare.workloads.parts import PREFIX

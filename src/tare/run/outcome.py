@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import Site
-from tare.counters.monitor import Unread
-from tare.deploy.hosts import Deployed
-from tare.host.process import FLOODED, Result
+from tare.clusters import Site
 from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Workload
 from tare.model.trial import ENDED_EARLY, NOT_ENDED
-from tare.node import stragglers
+from tare.networks.wiring.transports import CHOSEN_BY_MPI
 from tare.run import proof
+from tare.run.deploy.hosts import Deployed
 from tare.run.job import ROOT, Command, as_bound, started
 from tare.run.on_node import run_commands
 from tare.run.symptoms import recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
-from tare.wiring.transports import CHOSEN_BY_MPI
+from tare.system.counters.monitor import Unread
+from tare.system.node import stragglers
+from tare.system.process import FLOODED, Result
 from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError

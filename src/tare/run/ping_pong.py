@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import Site
-from tare.deploy.hosts import Deployed
+from tare.agent.geometry import pods_per_node
+from tare.analysis.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, transport_loss
+from tare.clusters import Site
 from tare.errors import CommandFailed, CommandTimeout
 from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Workload
 from tare.model.text import bytes_label
-from tare.node_service.geometry import pods_per_node
 from tare.run import job
+from tare.run.deploy.hosts import Deployed
 from tare.run.symptoms import recognised
-from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, transport_loss
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
 from tare.workloads.said import reason_said

@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from tare.analysis.summary.disturbance import REPEATED_SHARE
 from tare.model import Cell, Completed, Plan, Trial, TrialKey
 from tare.model.text import printable
-from tare.plan.cells import available, estimate_pods_s, estimate_trial_s
-from tare.summary.disturbance import REPEATED_SHARE
+from tare.study.plan.cells import available, estimate_pods_s, estimate_trial_s
 
 INTERVAL_S: Final = 5.0
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Final
 
-from tare.counters.monitor import Unread
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
 from tare.model.placement import host_and_local_rank
-from tare.node import SHARED_ROLES, SILENT_ROLE, Node
+from tare.system.counters.monitor import Unread
+from tare.system.node import SHARED_ROLES, SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400

@@ -16,17 +16,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import Site
-from tare.counters import monitor, values
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
-from tare.deploy.timing import Made, made
+from tare.agent.remote.conversation import Unreachable
+from tare.analysis.stats import is_look
+from tare.analysis.summary import precise_enough
+from tare.analysis.summary.disturbance import repeats_left, wants_repeat
+from tare.analysis.summary.select import select
+from tare.analysis.summary.warnings import crowded_fact
+from tare.clusters import Site
 from tare.errors import TareError
-from tare.feasibility.study_files import StudyFiles
-from tare.host.fault import reach
-from tare.host.namespaces import plain_python
-from tare.host.process import Result
-from tare.launch import write_agent
 from tare.model import (
     Caches,
     Cell,
@@ -39,24 +36,27 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.plan import calibration
-from tare.plan.cells import available, block_order
-from tare.plan.composition import nic_slots
-from tare.remote.conversation import Unreachable
+from tare.mpi.launch import write_agent
 from tare.run import facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import deployed
+from tare.run.deploy.timing import Made, made
 from tare.run.ending import Ending
 from tare.run.job import looked_at
 from tare.run.outcome import Pair, Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import drop_caches, opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
-from tare.stats import is_look
 from tare.store.writer import Store
-from tare.summary import precise_enough
-from tare.summary.disturbance import repeats_left, wants_repeat
-from tare.summary.select import select
-from tare.summary.warnings import crowded_fact
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan import calibration
+from tare.study.plan.cells import available, block_order
+from tare.study.plan.composition import nic_slots
+from tare.system.counters import monitor, values
+from tare.system.fault import reach
+from tare.system.namespaces import plain_python
+from tare.system.process import Result
 from tare.workloads import plugin_of
 from tare.workloads.kernel_order import in_order
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from tare.cluster import CLUSTERS, Needs, Site
-from tare.containers.swept import swept
-from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
-from tare.feasibility.study_files import import_images
-from tare.host.binds import writable
+from tare.agent.geometry import on_daemon_nodes
+from tare.agent.protocol import NodeService
+from tare.agent.remote.conversation import Unreachable
+from tare.clusters import CLUSTERS, Needs, Site
 from tare.model import Cell, Launching, Plan
 from tare.networks import find
-from tare.node_service import NodeService
-from tare.node_service.geometry import on_daemon_nodes
-from tare.plan.cells import available
-from tare.plan.composition import nic_slots
-from tare.remote.conversation import Unreachable
+from tare.run.deploy.hosts import Deployed
+from tare.run.deploy.pods import Files, deployed
+from tare.runtimes.containers.swept import swept
+from tare.study.feasibility.study_files import import_images
+from tare.study.plan.cells import available
+from tare.study.plan.composition import nic_slots
+from tare.system.binds import writable
 from tare.workloads import located
 
 
@@ -27,7 +27,8 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
 
     At the end, `say` hears which rights were taken back from files that containers left in folders of the host
-    (`tare.containers.swept`): on this machine when the lab is down, which ends all programs, else by the nodes.
+    (`tare.runtimes.containers.swept`): on this machine when the lab is down, which ends all programs, else by the
+    nodes.
     """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))

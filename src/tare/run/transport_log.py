@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tare.wiring.transports import BY_TCP, accepts
+from tare.networks.wiring.transports import BY_TCP, accepts
 
 WITHIN_A_HOST: Final = frozenset(
     {"self", "sysv", "posix", "cma", "knem", "xpmem", "memory", "vader", "sm", "shm", "sm2"}

@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import Site
-from tare.counters import monitor
-from tare.deploy.hosts import Deployed
-from tare.launch.ways import way_of
+from tare.clusters import Site
 from tare.model import Cell, KernelSpec, Workload
 from tare.mpi import MPIS
+from tare.mpi.launch.ways import way_of
+from tare.networks.wiring.conflist import PREFIX
+from tare.networks.wiring.transports import is_local, needs_port
 from tare.run import job
+from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import Pair, Ready
 from tare.run.transport_log import Chosen, by_rank, judged
-from tare.wiring.conflist import PREFIX
-from tare.wiring.transports import is_local, needs_port
+from tare.system.counters import monitor
 from tare.workloads import plugin_of
 from tare.workloads.answers import SHOWN
 

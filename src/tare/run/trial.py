@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tare import stats
-from tare.deploy.hosts import Deployed
-from tare.host.process import Result
+from tare.analysis import stats
+from tare.analysis.summary.isolation import SECCOMP
 from tare.model import (
     Completed,
     Failed,
@@ -23,12 +22,13 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.node import surroundings
 from tare.run import proof
+from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import Ready, startup
 from tare.store.plausible import DAMAGED_FACTS, sound_facts
 from tare.store.results_checks import sound_ranks
-from tare.summary.isolation import SECCOMP
+from tare.system.node import surroundings
+from tare.system.process import Result
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN
 

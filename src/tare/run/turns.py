@@ -40,8 +40,9 @@ class Waited(Enum):
 class Seat:
     """A launch at the table. `ended` becomes readable when the launch has ended.
 
-    Its ranks say the `key`, which is secret: it is that of its records, a variable (`tare.launch.PADDING`). The `name`
-    is in the command lines of its processes, where every user of their machine can read it, and tells them from others.
+    Its ranks say the `key`, which is secret: it is that of its records, a variable (`tare.mpi.launch.PADDING`). The
+    `name` is in the command lines of its processes, where every user of their machine can read it, and tells them from
+    others.
     """
 
     ranks: int

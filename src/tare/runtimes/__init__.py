@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
 from tare.runtimes.apptainer import Apptainer
 from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
 from tare.runtimes.apptainer_sif_levels import ApptainerSifExtracted, ApptainerSifSetuid, ApptainerSifSquashfuse
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
 from tare.runtimes.docker import Docker
 from tare.runtimes.enroot import Enroot
 from tare.runtimes.fake import Fake

@@ -13,19 +13,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tare.containers.client import Client
-from tare.containers.held import enter, held, limited_containers, pod_group
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
+from tare.daemons import ssh
 from tare.errors import MissingTool, RefusedError
-from tare.host import devices, outside
-from tare.host.binds import Bind, format_bind, mount_fields
-from tare.host.packages import install
-from tare.host.process import find, run
-from tare.host.user_namespace import is_real_root
-from tare.node import Container, Pod
-from tare.services import ssh
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.held import enter, held, limited_containers, pod_group
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system import devices, outside
+from tare.system.binds import Bind, format_bind, mount_fields
+from tare.system.node import Container, Pod
+from tare.system.packages import install
+from tare.system.process import find, run
+from tare.system.user_namespace import is_real_root
 
 PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
 """The system's, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""

@@ -12,13 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from tare.containers.boot_id import show_boot_id
-from tare.containers.held import enter, held, pod_group
-from tare.containers.request import PodRequest
+from tare.daemons.daemons import agent_argv
+from tare.daemons.docker import outer_pid
 from tare.errors import InfrastructureError, MissingTool
-from tare.host import devices
-from tare.host.process import run
-from tare.node import Pod
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.apptainer import (
     MISSING,
     Apptainer,
@@ -29,9 +26,12 @@ from tare.runtimes.apptainer import (
     sshd_rights,
     variables_for,
 )
-from tare.services.daemons import agent_argv
-from tare.services.docker import outer_pid
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.held import enter, held, pod_group
+from tare.runtimes.containers.request import PodRequest
+from tare.system import devices
+from tare.system.node import Pod
+from tare.system.process import run
 
 START: Final = "/.singularity.d/actions/start"
 """The program that an instance starts with. Only images that Apptainer has built have it."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.containers.request import PodRequest
 from tare.errors import RefusedError
-from tare.host.packages import install
-from tare.host.process import find
-from tare.host.user_namespace import is_real_root
 from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.containers.request import PodRequest
+from tare.system.packages import install
+from tare.system.process import find
+from tare.system.user_namespace import is_real_root
 
 LOOP: Final = Path("/dev/loop-control")
 

@@ -11,11 +11,11 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from tare.host.packages import install
-from tare.host.process import find, run
-from tare.host.user_namespace import is_real_root
 from tare.runtimes.apptainer import find_program
 from tare.runtimes.apptainer_sif import LOOP, ApptainerSif
+from tare.system.packages import install
+from tare.system.process import find, run
+from tare.system.user_namespace import is_real_root
 
 FUSE: Final = Path("/dev/fuse")
 SQUASHFUSE: Final = ("squashfuse_ll", "squashfuse")

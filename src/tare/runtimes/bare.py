@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.containers.held import enter, held, pod_group
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
-from tare.host import devices
-from tare.node import Pod
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.held import enter, held, pod_group
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system import devices
+from tare.system.node import Pod
 
 
 class Bare(Runtime):

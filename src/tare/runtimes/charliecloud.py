@@ -13,17 +13,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tare.containers.held import enter, held, limited_containers, places_of, pod_group
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
 from tare.errors import RefusedError
-from tare.host import devices
-from tare.host.binds import bind_of
-from tare.host.packages import install
-from tare.host.process import find, need, run
 from tare.images.inside.below import check_places
-from tare.node import Container, Pod
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.held import enter, held, limited_containers, places_of, pod_group
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system import devices
+from tare.system.binds import bind_of
+from tare.system.node import Container, Pod
+from tare.system.packages import install
+from tare.system.process import find, need, run
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
 PLACE: Final = "/run/tare-charliecloud"

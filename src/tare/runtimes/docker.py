@@ -10,22 +10,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from tare.containers import gpu_options
-from tare.containers.boot_id import show_boot_id
-from tare.containers.client import Client
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
-from tare.containers.together import started_together
+from tare.daemons import docker as daemon
+from tare.daemons import docker_api as api
 from tare.errors import InfrastructureError
-from tare.host.binds import client_option, format_bind, label
-from tare.host.devices import client_options, host_config
-from tare.host.process import need
-from tare.launch import BY_NAME
-from tare.node import Container, Node, Pod
-from tare.node.cgroups import MARK, Group
-from tare.services import docker as daemon
-from tare.services import docker_api as api
-from tare.wiring.plug import Wiring
+from tare.mpi.launch import BY_NAME
+from tare.networks.wiring.plug import Wiring
+from tare.runtimes.containers import gpu_options
+from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.runtimes.containers.together import started_together
+from tare.system.binds import client_option, format_bind, label
+from tare.system.devices import client_options, host_config
+from tare.system.node import Container, Node, Pod
+from tare.system.node.cgroups import MARK, Group
+from tare.system.process import need
 
 TRIES: Final = 5
 ATTACHED_TOO_LATE: Final = (

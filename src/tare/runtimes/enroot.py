@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tare.containers.request import PodRequest
-from tare.containers.site_runtime import SiteRuntime, folders
 from tare.errors import RefusedError
-from tare.host.devices import CDI, NVIDIA, ROCM
-from tare.host.process import run
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.site_runtime import SiteRuntime, folders
+from tare.system.devices import CDI, NVIDIA, ROCM
+from tare.system.process import run
 
 PLACE: Final = "/run/tare-enroot"
 GPU_VARIABLES: Final = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")

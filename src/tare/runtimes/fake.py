@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
-from tare.node import Pod
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system.node import Pod
 
 
 class Fake(Runtime):

@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
 from tare.errors import InfrastructureError
-from tare.node import Container, Pod
-from tare.node.cgroups import Group, Hierarchy
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system.node import Container, Pod
+from tare.system.node.cgroups import Group, Hierarchy
 
 FIRST: Final = "tare-ranks"
 """The last word of the command line of the first process in the ranks' container."""

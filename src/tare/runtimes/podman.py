@@ -14,24 +14,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tare.containers.boot_id import show_boot_id
-from tare.containers.gpu_options import podman_options
-from tare.containers.held import enter, held
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
-from tare.containers.together import started_together
-from tare.containers.user_podman import UNLIMITED
-from tare.host import devices
-from tare.host.packages import install
-from tare.host.process import Result, find, need, run
-from tare.host.user_namespace import is_real_root
-from tare.launch import BY_NAME
-from tare.node import Container, Node, Pod
-from tare.node.cgroups import Group
+from tare.daemons.daemons import agent_argv
+from tare.daemons.docker import FIRST_PROCESS, told_pid
+from tare.mpi.launch import BY_NAME
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.gpu_options import podman_options
+from tare.runtimes.containers.held import enter, held
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.runtimes.containers.together import started_together
+from tare.runtimes.containers.user_podman import UNLIMITED
 from tare.runtimes.docker import container_group, on_node, volumes
-from tare.services.daemons import agent_argv
-from tare.services.docker import FIRST_PROCESS, told_pid
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.system import devices
+from tare.system.node import Container, Node, Pod
+from tare.system.node.cgroups import Group
+from tare.system.packages import install
+from tare.system.process import Result, find, need, run
+from tare.system.user_namespace import is_real_root
 
 STATE: Final = "/run/tare-podman"
 CAP_SYS_RESOURCE: Final = 24

@@ -21,20 +21,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tare.containers import user_podman
-from tare.containers.boot_id import show_boot_id
-from tare.containers.gpu_options import podman_options
-from tare.containers.held import on_cores
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
 from tare.errors import InfrastructureError, RefusedError
-from tare.host import devices, outside
-from tare.host.process import Result, find, run
-from tare.host.user_namespace import lacks_ids, user_name
 from tare.images.cache import Progress, locked, write_atomically
 from tare.images.usage import mark_used
-from tare.node import Pod, marked
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers import user_podman
+from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.gpu_options import podman_options
+from tare.runtimes.containers.held import on_cores
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.system import devices, outside
+from tare.system.node import Pod, marked
+from tare.system.process import Result, find, run
+from tare.system.user_namespace import lacks_ids, user_name
 
 PROGRAMS: Final = ("podman-hpc", "/opt/tare/podman-hpc/bin/podman-hpc")
 """The site's, and the one that tools/podman-hpc unpacks."""

@@ -6,7 +6,7 @@ machine where an administrator has set it up. All of Podman's state is there too
 
 Root of the container is one of the user's subordinate IDs outside, and the user keeps its own ID inside (`--userns
 keep-id`): the MPI's daemon, which runs outside the containers, rejects ranks of another user (PMIx). The image's files
-are shown as the container's, the ranks' working folders as the user's (`tare.containers.idmapped`).
+are shown as the container's, the ranks' working folders as the user's (`tare.runtimes.containers.idmapped`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.containers import user_podman
-from tare.containers.boot_id import show_boot_id
-from tare.containers.folder_owners import IDMAPPED, owner_map, uncover
-from tare.containers.gpu_options import podman_options
-from tare.containers.held import enter, held, on_cores, pod_group
-from tare.containers.request import PodRequest
-from tare.containers.runtime import Runtime
-from tare.containers.together import started_together
+from tare.daemons.daemons import agent_argv
+from tare.daemons.docker import FIRST_PROCESS, told_pid
 from tare.errors import InfrastructureError
-from tare.host import devices
-from tare.host.binds import Bind, bind_of, client_option, merged
-from tare.host.namespaces import plain_python
-from tare.host.packages import install
-from tare.host.process import Result, need, run
-from tare.host.user_namespace import is_real_root, lacks_ids
-from tare.launch import BY_NAME
-from tare.node import Container, Node, Pod
+from tare.mpi.launch import BY_NAME
+from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
+from tare.runtimes.containers import user_podman
+from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.folder_owners import IDMAPPED, owner_map, uncover
+from tare.runtimes.containers.gpu_options import podman_options
+from tare.runtimes.containers.held import enter, held, on_cores, pod_group
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.runtime import Runtime
+from tare.runtimes.containers.together import started_together
 from tare.runtimes.docker import on_node
 from tare.runtimes.podman import probe_init
-from tare.services.daemons import agent_argv
-from tare.services.docker import FIRST_PROCESS, told_pid
-from tare.wiring.plug import Wiring, refuse_docker_wiring
+from tare.system import devices
+from tare.system.binds import Bind, bind_of, client_option, merged
+from tare.system.namespaces import plain_python
+from tare.system.node import Container, Node, Pod
+from tare.system.packages import install
+from tare.system.process import Result, need, run
+from tare.system.user_namespace import is_real_root, lacks_ids
 
 PLACE: Final = "/run/tare-podman-rootless"
 USER: Final = 59123

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Final
 
-from tare.containers.request import PodRequest
-from tare.containers.site_runtime import SiteRuntime, folders
-from tare.host.devices import CDI, NVIDIA
-from tare.host.process import run
 from tare.images.cache import Progress
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.site_runtime import SiteRuntime, folders
+from tare.system.devices import CDI, NVIDIA
+from tare.system.process import run
 
 REPOSITORY: Final = "load/library"
 """Where Sarus keeps images that were loaded from an archive, in the repository of the user."""

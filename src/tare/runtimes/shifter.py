@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tare.containers.request import PodRequest
-from tare.containers.site_runtime import SiteRuntime, folders
 from tare.errors import RefusedError
-from tare.host.devices import NVIDIA
-from tare.host.process import run
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.site_runtime import SiteRuntime, folders
+from tare.system.devices import NVIDIA
+from tare.system.process import run
 
 
 class Shifter(SiteRuntime):

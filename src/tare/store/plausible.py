@@ -116,7 +116,7 @@ RIGHTS: Final[Mapping[str, re.Pattern[str]]] = {
     "name_servers": re.compile(r"none|[0-9a-fA-F:. ]{2,140}", re.ASCII),
     **dict.fromkeys(("speculation_store_bypass", "limits", "setuid", "by"), _WORDS),
 }
-"""The forms of what ranks report of their rights, and of what is added (`tare.node.surroundings.reach`)."""
+"""The forms of what ranks report of their rights, and of what is added (`tare.system.node.surroundings.reach`)."""
 HOST: Final[Bounds] = {"cores": _INDEX, "memory_bytes": _COUNT}
 """The facts of a study that are calculated with."""
 LONGEST_FACT: Final = 1 << 16

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import model
 from tare.errors import ResultsError
-from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
 from tare.store.cycles import without_cycle_search
 from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, facts_text, too_many
@@ -24,6 +23,7 @@ from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
 from tare.store.shared import Shared, read_lines
 from tare.store.trial_lines import TrialLines
+from tare.system.foreign import make_printable, read_json, read_regular
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,7 +2,7 @@
 
 The lock is a POSIX one (`lockf`), because a forked child does not inherit it: a pod holder that outlives a killed run
 must not keep the folder locked, as it would with `flock`. The folder may be an ordinary user's while we are root, so
-everything is opened by `tare.host.safe_files`, which does not follow that user's links.
+everything is opened by `tare.system.safe_files`, which does not follow that user's links.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import __version__, model
 from tare.errors import ResultsError
-from tare.host.safe_files import PARTIAL, exists, folder_at, open_file, replacing
-from tare.node.owners import pid_namespace
 from tare.store.codec import encode
 from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
+from tare.system.node.owners import pid_namespace
+from tare.system.safe_files import PARTIAL, exists, folder_at, open_file, replacing
 
 if TYPE_CHECKING:
     from tare.store.results import Columns

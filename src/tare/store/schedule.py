@@ -1,4 +1,4 @@
-"""Determine which blocks are complete and which remain; `tare.summary.select` decides which launches count. Pure."""
+"""Determine which blocks are complete; `tare.analysis.summary.select` decides which launches count. Pure."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from functools import cache
 from typing import Any, Final
 
 from tare import model
-from tare.host.foreign import make_printable, read_json
 from tare.store.codec import encode
+from tare.system.foreign import make_printable, read_json
 
 REFERENCE: Final = "$ref"
 VALUES: Final = "values"

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tare import model
-from tare.host.foreign import make_printable, read_json, refuse_constant
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
 from tare.store.parts import Later, Part, Values, held_bytes, make_part
 from tare.store.plausible import MOST_DIGITS, RIGHTS, sound_facts
 from tare.store.results_checks import check_ranks, check_traffic, check_trial, sound_ranks
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
+from tare.system.foreign import make_printable, read_json, refuse_constant
 
 SHORT: Final = 64
 """Values whose JSON is at most this long are not worth a reference."""

@@ -10,7 +10,7 @@
 
 Lines are never changed or deleted. When a block was interrupted, each cell without a trial gets a line with the outcome
 `Interrupted`, and `Ledger.remaining` then returns the block as its next attempt (`tare.store.schedule`). Only
-`tare.summary.select` decides which launches count. `tare.store.results` reads a folder without writing.
+`tare.analysis.summary.select` decides which launches count. `tare.store.results` reads a folder without writing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
-from tare.host.fault import reach
-from tare.host.signals import uninterrupted
 from tare.store.codec import decode, encode
 from tare.store.results import (
     FORMAT,
@@ -58,6 +56,8 @@ from tare.store.results_folder import (
 from tare.store.schedule import Ledger, can_run
 from tare.store.shared import Shared, line_of
 from tare.store.trial_lines import LineWriter
+from tare.system.fault import reach
+from tare.system.signals import uninterrupted
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
@@ -292,7 +292,7 @@ def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> Non
 
 
 def _what_is_measured(study: model.Study) -> model.Study:
-    """Return a study without its name and its stopping and judging rules, as `tare.plan.cells.digest` does."""
+    """Return a study without its name and its stopping and judging rules, as `tare.study.plan.cells.digest` does."""
     blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round, turns=study.repetition.turns)
     return replace(study, name="", margin=0.0, limit=None, published=(), repetition=blocks)
 

@@ -5,6 +5,8 @@ A file passes through the modules in this order: text -> `yaml_nodes` (each valu
 `model.Study`. All mistakes are collected as `Problem`s, each with line, column and path, and reported by one
 `StudyError` (`messages`).
 
+`plan` makes cells of it, `feasibility` decides which of them can run here.
+
 No plug-in is imported here: the names that exist come in as `Known`.
 """
 

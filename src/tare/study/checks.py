@@ -13,11 +13,11 @@ from tare.errors import RefusedError
 from tare.model.placement import MOST_RANKS, needed_cores, place
 from tare.model.text import counted
 from tare.model.topology import NodeCores, Topology
+from tare.networks.wiring import conflist, conflist_file
+from tare.networks.wiring.conflist import is_conflist
 from tare.study.messages import unknown
 from tare.study.names import Known
 from tare.study.schema import StudyIn
-from tare.wiring import conflist, conflist_file
-from tare.wiring.conflist import is_conflist
 
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4

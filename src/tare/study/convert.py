@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tare import model
-from tare.host.binds import absolute, bind_of, format_bind
 from tare.mpi.defaults import with_transport
+from tare.networks.wiring.conflist import PREFIX, is_conflist
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import CommandIn
 from tare.study.names import is_path
 from tare.study.schema import EnvironmentIn, LinkIn, StudyIn, WorkloadIn
-from tare.wiring.conflist import PREFIX, is_conflist
+from tare.system.binds import absolute, bind_of, format_bind
 
 
 def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:

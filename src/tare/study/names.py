@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.images import DEFAULT, MPI_OF, RECIPES
 from tare.model import Environment
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
+from tare.networks.wiring import transports
+from tare.networks.wiring.conflist import is_conflist
 from tare.runtimes import RUNTIMES
 from tare.study.messages import unknown
-from tare.wiring import transports
-from tare.wiring.conflist import is_conflist
 from tare.workloads.answers import WORDS
 from tare.workloads.declared import MINIAPPS, MiniApp
 from tare.workloads.programs import PROGRAMS

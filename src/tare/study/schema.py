@@ -15,8 +15,9 @@ from pydantic import (
 )
 
 from tare import model
-from tare.host.binds import bind_of, check_variable, check_workdir
-from tare.host.devices import check_word
+from tare.networks.wiring.conflist import is_conflist
+from tare.networks.wiring.link import FEATURES
+from tare.networks.wiring.transports import read as read_transport
 from tare.study.cluster_keys import ClusterIn
 from tare.study.command_keys import Command, CommandIn
 from tare.study.messages import unknown
@@ -36,9 +37,8 @@ from tare.study.value_types import (
     choice,
     one_of,
 )
-from tare.wiring.conflist import is_conflist
-from tare.wiring.link import FEATURES
-from tare.wiring.transports import read as read_transport
+from tare.system.binds import bind_of, check_variable, check_workdir
+from tare.system.devices import check_word
 
 SEGMENTING: Final = ("tso", "gso", "gro")
 

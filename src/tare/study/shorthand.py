@@ -9,10 +9,10 @@ from typing import Final
 
 from tare.images import is_known
 from tare.images.registry.reference import is_reference
+from tare.networks.wiring.conflist import PREFIX
 from tare.study.messages import unknown
 from tare.study.names import Known, is_path, read_name
 from tare.study.yaml_nodes import Problem, YamlNode
-from tare.wiring.conflist import PREFIX
 from tare.workloads.declared import MiniApp, read
 from tare.workloads.declared.declaration import check, choose, find
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tare.analysis.stats import launch_statistics, p99_minus_median
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.model.text import bytes_label
-from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, metric_of, number, records, timed

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.host import process
-from tare.host.binds import absolute
 from tare.images.inside.below import inside
 from tare.model import Cell, Environment, Placement, Study, Workload
 from tare.runtimes import RUNTIMES
+from tare.system import process
+from tare.system.binds import absolute
 from tare.workloads.file_form import check_form, check_source
 from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate

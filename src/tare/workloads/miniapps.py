@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tare.analysis.stats import LaunchStatistics, launch_statistics
 from tare.model import Caches, Figure, MetricInfo, MetricKind, Placement, Workload
-from tare.stats import LaunchStatistics, launch_statistics
 from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.host.process import run
 from tare.images.inside.inspect import LIBRARIES, plain
 from tare.images.inside.linked import Seen, find_linked
+from tare.system.process import run
 from tare.workloads.located import OWN_FOLDERS, SHORTEST, SYSTEM
 
 FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)

@@ -59,7 +59,7 @@ def test_own_wheel_and_zip_depend_on_their_contents_alone(tmp_path: Path) -> Non
         record = wheel.read(f"tare_hpc-{tare.__version__}.dist-info/RECORD").decode().splitlines()
         assert b"tare = tare.cli.app:main" in wheel.read(f"tare_hpc-{tare.__version__}.dist-info/entry_points.txt")
     assert {line.split(",")[0] for line in record} == names
-    assert {"tare/cli/bundle/lock_run.txt", "tare/sources/kernels/CMakeLists.txt"} <= names
+    assert {"tare/cli/bundle/lock_run.txt", "tare/images/sources/kernels/CMakeLists.txt"} <= names
     assert not any("__pycache__" in name for name in names)
     (tmp_path / "file").write_bytes(b"content" * 1000)
     write_zip(tmp_path / "one", {"b": tmp_path / "file", "a": b"x"}, head=b"#!\n", first="b")

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
+from tare.agent.order import Files
 from tare.cli import commands, session
 from tare.cli.quick import Wanted, quick_study
 from tare.cli.session import plan_text
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.errors import RefusedError
-from tare.feasibility import availability, preflight, study_files
-from tare.feasibility.compatibility import MpiFacts
-from tare.feasibility.study_files import StudyFiles
 from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
 from tare.mpi import MPIS
-from tare.node_service.order import Files
-from tare.plan import composition, unavailable
-from tare.plan.cells import expand
 from tare.study import KNOWN, parse
 from tare.study import environment as environment_of
+from tare.study.feasibility import availability, preflight, study_files
+from tare.study.feasibility.compatibility import MpiFacts
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan import composition, unavailable
+from tare.study.plan.cells import expand
 from tare.workloads.catalogue import CatalogueEntry, entries
 from tare.workloads.declared import MINIAPPS
 from unit.adapters import ExampleAdapter

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tare import errors
 from tare.cli import app, commands, lab_commands, quick, session
-from tare.doctor import command
+from tare.cli.doctor import command
 from tare.errors import CellsFailed, CommandFailed, InfrastructureError, MissingTool, TareError, UsageError
 from tare.model import Failed
 from tare.model.text import without_dashes

@@ -14,6 +14,8 @@ import pytest
 
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
+from tare.analysis.explain import explain
+from tare.analysis.explain.ablation import studies_of
 from tare.cli import commands, session
 from tare.cli.afterwards import explain_command
 from tare.cli.afterwards.claims_command import show_claims
@@ -21,13 +23,11 @@ from tare.cli.afterwards.explain_command import explain_results
 from tare.cli.afterwards.of_results import ClaimsOptions, ExplainOptions
 from tare.cli.started_in import FACT, StartedIn, changed_programs
 from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
-from tare.explain import explain
-from tare.explain.ablation import studies_of
 from tare.model import Failed, Outcome, Plan, Trial
-from tare.plan.cells import expand
 from tare.report import render_html
 from tare.store.results import read_only
-from unit.export.test_json_document import TOOL, strict
+from tare.study.plan.cells import expand
+from unit.report.export.test_json_document import TOOL, strict
 from unit.scripts import script
 
 EXPLAINED = TOOL["explain_schema"]()

@@ -13,12 +13,12 @@ import pytest
 from tare.cli import lab_commands, lab_state, network_commands
 from tare.cli.groups import LabOptions, NetworkOptions
 from tare.cli.network_commands import described, needs_of, network_list, network_up
-from tare.cluster import lab
+from tare.clusters import lab
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec
 from tare.networks import NETWORKS
-from tare.node.cgroups import Group
-from tare.node.owners import boot_id, owner
+from tare.system.node.cgroups import Group
+from tare.system.node.owners import boot_id, owner
 from unit.labs import kept, made
 
 GONE = 2**22 + 1
@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
-    monkeypatch.setattr("tare.containers.held.is_real_root", lambda: True)
+    monkeypatch.setattr("tare.runtimes.containers.held.is_real_root", lambda: True)
     return tmp_path
 
 

@@ -15,7 +15,7 @@ from tare import study
 from tare.cli import launch_command, session
 from tare.cli.options import LaunchOptions
 from tare.model import Plan
-from tare.plan.cells import expand
+from tare.study.plan.cells import expand
 
 TEXT = """
 environments: [bare, docker, enroot, sarus]

@@ -11,16 +11,16 @@ import pytest
 from tare.cli import commands, quick
 from tare.cli.commands import Where
 from tare.cli.quick import Wanted, given_input, quick_study, results_of
-from tare.cluster import lab_site
+from tare.clusters import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
-from tare.host.topology import read_topology
 from tare.model import Cell, Placement, Plan, Role, Study, Workload
 from tare.networks import NETWORKS
-from tare.plan import composition
-from tare.plan.cells import expand
-from tare.plan.composition import refuse
 from tare.runtimes import RUNTIMES
 from tare.study import environment as environment_of
+from tare.study.plan import composition
+from tare.study.plan.cells import expand
+from tare.study.plan.composition import refuse
+from tare.system.topology import read_topology
 from tare.workloads import located
 from unit.scripts import script
 

@@ -9,10 +9,10 @@ import pytest
 
 from tare.cli import commands, session
 from tare.cli.usage import options_of, worded
-from tare.feasibility.study_files import StudyFiles
 from tare.model import Plan
-from tare.plan.cells import expand
 from tare.study import parse
+from tare.study.feasibility.study_files import StudyFiles
+from tare.study.plan.cells import expand
 
 CORES = "use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)"
 FEWER = "use fewer ranks per node"

@@ -127,7 +127,7 @@ def test_a_planted_script_is_replaced_and_root_submits_from_no_folder_that_other
     (tmp_path / "kept.job" / "job.sh").symlink_to(tmp_path / "victim")
     assert submit_study(wanted) == 0
     assert (tmp_path / "victim").read_text() == "mine"
-    monkeypatch.setattr("tare.host.safe_files.is_real_root", lambda: True)
+    monkeypatch.setattr("tare.system.safe_files.is_real_root", lambda: True)
     (tmp_path / "kept.job").chmod(0o777)
     with pytest.raises(UsageError, match="can be changed by another user, so root's job must not be in it"):
         submit_study(wanted)

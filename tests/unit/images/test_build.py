@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool, UsageError
-from tare.host import process
 from tare.images import build, host_build, kernels
 from tare.images.build import debian_sources, ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
+from tare.system import process
 from unit.images.writing import put
 
 STATUS = """Package: openmpi-bin
@@ -279,8 +279,8 @@ def test_kernels_of_an_unknown_mpi_or_without_sources_are_refused(
         ensure_kernels("lam", cache)
     assert ensure_kernels("lam", cache, compiler=host).program.is_file()
     monkeypatch.undo()
-    monkeypatch.setattr("tare.sources.FOLDER", tmp_path / "site" / "tare" / "sources")
-    with pytest.raises(InfrastructureError, match="site/tare/sources/kernels") as caught:
+    monkeypatch.setattr("tare.images.sources.FOLDER", tmp_path / "site/tare/images/sources")
+    with pytest.raises(InfrastructureError, match="site/tare/images/sources/kernels") as caught:
         ensure_kernels("openmpi", cache, compiler=tmp_path)
     assert "make setup" in str(caught.value)
 

@@ -14,13 +14,13 @@ import pytest
 
 from tare.cli import image_commands
 from tare.errors import CommandFailed, ImageError, ResultsError, UsageError
-from tare.host import safe_files
 from tare.images import bring, convert
 from tare.images.bring import bring_image
 from tare.images.build import Image, list_images
 from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
 from tare.images.inside import archive
 from tare.images.inside.archive import sha256_of
+from tare.system import safe_files
 from unit.scripts import script
 
 

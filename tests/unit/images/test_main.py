@@ -51,9 +51,12 @@ MAINS = {
 }  # fmt: skip
 """Programs that start others and wait for them. The rest starts none, or handles signals itself."""
 ALONE = {
-    "containers/idmapped.py", "doctor/locality_probe.py", "doctor/noise_probe.py", "export/sample_rows.py",
-    "host/holder.py", "images/inside/unpack.py", "kubernetes/enter.py", "launch/agent.py", "mpi/fake_program.py",
-    "remote/bootstrap.py", "report/samples/counting.py", "report/samples/drawing.py", "workloads/drivers/jones2009.py",
+    "runtimes/containers/idmapped.py", "cli/doctor/locality_probe.py", "cli/doctor/noise_probe.py",
+    "report/export/sample_rows.py",
+    "system/holder.py", "images/inside/unpack.py", "clusters/pods/enter.py", "mpi/launch/agent.py",
+    "mpi/fake_program.py",
+    "agent/remote/bootstrap.py", "report/samples/counting.py", "report/samples/drawing.py",
+    "workloads/drivers/jones2009.py",
 }  # fmt: skip
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tare.errors import InfrastructureError, MissingTool
-from tare.host.process import Result
 from tare.images import host_mpi, kernels, mpi_programs
 from tare.images.host_mpi import LIBC, HostMpi, find_libraries, glibc_needed, glibc_of
 from tare.images.inside.inspect import contains, mpi_of
 from tare.images.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
 from tare.mpi import MPIS
+from tare.system.process import Result
 from unit.images.writing import link, put
 from unit.scripts import script, speaker
 
@@ -31,11 +31,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def find(name: str) -> str | None:
         return shutil.which(name, path=str(tmp_path))
 
-    for module in ("images.mpi_programs", "host.process"):
+    for module in ("images.mpi_programs", "system.process"):
         monkeypatch.setattr(f"tare.{module}.find", find)
     for module in ("openmpi", "openmpi5", "mpich"):
         monkeypatch.setattr(f"tare.mpi.{module}.find", find)
-    monkeypatch.setattr("tare.host.wheels.FOLDER", tmp_path / "none")
+    monkeypatch.setattr("tare.system.wheels.FOLDER", tmp_path / "none")
     return tmp_path
 
 

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.containers import held as held_module
 from tare.errors import ImageError, UsageError
-from tare.feasibility.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.images.build import list_images
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inside import below, layered, sif
@@ -29,10 +27,12 @@ from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
 from tare.images.own import _digest, ensure_own, kind_of
 from tare.model import Environment, Launching
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import PodRequest
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
-from tare.wiring.plug import Wiring
+from tare.runtimes.containers import held as held_module
+from tare.study.feasibility.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from unit.images import writing
 from unit.images.writing import a_sif, folder, link, member, put, root, symlink, tar
 

@@ -15,15 +15,15 @@ from unittest import mock
 
 import pytest
 
+from tare.clusters.pods import in_lab
+from tare.daemons import docker
 from tare.errors import CommandFailed, InfrastructureError, ResultsError, UsageError
-from tare.host import safe_files
 from tare.images import cache, usage
 from tare.images.__main__ import tasks
 from tare.images.cache import locked, remove_abandoned, silent, write_atomically
 from tare.images.kernels import newest_program
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
-from tare.kubernetes import in_lab
-from tare.services import docker
+from tare.system import safe_files
 from waiting import wait_until
 
 DAY_S = 86400.0

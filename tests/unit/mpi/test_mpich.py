@@ -12,17 +12,17 @@ import pytest
 from factory_job import job_of
 from launches import launch_argv, make_job, settings, values
 from tare.errors import MissingTool
-from tare.host import wheels
 from tare.images import MPI_OF, RECIPES, find_recipe
 from tare.images.host_mpi import ensure_host_mpi
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import PREFIX, compile_argv
-from tare.launch import Entry, Host
-from tare.launch.ways import variables_of
 from tare.model import Binding, Placement, RankOrder
 from tare.mpi import MPIS
+from tare.mpi.launch import Entry, Host
+from tare.mpi.launch.ways import variables_of
 from tare.mpi.mpich import WAYS, Mpich
 from tare.study import parse
+from tare.system import wheels
 from unit.scripts import speaker
 
 UCX = """HYDRA build details:

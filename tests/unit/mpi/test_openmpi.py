@@ -17,24 +17,24 @@ import pytest
 from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
 from nodes import make_node
-from tare.containers import held
-from tare.deploy.hosts import Deployed
-from tare.host.namespaces import plain_python
-from tare.launch import Launch
+from tare.agent import geometry
+from tare.agent.order import IMAGE_PREFIX, Files
+from tare.agent.sides import Side
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
+from tare.mpi.launch import Launch
 from tare.mpi.openmpi import OpenMpi
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.node.cgroups import Group, Hierarchy
-from tare.node_service import geometry
-from tare.node_service.order import IMAGE_PREFIX, Files
-from tare.node_service.sides import Side
-from tare.plan import composition
 from tare.run import job, runner
+from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.containers import held
 from tare.runtimes.docker import run_options
+from tare.study.plan import composition
+from tare.system.namespaces import plain_python
+from tare.system.node import Endpoint, Nic, Node, Pod
+from tare.system.node.cgroups import Group, Hierarchy
 from unit.scripts import speaker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "argv"

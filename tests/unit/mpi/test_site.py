@@ -15,20 +15,20 @@ import pytest
 from factory_job import WIRING, job_of
 from golden_texts import check_golden
 from launches import make_job
-from tare.cluster import CLUSTERS
+from tare.agent.probe import probe
+from tare.clusters import CLUSTERS
 from tare.errors import MissingTool, RefusedError
-from tare.feasibility.availability import out_of_reach
 from tare.images import mpi_programs
-from tare.launch import Entry, Host
-from tare.launch.kept import PLACES, SETTINGS, dropped_names
 from tare.model import Binding, Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
+from tare.mpi.launch import Entry, Host
+from tare.mpi.launch.kept import PLACES, SETTINGS, dropped_names
 from tare.mpi.recognised import Kind, recognise
-from tare.node_service.probe import probe
-from tare.plan import composition
 from tare.run import job as run_job
 from tare.study import parse
+from tare.study.feasibility.availability import out_of_reach
+from tare.study.plan import composition
 from unit.scripts import script
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "site.txt"

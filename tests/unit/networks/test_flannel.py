@@ -16,24 +16,24 @@ from typing import Any
 import pytest
 
 from nodes import make_node, make_pod
-from tare.cluster.lab import data_nic, router_address
-from tare.counters import monitor, reader
-from tare.counters.values import HostWatch
-from tare.deploy.hosts import Deployed
+from tare.agent.sides import Side
+from tare.clusters.lab import data_nic, router_address
+from tare.daemons import etcd
+from tare.daemons.daemons import Place
+from tare.daemons.docker import cluster_options, daemons
 from tare.errors import InfrastructureError, RefusedError
-from tare.host.process import Result
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal, flannel, overlay_etcd
 from tare.networks.calico import Calico, Wrapping, list_sessions, pod_address, pool_of, port_name, route_interfaces
 from tare.networks.flannel import TAKEN, Flannel, Lease, parse_subnets, read_lease
-from tare.node import Endpoint, Nic, Node, Watch, Wired
-from tare.node_service.sides import Side
-from tare.plan import composition
-from tare.plan.composition import refuse_subnets
-from tare.services import etcd
-from tare.services.daemons import Place
-from tare.services.docker import cluster_options, daemons
-from tare.wiring import bird, bpf, host_stack, ipip, plug
+from tare.networks.wiring import bird, bpf, host_stack, ipip, plug
+from tare.run.deploy.hosts import Deployed
+from tare.study.plan import composition
+from tare.study.plan.composition import refuse_subnets
+from tare.system.counters import monitor, reader
+from tare.system.counters.values import HostWatch
+from tare.system.node import Endpoint, Nic, Node, Watch, Wired
+from tare.system.process import Result
 
 NODE = make_node(1, pid=7)
 LEASE = Lease(gateway=ipaddress.IPv4Interface("10.217.35.1/24"), mtu=1450)

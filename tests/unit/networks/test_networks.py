@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from nodes import make_node, make_pod
+from tare.daemons.daemons import Place
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
-from tare.host.process import Result
 from tare.networks import NETWORKS, find, overlay_etcd
 from tare.networks import cni as module
 from tare.networks.cni import Cni, call_chain, probe_plugins, routes_of_machine
@@ -24,11 +24,11 @@ from tare.networks.fake import FACTORS
 from tare.networks.ipvlan import routes_to
 from tare.networks.overlay import network_name, overlay_address
 from tare.networks.overlay_etcd import _announce
-from tare.node import SILENT_ROLE, Endpoint, Nic, Node, Wired
-from tare.services.daemons import Place
-from tare.wiring import plug
-from tare.wiring.conflist_file import read
-from tare.wiring.plug import call_cni, cni_plugin, config, probe_cni, wire_by_cni, without_address
+from tare.networks.wiring import plug
+from tare.networks.wiring.conflist_file import read
+from tare.networks.wiring.plug import call_cni, cni_plugin, config, probe_cni, wire_by_cni, without_address
+from tare.system.node import SILENT_ROLE, Endpoint, Nic, Node, Wired
+from tare.system.process import Result
 
 NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
 NODE = make_node(1, nics=(Nic(name="data0", address="10.214.0.2", prefix=24), NIC))
@@ -45,7 +45,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Spy:
-    """Stands for `tare.host.process.run` and answers as a plug-in would."""
+    """Stands for `tare.system.process.run` and answers as a plug-in would."""
 
     def __init__(self, status: int = 0, stdout: str = "{}", stderr: str = "") -> None:
         self.calls: list[SimpleNamespace] = []
@@ -400,7 +400,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
         yield Place(node=node, pid=7, folder=f"/run/{what}-{study}")
 
-    monkeypatch.setattr("tare.wiring.stacked.host_stack", host_stack)
+    monkeypatch.setattr("tare.networks.wiring.stacked.host_stack", host_stack)
 
 
 def test_a_pod_without_an_address_and_two_with_one_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import samples_factory as factory
 from factory_options import Options
+from tare.analysis.summary import summarise
+from tare.analysis.summary.select import select
 from tare.cli import commands
 from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Trial
@@ -33,8 +35,6 @@ from tare.report.samples.histograms import (
 )
 from tare.store.results import TRIALS, Results, read_only
 from tare.store.writer import Store
-from tare.summary import summarise
-from tare.summary.select import select
 from unit.summaries import make_plan, make_trials
 
 PLAN = make_plan("overlay", "fast")

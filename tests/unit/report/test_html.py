@@ -14,12 +14,12 @@ import pytest
 
 import samples_factory as factory
 from factory_options import SWEEP, Floats, Options
+from tare.analysis.summary import summarise
 from tare.model import Placement, Trial, Verdict
 from tare.report import render_html, units, view
 from tare.report.html import figures_of
 from tare.report.manifest import sections
 from tare.store.writer import read_only
-from tare.summary import summarise
 from unit.summaries import NoSamples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"

@@ -10,6 +10,7 @@ import pytest
 
 import samples_factory as factory
 from factory_options import Options
+from tare.analysis.summary import summarise
 from tare.errors import StudyError
 from tare.model import (
     Cause,
@@ -26,7 +27,6 @@ from tare.model import (
     Trial,
     Verdict,
 )
-from tare.node import SILENT_ROLE
 from tare.report import render_html, render_text, view
 from tare.report.causes import NEXT_STEP, RowCause, row_cause
 from tare.report.published import NOT_MEASURED, conditions, fraction_of_baseline, rows
@@ -34,7 +34,7 @@ from tare.report.runs import launches
 from tare.report.traffic import count, mean_counters, mean_traffic, reported_values, traffic_tables, value_text
 from tare.report.view import groups
 from tare.study import load, parse
-from tare.summary import summarise
+from tare.system.node import SILENT_ROLE
 from unit.study_texts import ENVIRONMENTS, WORK
 from unit.summaries import NoSamples, make_plan, make_trials, of, scaled
 

@@ -18,12 +18,12 @@ from rich.console import Console
 import samples_factory as factory
 from factory_options import SWEEP, Options
 from golden_texts import check_golden
+from tare.analysis.summary import summarise
 from tare.model import Estimate, MetricInfo, MetricKind, ProofGap, Summary
 from tare.report import BriefReport, render, render_text, units
 from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.verdicts import VERDICT_STYLES
 from tare.report.view import Column, TableGroup, heading
-from tare.summary import summarise
 from unit.summaries import make_plan, make_trials
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import samples_factory as factory
 from factory_options import QUICKSTART, Options
+from tare.analysis.summary.select import select
 from tare.model import (
     Comparison,
     Estimate,
@@ -31,7 +32,6 @@ from tare.report import remarks, render_html, render_text, units, view
 from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
 from tare.report.verdicts import mark
-from tare.summary.select import select
 from unit.summaries import NoSamples
 
 

@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 
 from hypothesis import strategies as st
 
+from tare.analysis.summary import summarise
 from tare.model import Cell, Completed, Failed, Invalid, Metric, MetricKind, Outcome, Placement, Plan, Summary, Trial
 from tare.report import render_html, render_text
-from tare.summary import summarise
 from unit.summaries import MICRO, NoSamples, make_plan, make_trial
 
 RATIO = re.compile("[+\u2212-]?\\d[\\d.,]* ?%|×\\d")

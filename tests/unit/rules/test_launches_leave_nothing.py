@@ -13,7 +13,7 @@ STARTS = {"run_launch", "started", "attend", "in_turns.run", "run_commands"}
 JUDGED = "run/runner.py"
 """Ends what launches left for those that only run them."""
 BY_THE_RUNNER = {"run/outcome.py", "run/in_turns.py"}
-HAVE_NO_LAUNCH = {"host/process.py", "cli/app.py"}
+HAVE_NO_LAUNCH = {"system/process.py", "cli/app.py"}
 """Starts processes of any kind; the command line, whose `run_launch` is the command."""
 
 

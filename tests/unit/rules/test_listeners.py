@@ -13,29 +13,29 @@ import pytest
 
 from nodes import make_node
 from source_tree import CODE, ROOT, SOURCE, calls_in, trees
-from tare.kubernetes import admission
-from tare.kubernetes.lab_networks import cilium
-from tare.kubernetes.lab_networks import flannel as lab_flannel
+from tare.clusters.pods import admission
+from tare.clusters.pods.lab_networks import cilium
+from tare.clusters.pods.lab_networks import flannel as lab_flannel
+from tare.daemons import containerd, coredns, docker, etcd, kubernetes, mpi_operator, ssh
 from tare.networks import flannel, pasta, slirp4netns
-from tare.services import containerd, coredns, docker, etcd, kubernetes, mpi_operator, ssh
-from tare.wiring import bird, vswitch
+from tare.networks.wiring import bird, vswitch
 
 MARK = "<!-- listeners: held by tests/unit/rules/test_listeners.py -->"
 STARTS = {"run_daemon", "beside", "start", "create_server", "bind", "listen", "start_server", "serve_forever"}
 """Calls that start a daemon, or make a socket listen."""
 NO_DAEMON = {
-    "host/holder.py": "binds mounts",
-    "wiring/ping.py": "binds a raw socket to its source",
-    "host/process.py": "starts what others name",
-    "services/daemons.py": "starts what others name",
-    "cli/lab_kubernetes.py": "keeps a Kubernetes, which services/kubernetes.py starts",
+    "system/holder.py": "binds mounts",
+    "networks/wiring/ping.py": "binds a raw socket to its source",
+    "system/process.py": "starts what others name",
+    "daemons/daemons.py": "starts what others name",
+    "cli/lab_kubernetes.py": "keeps a Kubernetes, which daemons/kubernetes.py starts",
     "cli/lab_state.py": "keeps what others name",
     "cli/lab_commands.py": "calls the one before",
     "cli/network_commands.py": "keeps a network of `tare network up`, which is made as for a study",
-    "launch/agent.py": "starts a rank",
+    "mpi/launch/agent.py": "starts a rank",
     "store/writer.py": "begins a folder of results",
-    "deploy/pods.py": "asks nodes for the sshd of services/ssh.py",
-    "node_service/local.py": "asks for the sshd of services/ssh.py",
+    "run/deploy/pods.py": "asks nodes for the sshd of daemons/ssh.py",
+    "agent/local.py": "asks for the sshd of daemons/ssh.py",
     "run/runner.py": "asks a site for the socket of the turns",
     "run/job.py": "binds functions",
 }
@@ -153,4 +153,4 @@ def test_what_remains_is_reached_by_root_s_sockets_or_keys() -> None:
     lines = set(ssh.daemon_config(host, Path("/k"), {}).splitlines())
     assert {"ListenAddress 10.213.0.1:9100", "PasswordAuthentication no", "AllowTcpForwarding no"} <= lines
     assert "kubeconfig" not in coredns.corefile().partition("kubernetes cluster.local")[0]
-    assert re.findall(r'"--host", (\S+)', CODE["services/docker.py"]) == ['f"unix://{NODE_SOCKET}",']
+    assert re.findall(r'"--host", (\S+)', CODE["daemons/docker.py"]) == ['f"unix://{NODE_SOCKET}",']

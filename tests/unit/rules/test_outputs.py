@@ -1,7 +1,7 @@
 """Files are written in named places only, and nothing that runs code when it is read is written or read at all.
 
-`tare` runs as root in folders of other users. What a user names as an output goes through `tare.host.safe_files`, which
-follows no link of another user's; the modules below write where nobody else can put a link, or have checked it.
+`tare` runs as root in folders of other users. What a user names as an output goes through `tare.system.safe_files`,
+which follows no link of another user's; the modules below write where nobody else can put a link, or have checked it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from source_tree import CODE, calls_in, trees
 
 THE_PLACE: Final = "the one place that opens outputs"
 STATE: Final = (
-    "folders of the run, of the lab or of the cache, which belong to the caller (tare.host.paths, images.cache)"
+    "folders of the run, of the lab or of the cache, which belong to the caller (tare.system.paths, images.cache)"
 )
 KERNEL: Final = "files of /proc, /sys and cgroups"
 SCRATCH: Final = "a new folder of the system's temporary folder, mode 0700"
@@ -25,59 +25,62 @@ OPENED: Final = "a file or a folder that safe_files has opened"
 NODE: Final = "it runs on a node or in a container, in a folder that tare has made there"
 
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
-    THE_PLACE: ("host/safe_files.py",),
-    OPENED: ("export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
+    THE_PLACE: ("system/safe_files.py",),
+    OPENED: ("report/export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
     SCRATCH: (
-        "cli/bundle/wheels.py", "doctor/noise_probe.py", "export/sample_rows.py", "mpi/openmpi5.py",
+        "cli/bundle/wheels.py", "cli/doctor/noise_probe.py", "report/export/sample_rows.py", "mpi/openmpi5.py",
         "report/samples/counting.py",
-        "report/samples/drawing.py", "runtimes/podman_hpc.py", "trace/bpftrace.py",
+        "report/samples/drawing.py", "runtimes/podman_hpc.py", "run/trace/bpftrace.py",
     ),
     STATE: (
-        "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "cluster/connections.py",
-        "cluster/ssh_clean.py", "containers/user_podman.py", "host/process.py", "images/bring.py", "images/build.py",
+        "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "clusters/connections.py",
+        "clusters/ssh_clean.py", "runtimes/containers/user_podman.py", "system/process.py", "images/bring.py",
+        "images/build.py",
         "images/cache.py", "images/direct_build.py", "images/host_build.py", "images/host_mpi.py",
         "images/inside/archive.py", "images/inside/layered.py", "images/own.py", "images/usage.py",
-        "kubernetes/gate.py", "kubernetes/in_lab.py", "kubernetes/lab_networks/cilium.py",
-        "kubernetes/lab_networks/flannel.py", "kubernetes/lab_networks/model.py", "launch/__init__.py",
-        "networks/calico.py", "networks/canal.py", "node/cgroup_marks.py", "node/owners.py", "node_service/local.py",
-        "node_service/site_folder.py", "services/certificate.py", "services/containerd.py", "services/coredns.py",
-        "services/docker.py", "services/kubernetes.py", "services/ssh.py",
+        "clusters/pods/gate.py", "clusters/pods/in_lab.py", "clusters/pods/lab_networks/cilium.py",
+        "clusters/pods/lab_networks/flannel.py", "clusters/pods/lab_networks/model.py", "mpi/launch/__init__.py",
+        "networks/calico.py", "networks/canal.py", "system/node/cgroup_marks.py", "system/node/owners.py",
+        "agent/local.py",
+        "agent/site_folder.py", "daemons/certificate.py", "daemons/containerd.py", "daemons/coredns.py",
+        "daemons/docker.py", "daemons/kubernetes.py", "daemons/ssh.py",
     ),
     KERNEL: (
-        "containers/idmapped.py", "host/namespaces.py", "node/bridges.py", "node/cgroups.py", "node/hierarchies.py",
-        "node/limits.py", "node/page_cache.py", "node_service/owned.py", "wiring/host_stack.py",
+        "runtimes/containers/idmapped.py", "system/namespaces.py", "system/node/bridges.py", "system/node/cgroups.py",
+        "system/node/hierarchies.py",
+        "system/node/limits.py", "system/node/page_cache.py", "agent/owned.py", "networks/wiring/host_stack.py",
     ),
-    NODE: ("host/holder.py", "launch/agent.py", "remote/archive.py", "remote/bootstrap.py"),
+    NODE: ("system/holder.py", "mpi/launch/agent.py", "agent/remote/archive.py", "agent/remote/bootstrap.py"),
     "it runs where tare is not installed, and checks the folder first": ("cli/bundle/install.py",),
 }  # fmt: skip
 """What writes files by their path, by where."""
 
 RESOLVERS: Final[dict[str, str]] = {
     "cli/bundle/install.py": "to look at the folders above, and its own path",
-    "cluster/lab.py": "tare's own sources",
-    "sources/__init__.py": "tare's own sources",
-    "cluster/remote_files.py": "compared with the cache, and refused if it leads out",
-    "host/binds.py": "a path of the user's, as the kernel would walk it: `..` after a link",
-    "host/namespaces.py": "the Python that runs tare",
+    "clusters/lab.py": "tare's own sources",
+    "images/sources/__init__.py": "tare's own sources",
+    "clusters/remote_files.py": "compared with the cache, and refused if it leads out",
+    "system/binds.py": "a path of the user's, as the kernel would walk it: `..` after a link",
+    "system/namespaces.py": "the Python that runs tare",
     "images/host_mpi.py": "files of this machine's MPI, which are read",
     "images/inside/below.py": "compared, and refused if it leads out",
     "images/inside/linked.py": "a link in a folder that a container is shown, followed as in there; it is only read",
     "images/kernels.py": "this machine's compiler",
     "mpi/recognised.py": "this machine's programs",
-    "remote/archive.py": "tare's own files",
-    "wiring/infiniband.py": "a link of /sys",
+    "agent/remote/archive.py": "tare's own files",
+    "networks/wiring/infiniband.py": "a link of /sys",
     "workloads/located.py": "to name the links that containers do not see",
     "workloads/own_programs.py": "the name of a library in its package",
 }
 """What follows the links of a path before it uses it: a link is then followed whoever made it."""
 
 COMPARERS: Final[dict[str, str]] = {
-    "cluster/remote_files.py": "both are resolved before",
-    "feasibility/injection.py": "a path that `find_linked` has found inside",
-    "feasibility/preflight.py": "only to follow its links inside the image",
+    "clusters/remote_files.py": "both are resolved before",
+    "study/feasibility/injection.py": "a path that `find_linked` has found inside",
+    "study/feasibility/preflight.py": "only to follow its links inside the image",
     "images/cache.py": "mount points, which the kernel names without `..`",
     "images/inside/linked.py": "only to follow its links inside the image; a path with `..` is the image's",
-    "node/hierarchies.py": "a path with `..` is refused",
+    "system/node/hierarchies.py": "a path with `..` is refused",
     "runtimes/podman_rootless.py": "it decides no access",
     "workloads/located.py": "both are resolved before",
     "workloads/own_programs.py": "normal paths: which folders are shown, or are the system's",
@@ -153,8 +156,8 @@ def test_no_code_is_read_from_a_file() -> None:
     """As ruff's banned-api (pyproject.toml), also for imports by name and for arguments."""
     banned = re.compile(r"\b(pickle|marshal|shelve|dill|cloudpickle|multiprocessing)\b(?!,)|allow_pickle=True")
     found = {name for name, code in CODE.items() if banned.search(re.sub(r'"""[\s\S]*?"""', "", code))}
-    assert found == {"remote/archive.py"}, "tare's own byte code, for its own processes on the nodes"
-    assert "marshal.load" not in CODE["remote/archive.py"]
+    assert found == {"agent/remote/archive.py"}, "tare's own byte code, for its own processes on the nodes"
+    assert "marshal.load" not in CODE["agent/remote/archive.py"]
 
 
 def test_messages_go_through_the_function_that_makes_them_printable() -> None:

@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import tare.analysis.stats
 import tare.report.cells
 import tare.report.html
 import tare.report.pages.metrics
 import tare.report.plots.overhead as overhead_plots
 import tare.report.remarks
 import tare.report.terminal
-import tare.stats
 import tare.workloads.plugin
 from tare.errors import ResultsError
 from tare.model import Comparison, Completed, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
@@ -47,8 +47,8 @@ from tare.workloads.programs.adapter import ProgramAdapter
 from unit.rules.made import ABSOLUTE, INTERVAL, RATIO, Made, Page, Shape, check_headline, results, tables_of
 from unit.summaries import change, make_plan, make_trial
 
-headline = importlib.import_module("tare.summary.headline")
-compare = importlib.import_module("tare.summary.compare")
+headline = importlib.import_module("tare.analysis.summary.headline")
+compare = importlib.import_module("tare.analysis.summary.compare")
 T = TypeVar("T")
 some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 COMPARED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST, Verdict.INCONCLUSIVE)
@@ -224,7 +224,7 @@ def check_normality(made: Made) -> None:
             continue
         assert item.median_ratio is not None, "a ratio of medians with a bootstrap interval assumes no distribution"
         logs = log_ratios(made, item)
-        p = tare.stats.normality_p(logs) if len(logs) >= tare.stats.MIN_ROUNDS else None
+        p = tare.analysis.stats.normality_p(logs) if len(logs) >= tare.analysis.stats.MIN_ROUNDS else None
         assert ("do not look normal" in item.reason) == (p is not None and p < 0.01), (p, item.reason)
         if p is not None and p < 0.01:
             assert "rank test: p = " in item.reason
@@ -291,8 +291,8 @@ def check_manifest(plan: Any, found: dict[str, Any]) -> None:
 
 def facts_of() -> tuple[Any, dict[str, Any]]:
     from tare.cli import session
-    from tare.feasibility.study_files import make_files
     from tare.run import facts
+    from tare.study.feasibility.study_files import make_files
     from unit.runs import known_study
 
     plan = session.make_plan(known_study())
@@ -519,15 +519,15 @@ TAKEN_AWAY = [
      returning(lead="baseline", lead_bounds="", second="")),
     (check_cells, some_missing, tare.report.html, "cell_rows", without_overlay),
     (check_cells, some_missing, tare.report.remarks, "notes", without_overlay),
-    (check_means, varying, tare.stats, "mean_cost", harmonic),
-    (check_means, lambda: varying(MetricKind.RATE), tare.stats, "mean_cost", harmonic),
-    (check_no_average_of_ratios, paired_by_two, tare.stats, "paired_t", shifted),
+    (check_means, varying, tare.analysis.stats, "mean_cost", harmonic),
+    (check_means, lambda: varying(MetricKind.RATE), tare.analysis.stats, "mean_cost", harmonic),
+    (check_no_average_of_ratios, paired_by_two, tare.analysis.stats, "paired_t", shifted),
     (check_intervals, one_failed, units, "overhead_interval", returning(bounds="")),
     (check_intervals, one_failed, tare.report.remarks, "_fewer_rounds", always(())),
     (check_intervals, one_failed, headline, "_figure", always("16 % more time")),
     (check_intervals, one_failed, METRICS, "_p99", lambda whole: lambda cell: units.seconds(cell.p99_s)),
     (check_normality, not_normal, compare, "_normality_note", always("")),
-    (check_pairing, lambda: known(COSTLY), tare.stats, "pair_rounds", unpaired),
+    (check_pairing, lambda: known(COSTLY), tare.analysis.stats, "pair_rounds", unpaired),
     (check_distribution, two_modes, tare.report.remarks, "_modes", always("")),
     (check_distribution, two_modes, METRICS, "_p99", always("")),
     (check_bounds, lambda: known(COSTLY), overhead_plots, "_bounds", always([])),

@@ -14,9 +14,9 @@ from unit.runs import Ran, known_study
 
 def keep_apart(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Keep leftovers of other runs on this machine out of the way: here nothing of ours is to be found or removed."""
-    patch.setattr("tare.node_service.clean.hierarchies", lambda: ())
-    patch.setattr("tare.node_service.clean.run_folder", lambda: folder / "run")
-    patch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
+    patch.setattr("tare.agent.clean.hierarchies", lambda: ())
+    patch.setattr("tare.agent.clean.run_folder", lambda: folder / "run")
+    patch.setattr("tare.agent.clean._holder_of", lambda entry: None)
     patch.delenv("TARE_FAKE_FAULT", raising=False)
     patch.setenv("COLUMNS", "100")
 

@@ -15,17 +15,17 @@ import large_cluster
 from counted_calls import count_calls
 from large_cluster import RANKS_PER_NODE
 from nodes import make_node
+from tare.agent.local import LocalNode
+from tare.agent.order import Files
+from tare.analysis.summary.disturbance import migrated_within
 from tare.cli import session
 from tare.errors import ResultsError
-from tare.feasibility.study_files import StudyFiles, make_files
-from tare.host.process import Result
 from tare.model import Workload
-from tare.node_service import LocalNode
-from tare.node_service.order import Files
 from tare.run import facts
 from tare.run.core_watch import CoreWatch, is_virtual, place, speed
 from tare.store.writer import Store
-from tare.summary.disturbance import migrated_within
+from tare.study.feasibility.study_files import StudyFiles, make_files
+from tare.system.process import Result
 from unit.runs import known_study
 from unit.scripts import script
 from waiting import wait_until
@@ -187,8 +187,8 @@ def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeyp
         }
         return Result(argv=argv, status=int(program == "nft"), stdout=texts.get(program, ""), stderr="", elapsed_s=0.0)
 
-    monkeypatch.setattr("tare.node_service.facts.find", lambda program: f"/usr/sbin/{program}")
-    monkeypatch.setattr("tare.node_service.facts.run", said)
+    monkeypatch.setattr("tare.agent.facts.find", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr("tare.agent.facts.run", said)
     found = facts.of_nodes([LocalNode(each, Path("/"), nullcontext) for each in nodes])  # type: ignore[arg-type]
     assert {kind: each["iptables rules"] for kind, each in found.items()} == {"with a daemon": 7, "without a daemon": 0}
     assert {each["nft rules"] for each in found.values()} == {"unknown"}
@@ -202,7 +202,7 @@ def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeyp
 
 
 def test_gpus_are_named_with_those_who_get_them_or_as_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.node.gpus.find_gpus", lambda: ("AMD GPU", "AMD GPU"))
+    monkeypatch.setattr("tare.system.node.gpus.find_gpus", lambda: ("AMD GPU", "AMD GPU"))
     plan = session.make_plan(known_study())
     assert facts.gpus_of_machines(plan, []) == "2 x AMD GPU, not given to containers"
     cell = plan.cells[0]
@@ -212,8 +212,8 @@ def test_gpus_are_named_with_those_who_get_them_or_as_not_given(monkeypatch: pyt
 
 
 def test_the_gpus_of_other_machines_are_asked_of_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.node_service.facts.find", lambda program: None)
-    monkeypatch.setattr("tare.node.gpus.find_gpus", lambda: ("NVIDIA H100",))
+    monkeypatch.setattr("tare.agent.facts.find", lambda program: None)
+    monkeypatch.setattr("tare.system.node.gpus.find_gpus", lambda: ("NVIDIA H100",))
     nodes = [make_node(number, pid=0, machine=f"gpu{number % 2}") for number in range(3)]
     services = [LocalNode(node, Path("/"), nullcontext) for node in nodes]  # type: ignore[arg-type]
     plan = session.make_plan(known_study())

@@ -16,18 +16,18 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tare.cluster import Site
-from tare.counters.taken import Reading
-from tare.counters.values import Moment
-from tare.deploy.hosts import Deployed
-from tare.host.process import Result, run
+from tare.agent import upkeep
+from tare.analysis.stats import LEAST_IN_A_TURN
+from tare.clusters import Site
 from tare.model import Cell, Completed, Control, Failed, KernelSpec, Metric, MetricKind, Role
-from tare.node_service import upkeep
-from tare.plan.cells import expand
 from tare.run import in_turns
+from tare.run.deploy.hosts import Deployed
 from tare.run.trial import Launched, in_the_same_passes
 from tare.run.turns import Seat, Table, Waited
-from tare.stats import LEAST_IN_A_TURN
+from tare.study.plan.cells import expand
+from tare.system.counters.taken import Reading
+from tare.system.counters.values import Moment
+from tare.system.process import Result, run
 from tare.workloads import Parsed
 from tare.workloads.output import BY_TURN, Payload
 from unit.runs import known_study

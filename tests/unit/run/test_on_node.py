@@ -16,18 +16,18 @@ from unittest import mock
 import pytest
 
 from nodes import make_node, make_pod
+from tare.agent.sides import Side
+from tare.agent.upkeep import ended
 from tare.cli import commands
-from tare.containers.client import Client
-from tare.deploy.hosts import Deployed
-from tare.host.namespaces import is_running, runs
-from tare.host.process import Result
 from tare.model import Completed, Environment, Failed, Invalid, NodeCommand, Study, Trial, Workload
-from tare.node import Container, Endpoint, Node
-from tare.node.cgroups import MARK, Group, Hierarchy
-from tare.node_service.sides import Side
-from tare.node_service.upkeep import ended
 from tare.run import on_node
+from tare.run.deploy.hosts import Deployed
+from tare.runtimes.containers.client import Client
 from tare.store.writer import read_only
+from tare.system.namespaces import is_running, runs
+from tare.system.node import Container, Endpoint, Node
+from tare.system.node.cgroups import MARK, Group, Hierarchy
+from tare.system.process import Result
 from tare.workloads import WORKLOADS
 from unit.runs import known_study
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare.cluster import base
-from tare.cluster.base import Allocated
+from tare.analysis.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
+from tare.clusters import base
+from tare.clusters.base import Allocated
 from tare.model import Failed, Invalid, Outcome, Plan, Repetition, TrialKey
-from tare.plan.cells import available
 from tare.run import ending
 from tare.run.ending import MARGIN_S, SLACK, Ending
 from tare.run.progress import INTERVAL_S, Pace, Progress, duration
-from tare.summary.allocations import KEY, allocation_caveats, node_hours, rounds_of
+from tare.study.plan.cells import available
 from unit.clock import Clock
 from unit.stored import PLAN, trial
 

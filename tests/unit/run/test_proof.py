@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nodes import make_node
-from tare.counters.monitor import Unread
 from tare.model import (
     Cell,
     Completed,
@@ -26,10 +25,11 @@ from tare.model import (
     Role,
 )
 from tare.model.topology import HardwareThread
-from tare.node import SILENT_ROLE, Node
 from tare.run import outcome, proof
 from tare.run.outcome import Ready, judge, proof_gaps
 from tare.run.proof import LOWER_BOUND_ONLY, check_places, check_traffic, check_transport, core_sharers
+from tare.system.counters.monitor import Unread
+from tare.system.node import SILENT_ROLE, Node
 from tare.workloads import Parsed
 from tare.workloads.output import Payload
 from unit.summaries import MICRO, latency

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tare.host.process import Result
 from tare.model import Environment, Failed, Placement, RankPlace, Share, Workload
 from tare.run.outcome import judge
 from tare.run.ping_pong import PingPong, described, expected
 from tare.run.symptoms import SYMPTOMS, recognised
 from tare.run.transport_log import by_rank, judged
+from tare.system.process import Result
 from tare.workloads.said import LONGEST, LOOKED_AT, reason_said
 
 RULE = "-" * 74

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from tare.cluster import Site
-from tare.deploy.hosts import Deployed
+from tare.clusters import Site
 from tare.model import Cell, Environment, KernelSpec, Placement, Role, Workload
 from tare.run import transport_probe
+from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import Ready
 
 KERNELS = Workload(name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8),), time_limit_s=12.0)

@@ -13,14 +13,14 @@ import pytest
 
 from golden_texts import check_commands
 from nodes import make_node, make_request
-from tare.containers.held import on_cores
 from tare.errors import MissingTool, RefusedError
-from tare.node.cgroups import Group
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
-from tare.wiring.plug import Wiring
+from tare.runtimes.containers.held import on_cores
+from tare.system.node.cgroups import Group
 from unit.scripts import script
 
 NODE = make_node(cores=(2, 3), pid=1000)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_request
-from tare.containers.request import PodRequest
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import NETWORKS, find
-from tare.node.cgroups import Group
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, apptainer, charliecloud, docker
 from tare.runtimes.charliecloud import PREPARE, SHOW, Charliecloud, ch_run
-from tare.wiring.plug import Wiring
+from tare.runtimes.containers.request import PodRequest
+from tare.system.node.cgroups import Group
 
 LAB = make_node(pid=77, docker_socket="/proc/77/root/run/docker.sock")
 MACHINE = make_node(pid=0, group=Group(path="", hierarchies=()), docker_socket="/var/run/docker.sock")

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from nodes import value
-from tare.containers import runtime as base
-from tare.containers import user_podman
-from tare.containers.request import PodRequest
-from tare.host import user_namespace
-from tare.host.process import run
+from tare.daemons import docker as daemon
 from tare.images import build, find_recipe
 from tare.model import Environment, Placement
 from tare.networks import NETWORKS, pasta
-from tare.node import Nic, Node, Pod
-from tare.node.cgroups import Group
-from tare.plan import composition
+from tare.networks.wiring import user_mode
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, apptainer, apptainer_sif_levels, charliecloud, docker
-from tare.services import docker as daemon
-from tare.wiring import user_mode
-from tare.wiring.plug import Wiring
+from tare.runtimes.containers import runtime as base
+from tare.runtimes.containers import user_podman
+from tare.runtimes.containers.request import PodRequest
+from tare.study.plan import composition
+from tare.system import user_namespace
+from tare.system.node import Nic, Node, Pod
+from tare.system.node.cgroups import Group
+from tare.system.process import run
 
 NODE = Node(
     name="n0", index=0, cores=(0, 1), control_address="127.0.0.1", pid=0, group=Group(path="", hierarchies=()),
@@ -160,9 +160,11 @@ def test_pasta_forwards_the_head_s_ports_and_nothing_else() -> None:
 
 def test_every_part_that_asks_for_root_in_a_lab_says_so_in_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_namespace, "is_real_root", lambda: False)
-    for module in ("tare.networks.flannel", "tare.networks.calico", "tare.wiring.vswitch", "tare.wiring.user_mode",
-                   "tare.services.docker", "tare.runtimes.podman", "tare.runtimes.podman_rootless",
-                   "tare.runtimes.apptainer_sif"):  # fmt: skip
+    for module in (
+        "tare.networks.flannel", "tare.networks.calico", "tare.networks.wiring.vswitch",
+        "tare.networks.wiring.user_mode", "tare.daemons.docker", "tare.runtimes.podman",
+        "tare.runtimes.podman_rootless", "tare.runtimes.apptainer_sif",
+    ):  # fmt: skip
         monkeypatch.setattr(f"{module}.is_real_root", lambda: False)
     for part in (*RUNTIMES.values(), *NETWORKS.values()):
         if "needs root" in str(part.probe()):

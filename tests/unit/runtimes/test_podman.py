@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod, make_request, value
-from tare.containers import user_podman
 from tare.model import Environment, Placement, Share
-from tare.plan.composition import refuse
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import PodRequest, podman
 from tare.runtimes import podman_rootless as rootless
+from tare.runtimes.containers import user_podman
 from tare.runtimes.podman import STATE, Podman
 from tare.runtimes.podman_rootless import FOLDER_OWNERS, IMAGE_OWNERS, PLACE, RANGE, RANGE_SIZE, USER, PodmanRootless
-from tare.wiring.plug import Wiring
+from tare.study.plan.composition import refuse
 
 NODE = make_node(cores=(2, 3))
 POD = make_pod(NODE, runtime="podman", container="tare-s-n0")

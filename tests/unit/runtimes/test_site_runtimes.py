@@ -12,15 +12,15 @@ import pytest
 
 from golden_texts import check_commands
 from nodes import make_node, make_pod, make_request
-from tare.containers import site_runtime, user_podman
-from tare.containers.request import PodRequest
-from tare.containers.site_runtime import SiteRuntime
 from tare.errors import InfrastructureError, RefusedError
-from tare.host.process import Result
 from tare.model import Environment, Placement
-from tare.plan.composition import refuse
+from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, apptainer, docker, enroot, podman, podman_hpc, podman_rootless, sarus, shifter
-from tare.wiring.plug import Wiring
+from tare.runtimes.containers import site_runtime, user_podman
+from tare.runtimes.containers.request import PodRequest
+from tare.runtimes.containers.site_runtime import SiteRuntime
+from tare.study.plan.composition import refuse
+from tare.system.process import Result
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "site-runtimes"
 """`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_site_runtimes.py` rewrites the golden files."""

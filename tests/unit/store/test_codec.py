@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import large_results
+from tare.analysis.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, findings
 from tare.model import InterfaceTraffic, Plan, Trial, TrialKey
 from tare.store.parts import Later, make_part, part_of
 from tare.store.shared import Shared
 from tare.store.traffic import Carried, carried
 from tare.store.trial_lines import LineWriter, TrialLines
 from tare.store.writer import decode, encode
-from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, findings
 from unit.stored import PLAN, trial
 from unit.summaries import make_plan, make_trials
 

@@ -14,8 +14,9 @@ import pytest
 
 import large_results
 from tare import model
-from tare.claims.facts import facts_of
+from tare.analysis.summary.isolation import isolation_of
 from tare.cli import commands
+from tare.compare.claims.facts import facts_of
 from tare.errors import ResultsError
 from tare.model import Completed, RankPlace
 from tare.store.damage import facts_text
@@ -24,7 +25,6 @@ from tare.store.results import read_only
 from tare.store.results_checks import sound_ranks, sound_trial
 from tare.store.shared import digest_of, dump, line_of
 from tare.store.writer import Store
-from tare.summary.isolation import isolation_of
 
 PLAN = large_results.plan_of(environments=3, groups=1, rounds=30)
 TRIALS = [trial for trial, _ in large_results.trials_of(PLAN)][:4]

@@ -29,8 +29,8 @@ from counted_calls import count_calls
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
-from tare.plan.cells import block_order, expand
 from tare.store.writer import Store, read_only
+from tare.study.plan.cells import block_order, expand
 from unit.store_blocks import assert_whole, counted, finish, remaining_blocks, run_block
 from unit.stored import PLAN, SAMPLES, STUDY, trial
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tare.analysis.summary.select import select
 from tare.cli import commands
 from tare.model import Completed
 from tare.store.writer import Store, read_only
-from tare.summary.select import select
 from unit.store_blocks import remaining_blocks
 
 FOLDERS = tuple(sorted((Path(__file__).parents[2] / "data").glob("results-*")))

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare import study
+from tare.analysis.explain.written import environment_text
 from tare.cli.launch_command import make_plan
 from tare.cli.options import LaunchOptions
 from tare.errors import StudyError, UsageError
-from tare.explain.written import environment_text
 from tare.model import (
     Binding,
     Control,
@@ -28,9 +28,9 @@ from tare.model import (
     Tracking,
 )
 from tare.mpi.defaults import with_transport
-from tare.plan.cells import digest, expand
 from tare.study import environment, moved, parse
 from tare.study.convert import to_model
+from tare.study.plan.cells import digest, expand
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import plain, read_yaml

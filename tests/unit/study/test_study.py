@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from source_tree import ROOT, program
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.errors import StudyError
 from tare.images import DEFAULT
 from tare.model import (
@@ -27,9 +27,9 @@ from tare.model import (
     Workload,
 )
 from tare.mpi import MPIS
-from tare.plan.cells import expand
+from tare.networks.wiring.transports import NAMES
 from tare.study import KNOWN, Known, environment, load, parse
-from tare.wiring.transports import NAMES
+from tare.study.plan.cells import expand
 from tare.workloads.kernels import RATES, SIZELESS
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK

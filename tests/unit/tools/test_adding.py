@@ -62,7 +62,7 @@ import sys
 import pytest
 from contract.compositions import GOLDEN, PAIRS, as_table, composed
 from tare.model import Placement
-from tare.plan.composition import refuse
+from tare.study.plan.composition import refuse
 from tare.study import parse
 
 study = parse("environments: [bare, rootdir+macvlan-private]\\nworkloads: {{s: {{program: sweep}}}}\\n")

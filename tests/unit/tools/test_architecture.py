@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from pathlib import PurePath
 
 from source_tree import CODE, ROOT, SOURCE, trees
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-PLUGINS = {"causes", "cluster", "networks", "runtimes", "mpi", "workloads", "programs"}
+PLUGINS = {"causes", "clusters", "networks", "runtimes", "mpi", "workloads", "programs"}
 """Folders that grow by a file for each plug-in."""
 LINES, LINES_OF_A_FUNCTION, MODULES_OF_A_PACKAGE = 400, 60, 18
 
@@ -34,9 +35,38 @@ def test_every_package_and_file_of_the_page_exists_and_has_what_is_named_beside_
     for file, names in places:
         assert set(re.findall(r"`([^`]+)`", names)) <= named_in(CODE[file]), file
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    named = set(re.findall(r"`([a-z_]+)`", PAGE.partition("## One launch")[0]))
-    assert packages - {"sources"} <= named
+    assert list(parts_of_packages()) == [name for name in layers() if name != "errors"]
+    assert set(parts_of_packages()) == packages
     assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "errors.py"}
+
+
+def layers() -> list[str]:
+    """Return the packages in the order of the import contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return list(contracts[0]["layers"])
+
+
+def parts_of_packages() -> dict[str, list[str]]:
+    """Return the parts of each package as the page orders them; "" stands for its own modules."""
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*)\|$", PAGE, re.MULTILINE)
+    named = {name: re.findall(r"(?:^|; )(?:`(\w+)`|own)", parts) for name, parts in rows}
+    return {name: parts or [""] for name, parts in named.items()}
+
+
+def test_a_part_of_a_package_imports_only_those_that_the_page_names_after_it() -> None:
+    wrong = []
+    for module, tree in trees():
+        room, _, rest = module.partition("/")
+        parts = parts_of_packages().get(room, [])
+        here = rest.partition("/")[0] if rest.partition("/")[0] in parts else ""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not f"{node.module}.".startswith(f"tare.{room}."):
+                continue
+            for alias in node.names:
+                first = f"{node.module}.{alias.name}".split(".")[2]
+                there = first if first in parts else ""
+                wrong += [f"{module}: {first}"] if parts.index(there) < parts.index(here) else []
+    assert wrong == []
 
 
 def test_no_module_function_or_package_outgrows_its_reader() -> None:

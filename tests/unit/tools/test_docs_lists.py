@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tare.cli.quick import Wanted, environment_names
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.images import RECIPES
 from tare.images.convert import FORMATS
 from tare.model import Launching

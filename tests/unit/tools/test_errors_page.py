@@ -13,8 +13,8 @@ from source_tree import ROOT, program
 from tare import study
 from tare.cli.app import app
 from tare.errors import TareError
-from tare.host import devices
 from tare.images import find_recipe
+from tare.system import devices
 
 PAGE = (ROOT / "docs" / "errors.md").read_text()
 TOOL = program("errors_page")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from source_tree import ROOT, program
-from tare.claims import Paper, Verdict, read_paper
+from tare.compare.claims import Paper, Verdict, read_paper
 
 page = program("papers_page")
 FIVE = ("000", "001", "002", "003", "004")

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from source_tree import trees
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
 from tare.workloads import WORKLOADS
 
 FAMILIES: Mapping[str, frozenset[str]] = {
-    "cluster": frozenset(CLUSTERS),
+    "clusters": frozenset(CLUSTERS),
     "mpi": frozenset(MPIS),
     "networks": frozenset(NETWORKS),
     "runtimes": frozenset(RUNTIMES),
@@ -29,23 +29,25 @@ LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, str] = {
     OTHER: (
-        "across/facts.py: kernels lab program slurm; across/kinds.py: program; cli/groups.py: docker; "
-        "cli/usage.py: commands; cluster/lab_links.py: bridge; containers/held.py: overlay; "
-        "containers/user_podman.py: host overlay; counters/links.py: bridge; host/holder.py: overlay; "
-        "host/packages.py: apptainer charliecloud docker mpich openmpi podman slirp4netns; "
+        "compare/facts.py: kernels lab program slurm; compare/kinds.py: program; cli/groups.py: docker; "
+        "cli/usage.py: commands; clusters/lab_links.py: bridge; runtimes/containers/held.py: overlay; "
+        "runtimes/containers/user_podman.py: host overlay; system/counters/links.py: bridge; "
+        "system/holder.py: overlay; "
+        "system/packages.py: apptainer charliecloud docker mpich openmpi podman slirp4netns; "
         "images/__main__.py: kernels; images/build.py: kernels; images/clusters.py: docker; "
         "images/convert.py: charliecloud podman; images/direct_build.py: kernels; images/kernels.py: kernels; "
-        "images/usage.py: kernels docker; kubernetes/in_lab.py: bridge kubernetes; "
-        "kubernetes/lab_networks/flannel.py: bridge; kubernetes/manifests.py: command; "
-        "kubernetes/mpi_jobs/manifest.py: command; kubernetes/pod_networks/objects.py: command; "
-        "kubernetes/policy/manifest.py: command; kubernetes/session.py: command; "
-        "mpi/fake_program.py: miniapp program startup; node/cgroups.py: host; "
-        "node/owners.py: host lab; node_service/clean.py: lab; node_service/owned.py: docker bridge; "
-        "node_service/site_folder.py: lab; plan/grants.py: program; remote/archive.py: host; "
-        "report/runs.py: startup; run/facts.py: kernels lab; sources/__init__.py: kernels; "
+        "images/usage.py: kernels docker; clusters/pods/in_lab.py: bridge kubernetes; "
+        "clusters/pods/lab_networks/flannel.py: bridge; clusters/pods/manifests.py: command; "
+        "clusters/pods/mpi_jobs/manifest.py: command; clusters/pods/pod_networks/objects.py: command; "
+        "clusters/pods/policy/manifest.py: command; clusters/pods/session.py: command; "
+        "mpi/fake_program.py: miniapp program startup; system/node/cgroups.py: host; "
+        "system/node/owners.py: host lab; agent/clean.py: lab; agent/owned.py: docker bridge; "
+        "agent/site_folder.py: lab; study/plan/grants.py: program; "
+        "report/runs.py: startup; run/facts.py: kernels lab; images/sources/__init__.py: kernels; "
         "runtimes/podman.py: overlay host; runtimes/podman_hpc.py: overlay; "
-        "runtimes/podman_rootless.py: overlay host; services/kubernetes.py: lab; services/ssh.py: host; "
-        "summary/__init__.py: host; wiring/host_stack.py: macvlan bridge; wiring/link.py: bridge"
+        "runtimes/podman_rootless.py: overlay host; daemons/kubernetes.py: lab; daemons/ssh.py: host; "
+        "analysis/summary/__init__.py: host; networks/wiring/host_stack.py: macvlan bridge; "
+        "networks/wiring/link.py: bridge"
     ),
     LAB: (
         "cli/app.py: lab; cli/groups.py: lab kubernetes; cli/lab_commands.py: lab; "
@@ -54,23 +56,23 @@ KNOWN: Mapping[str, str] = {
     DEFAULT: (
         "cli/options.py: bare host; cli/groups.py: bare openmpi; "
         "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud openmpi; "
-        "doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
+        "cli/doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
         "study/schema.py: openmpi host; study/shorthand.py: host"
     ),
-    BATCH: "batch/__init__.py: slurm; batch/slurm.py: slurm; cli/options.py: slurm",
+    BATCH: "cli/batch/__init__.py: slurm; cli/batch/slurm.py: slurm; cli/options.py: slurm",
     "a key of a lab's settings": "cli/lab_state.py: kubernetes slurm",
     STUDY: (
         "cli/launch_command.py: command; cli/quick.py: lab program command; cli/workload_commands.py: program; "
-        "doctor/machine.py: command; "
-        "plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
+        "cli/doctor/machine.py: command; "
+        "study/plan/cells.py: commands; study/checks.py: kernels miniapp program commands command startup; "
         "study/schema.py: kernels lab program; "
         "study/shorthand.py: kernels miniapp command commands"
     ),
-    "the program itself": "containers/user_podman.py: podman; services/ssh.py: ssh",
+    "the program itself": "runtimes/containers/user_podman.py: podman; daemons/ssh.py: ssh",
     BUILDS: (
-        "feasibility/compatibility.py: mpich; "
-        "feasibility/preflight.py: openmpi; "
-        "host/wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
+        "study/feasibility/compatibility.py: mpich; "
+        "study/feasibility/preflight.py: openmpi; "
+        "system/wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
         "images/__init__.py: openmpi openmpi5 mpich mpich5; images/__main__.py: openmpi; "
         "images/clusters.py: openmpi mpich; images/host_mpi.py: openmpi mpich; "
         "images/inside/inspect.py: openmpi mpich; images/kernels.py: openmpi openmpi5 mpich; "
@@ -78,19 +80,22 @@ KNOWN: Mapping[str, str] = {
         "workloads/drivers/jones2009.py: openmpi mpich"
     ),
     LAUNCHING: "model/choices.py: ssh; mpi/openmpi5.py: ssh",
-    "a kind of link": "node_service/owned.py: macvlan",
-    "a word of ip-address(8)": "remote/machine.py: local",
-    DOCKER: "services/docker.py: docker; services/docker_api.py: docker; wiring/plug.py: docker",
-    "the package of the official client": "kubernetes/api.py: kubernetes",
-    "a word of ip-tunnel(8)": "wiring/ipip.py: local",
+    "a kind of link": "agent/owned.py: macvlan",
+    "a word of ip-address(8)": "agent/remote/machine.py: local",
+    DOCKER: "daemons/docker.py: docker; daemons/docker_api.py: docker; networks/wiring/plug.py: docker",
+    "the package of the official client": "clusters/pods/api.py: kubernetes",
+    "a word of ip-tunnel(8)": "networks/wiring/ipip.py: local",
 }
 """What names stand for in other files, and those files with the names. A new plug-in must add nothing to this table."""
+
+PARTS = ("clusters/pods/", "mpi/launch/", "networks/wiring/", "runtimes/containers/")
+"""What members are made from: it knows the names of none."""
 
 
 def named() -> Iterator[tuple[str, str]]:
     """Yield each file outside of a family with each name of a member that is a string in its code."""
     for file, tree in trees():
-        own = FAMILIES.get(file.partition("/")[0], frozenset())
+        own = frozenset() if file.startswith(PARTS) else FAMILIES.get(file.partition("/")[0], frozenset())
         names = frozenset().union(*FAMILIES.values()) - own
         yield from ((file, text) for text in strings(tree) & names)
 

@@ -16,12 +16,12 @@ import typer
 from source_tree import ROOT, program
 from tare.cli.bundle.wheels import own_wheel
 from tare.images.recipe import source_files
-from tare.sources import kernels_source, miniapps_source
+from tare.images.sources import kernels_source, miniapps_source
 
 release = program("release")
 MADE = shutil.ignore_patterns(".*", "build", "build-*", "dist", "results", "*.egg-info", "__pycache__")
 SOURCES = sorted(
-    f"tare/sources/{folder.name}/{path.relative_to(folder)}"
+    f"tare/images/sources/{folder.name}/{path.relative_to(folder)}"
     for folder in (kernels_source(), miniapps_source())
     for path in source_files(folder)
 )
@@ -60,7 +60,7 @@ def python(site: Path, program: str, **variables: str) -> subprocess.CompletedPr
 def test_the_wheel_has_every_source_and_nothing_that_was_built(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         names = wheel.namelist()
-    assert sorted(name for name in names if name.startswith("tare/sources/") and name.count("/") > 2) == SOURCES
+    assert sorted(name for name in names if name.startswith("tare/images/sources/") and name.count("/") > 3) == SOURCES
     modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert modules <= set(names)
 
@@ -74,13 +74,13 @@ def test_the_sdist_has_every_source_as_a_file(built: Path) -> None:
 
 def test_an_installed_package_finds_its_own_sources_with_the_digest_of_this_clone(installed: Path) -> None:
     program = (
-        "import tare; from tare.sources import *; from tare.images.recipe import sources_digest\n"
+        "import tare; from tare.images.sources import *; from tare.images.recipe import sources_digest\n"
         "print(tare.__file__, kernels_source(), sources_digest(kernels_source(), miniapps_source()))"
     )
     result = python(installed, program)
     assert result.returncode == 0, result.stderr
     package, kernels, digest = result.stdout.split()
-    assert (package, kernels) == (str(installed / "tare/__init__.py"), str(installed / "tare/sources/kernels"))
+    assert (package, kernels) == (str(installed / "tare/__init__.py"), str(installed / "tare/images/sources/kernels"))
     from tare.images.recipe import sources_digest
 
     assert digest == sources_digest(kernels_source(), miniapps_source())

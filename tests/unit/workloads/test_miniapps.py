@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tare.host.namespaces import plain_python
 from tare.model import Caches, Figure, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
+from tare.system.namespaces import plain_python
 from tare.workloads import WORKLOADS
 from tare.workloads.declared import MINIAPPS, choice_of
 from tare.workloads.output import OutputError, Parsed

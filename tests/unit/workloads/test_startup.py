@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.cli import commands, session
-from tare.deploy.timing import made
 from tare.errors import InfrastructureError
 from tare.model import Caches, Completed, MetricKind, Placement, Workload
-from tare.node import page_cache
 from tare.report import view
+from tare.run.deploy.timing import made
 from tare.store.writer import read_only
+from tare.system.node import page_cache
 from tare.workloads import WORKLOADS, Began
 from tare.workloads.output import OutputError, Parsed
 from tare.workloads.startup import LABELS, MODULES
@@ -132,9 +132,9 @@ def dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(page_cache, "drop", lambda: found.append("dropped"))
     monkeypatch.setattr(page_cache, "missing", lambda: None)
-    monkeypatch.setattr("tare.node_service.clean.hierarchies", lambda: ())
-    monkeypatch.setattr("tare.node_service.clean.run_folder", lambda: tmp_path / "run")
-    monkeypatch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
+    monkeypatch.setattr("tare.agent.clean.hierarchies", lambda: ())
+    monkeypatch.setattr("tare.agent.clean.run_folder", lambda: tmp_path / "run")
+    monkeypatch.setattr("tare.agent.clean._holder_of", lambda entry: None)
     monkeypatch.delenv("TARE_FAKE_FAULT", raising=False)
     return found
 

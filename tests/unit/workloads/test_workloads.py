@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tare.host.namespaces import plain_python
 from tare.model import KernelSpec, Metric, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
+from tare.system.namespaces import plain_python
 from tare.workloads import WORKLOADS
 from tare.workloads.output import OutputError, Parsed, cpu_list, decode, ranks_of, records
 from unit.launch_records import END, RANK, START, WALL, text

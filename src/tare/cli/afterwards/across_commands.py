@@ -9,17 +9,17 @@ from typing import Any
 
 from rich.console import Console
 
-from tare.across import pages
-from tare.across.compare import across, check_common
-from tare.across.compare_data import compare_data
-from tare.across.compare_terminal import CompareReport
-from tare.across.differences import check_kinds, differences, refuse_undeclared
-from tare.across.history import history
-from tare.across.history_data import history_data
-from tare.across.history_terminal import HistoryReport
-from tare.across.reading import read
 from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
 from tare.cli.output import write_page
+from tare.compare import pages
+from tare.compare.compare import across, check_common
+from tare.compare.compare_data import compare_data
+from tare.compare.compare_terminal import CompareReport
+from tare.compare.differences import check_kinds, differences, refuse_undeclared
+from tare.compare.history import history
+from tare.compare.history_data import history_data
+from tare.compare.history_terminal import HistoryReport
+from tare.compare.reading import read
 from tare.errors import EXIT_DONE, EXIT_OVER_LIMIT, UsageError
 
 

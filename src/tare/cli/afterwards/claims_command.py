@@ -9,13 +9,13 @@ from typing import Final
 
 from rich.console import Console
 
-from tare.claims import Judged, Paper, judge, read_paper
-from tare.claims.figures import Measured
-from tare.claims.judge import studies_of
-from tare.claims.model import Test, Verdict
-from tare.claims.shown import ClaimsReport, markdown
 from tare.cli.afterwards.of_results import ClaimsOptions
 from tare.cli.output import write_page
+from tare.compare.claims import Judged, Paper, judge, read_paper
+from tare.compare.claims.figures import Measured
+from tare.compare.claims.judge import studies_of
+from tare.compare.claims.model import Test, Verdict
+from tare.compare.claims.shown import ClaimsReport, markdown
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
 from tare.store.cycles import without_cycle_search
@@ -40,7 +40,7 @@ def show_claims(wanted: ClaimsOptions) -> int:
     else:
         _print(of_paper)
     if wanted.html is not None:
-        from tare.claims.page import claims_page  # which loads the templates
+        from tare.compare.claims.page import claims_page  # which loads the templates
 
         write_page(wanted.html, claims_page(of_paper))
         if not wanted.as_json and not wanted.as_markdown:

@@ -10,32 +10,32 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare.analysis.explain import Explained, Measured, Place, explain
+from tare.analysis.explain.ablation import Ablation, folder_of, stated, studies_of, study_of_group
+from tare.analysis.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, remedy_answer, unlike_cells
+from tare.analysis.explain.cause import Change, Suspect
+from tare.analysis.explain.evidence import Evidence
+from tare.analysis.explain.failed import FailedCell, failed_cells
+from tare.analysis.explain.failed_lines import lines_of_failed
+from tare.analysis.explain.remedy import REMEDIED, remedies_of
+from tare.analysis.explain.remedy import studies_of as remedy_studies_of
+from tare.analysis.explain.stored import FOLDER as EXPLAIN
+from tare.analysis.explain.stored import ablations_of, compared_of
+from tare.analysis.explain.unmeasured import Failures
 from tare.cli import commands
 from tare.cli.afterwards.of_results import ExplainOptions
 from tare.cli.output import say
-from tare.cluster import CLUSTERS
+from tare.clusters import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
-from tare.explain import Explained, Measured, Place, explain
-from tare.explain.ablation import Ablation, folder_of, stated, studies_of, study_of_group
-from tare.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, remedy_answer, unlike_cells
-from tare.explain.cause import Change, Suspect
-from tare.explain.evidence import Evidence
-from tare.explain.failed import FailedCell, failed_cells
-from tare.explain.failed_lines import lines_of_failed
-from tare.explain.remedy import REMEDIED, remedies_of
-from tare.explain.remedy import studies_of as remedy_studies_of
-from tare.explain.stored import FOLDER as EXPLAIN
-from tare.explain.stored import ablations_of, compared_of
-from tare.explain.unmeasured import Failures
-from tare.host.user_namespace import is_real_root
 from tare.model import Estimate, Study
 from tare.model.text import printable
 from tare.report import units
+from tare.run.trace import check_can_trace, lines_of, read_traces, tracing
 from tare.store.codec import encode
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, read_only
-from tare.trace import check_can_trace, lines_of, read_traces, tracing
+from tare.system.user_namespace import is_real_root
 
 TRACE: Final = "trace"
 """The folder of what was traced, within the results that it is about."""

@@ -12,12 +12,12 @@ from tare.cli import commands, session
 from tare.cli.options import ReportOptions
 from tare.cli.output import writing
 from tare.errors import UsageError
-from tare.export import FORMATS, FilesFormat, TextFormat
-from tare.frames import Source
-from tare.host.safe_files import write_output
 from tare.model.text import printable
+from tare.report.export import FORMATS, FilesFormat, TextFormat
+from tare.report.frames import Source
 from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
+from tare.system.safe_files import write_output
 
 
 def report_results(asked: ReportOptions) -> int:

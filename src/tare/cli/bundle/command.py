@@ -28,10 +28,10 @@ from tare.cli.bundle.archive import write_zip
 from tare.cli.bundle.install import FORMAT, MOST_BYTES
 from tare.cli.output import say, writing
 from tare.errors import UsageError
-from tare.host.safe_files import output_file
 from tare.images import find_recipe
 from tare.images.build import RECORD, ensure_image
 from tare.images.inside.archive import sha256_of
+from tare.system.safe_files import output_file
 
 INSTALLER: Final = Path(__file__).with_name("install.py")
 SHEBANG: Final = b"#!/usr/bin/env python3\n"

@@ -22,7 +22,7 @@ from packaging.markers import Marker
 import tare
 from tare.cli.bundle.archive import write_zip
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
-from tare.host import process
+from tare.system import process
 
 PROJECT: Final = "tare-hpc"
 LOCKS: Final = tuple(Path(__file__).with_name(name) for name in ("lock_run.txt", "lock_pip.txt"))

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from tare.errors import ImageError, ResultsError
-from tare.host.safe_files import replacing
+from tare.system.safe_files import replacing
 
 LINKS: Final = 40
 """As many links are followed for one path, as in the kernel."""

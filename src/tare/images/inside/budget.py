@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import ImageError
-from tare.host.process import need
+from tare.system.process import need
 
 MOST_MEMBERS: Final = 1_000_000
 """Members are files, folders, links, devices and pipes alike: each takes an inode."""

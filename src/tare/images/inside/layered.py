@@ -25,14 +25,14 @@ from types import ModuleType
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
 from tare.errors import CommandFailed, CommandTimeout, ImageError
-from tare.host import process
-from tare.host.namespaces import plain_python
 from tare.images.inside import budget as bounds
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import open_file
 from tare.images.inside.budget import Budget, limited
 from tare.images.inside.inspect import plain
 from tare.images.inside.variables import select_settable
+from tare.system import process
+from tare.system.namespaces import plain_python
 
 UNPACK: Final = Path(__file__).parent / "unpack.py"
 KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, or a folder"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
-from tare.host.process import find, run
 from tare.images.registry.reference import HUB
+from tare.system.process import find, run
 
 CONFIG: Final = "config.json"
 HUB_KEY: Final = "https://index.docker.io/v1/"

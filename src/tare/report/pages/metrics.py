@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tare.frames.source import Numbered
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
+from tare.report.frames.source import Numbered
 from tare.report.plots import overhead, patterns
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted

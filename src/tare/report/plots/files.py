@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
-from tare.host.packages import install, install_python
-from tare.host.safe_files import folder_at, replacing
 from tare.report.plots.figures import Drawing
 from tare.report.plots.svg import svg_file
+from tare.system.packages import install, install_python
+from tare.system.safe_files import folder_at, replacing
 
 LONGEST: Final = 80
 """Characters of a file's name without its ending."""

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from tare.frames.source import Numbered
+from tare.analysis.stats.resampling import quantiles
+from tare.report.frames.source import Numbered
 from tare.report.plots import takeaways
 from tare.report.plots.charts import Axis, Box, Chart, Dots, Floats, Mark, Rule, linear_axis, log_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
 from tare.report.view import Column
-from tare.stats.resampling import quantiles
 
 MANY: Final = 30
 """From this many launches of one environment, points are drawn smaller."""

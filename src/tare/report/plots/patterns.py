@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tare.frames.source import Numbered
+from tare.analysis.stats import lag1_bound
 from tare.model import Pattern, PatternKind, Summary
+from tare.report.frames.source import Numbered
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Chart, Dots, Line, Mark, Rule, linear_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
@@ -17,7 +18,6 @@ from tare.report.plots.launches import Plotted
 from tare.report.plots.styles import Style
 from tare.report.samples.histograms import LogHistogram
 from tare.report.view import Column
-from tare.stats import lag1_bound
 
 
 def of_launches(

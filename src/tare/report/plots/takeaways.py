@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tare.analysis.stats.resampling import quantiles
 from tare.model import Comparison, Pattern, PatternKind, Summary, Verdict
 from tare.report import units
 from tare.report.samples.histograms import Curve
 from tare.report.view import Column
-from tare.stats.resampling import quantiles
 
 
 def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:

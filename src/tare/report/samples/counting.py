@@ -20,12 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
-from tare.host import process
+from tare.analysis.summary.select import select
 from tare.model import Completed, Failed, Interrupted, Outcome, Trial, TrialKey
 from tare.report.samples.histograms import Histograms, LogHistogram, SampleSource, collect
 from tare.store.cycles import without_cycle_search
 from tare.store.results import TRIALS, Results, decode_plan, read_keys, read_plan
-from tare.summary.select import select
+from tare.system import process
 
 MANY_BYTES: Final = 8 << 20
 """Size of trials.jsonl, with some thousand launches, from which another process saves more time than it takes."""

@@ -22,9 +22,9 @@ from typing import IO, Any, Final, Self
 
 import numpy as np
 
-from tare.frames.source import Numbered
-from tare.host import process
+from tare.analysis.summary.patterns.iterations import OfLaunches, patterns_of_iterations
 from tare.model import Pattern, Trial
+from tare.report.frames.source import Numbered
 from tare.report.plots import launches, patterns, samples
 from tare.report.plots.figures import Drawing
 from tare.report.plots.launches import Plotted, Points, plotted_as
@@ -33,7 +33,7 @@ from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, d
 from tare.report.samples.histograms import Histograms, LogHistogram, columns_of, gap_columns, main_column, row_key
 from tare.report.view import Column
 from tare.store.codec import decode, encode
-from tare.summary.patterns.iterations import OfLaunches, patterns_of_iterations
+from tare.system import process
 
 CURVE_POINTS: Final = 240
 WAIT_S: Final = 0.02

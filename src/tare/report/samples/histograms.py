@@ -14,7 +14,7 @@ from typing import IO, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tare import stats
+from tare.analysis import stats
 from tare.model import Trial
 
 LOWEST_S: Final = 1e-9

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
+from tare.system.packages import install
 from tare.workloads.output import OutputError
 from tare.workloads.programs import hpl
 from tare.workloads.programs.adapter import Reading

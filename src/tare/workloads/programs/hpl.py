@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
-from tare.node.limits import machine_memory
+from tare.system.node.limits import machine_memory
+from tare.system.packages import install
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, check_single, count, ended, known_version, number

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from tare.host.packages import install
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement
+from tare.system.packages import install
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, known_version, number

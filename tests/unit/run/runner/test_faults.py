@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tare.cli import commands, session
-from tare.cluster.fake import FakeSite
+from tare.clusters.fake import FakeSite
 from tare.errors import InfrastructureError, LabEnded, RefusedError
-from tare.host.process import Result
-from tare.launch import PADDING
 from tare.model import Completed, Failed, Placement, Repetition, Trial, Verdict
+from tare.mpi.launch import PADDING
 from tare.networks.fake import FakeNetwork
 from tare.run import job, outcome
 from tare.store.writer import read_only
+from tare.system.process import Result
 from unit.runs import CELLS, FAULTS, BreakAfter, known_study, run_with
 
 # --- what goes wrong is data --------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_a_memory_limit_that_was_hit_is_the_reason_whatever_the_launch_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = iter((None, None, "the memory limit of container c on node n0 (64 MiB) was hit"))
-    monkeypatch.setattr("tare.node_service.upkeep.memory_hit", lambda sides, before: next(hits, None))
+    monkeypatch.setattr("tare.agent.upkeep.memory_hit", lambda sides, before: next(hits, None))
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     first, second, *_ = (trial.outcome for trial in read_only(tmp_path / "r").trials)
     assert isinstance(first, Completed)

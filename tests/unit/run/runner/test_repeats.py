@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tare.analysis.summary.select import select
 from tare.cli import commands, session
 from tare.errors import EXIT_CELLS_FAILED, CellsFailed
 from tare.model import Completed, Failed, Repetition, Study, Trial, Verdict, Workload
 from tare.store.writer import read_only
-from tare.summary.select import select
 from unit.runs import CELLS, BreakAfter, known_study, run_with
 
 
@@ -92,7 +92,7 @@ def test_a_launch_is_not_repeated_without_reruns_or_if_it_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(ran(Cores(None), tmp_path / "r", monkeypatch, reruns=0)) == 3 * CELLS
-    monkeypatch.setattr("tare.summary.disturbance.LONGEST_REPEATED_S", 0.0)
+    monkeypatch.setattr("tare.analysis.summary.disturbance.LONGEST_REPEATED_S", 0.0)
     assert len(ran(Cores(None), tmp_path / "long", monkeypatch)) == 3 * CELLS
 
 
@@ -133,7 +133,7 @@ def test_a_block_that_is_ended_before_its_repeats_is_whole(tmp_path: Path, monke
 
 def noisy(monkeypatch: pytest.MonkeyPatch, **noise: float) -> None:
     """Let every launch be as noisy."""
-    monkeypatch.setattr("tare.counters.monitor.noise", lambda before, after: dict(noise))
+    monkeypatch.setattr("tare.system.counters.monitor.noise", lambda before, after: dict(noise))
 
 
 def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tare.cli import commands, session
 from tare.model import Completed, Interrupted, Study, Verdict, Workload
-from tare.plan.cells import block_order
 from tare.run import outcome, runner
 from tare.store.writer import read_only
+from tare.study.plan.cells import block_order
 from tare.workloads.output import Parsed, Payload
 from unit.runs import CELLS, ROUNDS, TRUTH, BreakAfter, Broken, Ran, known_study, run_with
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.host import wheels
 from tare.model import Placement
+from tare.system import wheels
 from tare.workloads.programs import PROGRAMS, hpl
 from tare.workloads.programs.hpl import operations as hpl_operations
 from tare.workloads.programs.locate import found, missing

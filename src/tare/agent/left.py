@@ -1,0 +1,161 @@
+"""Find, name and end what a launch left behind on a node.
+
+Neither the name, the environment, the session nor the parent of a process decides: a program can choose all of them.
+What was there when the pods had been made is kept, by number and start time; the rest, where launches run, is theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tare.agent.sides import Side, groups_of, held_containers
+from tare.errors import InfrastructureError
+from tare.runtimes import RUNTIMES
+from tare.system.namespaces import processes_beside
+from tare.system.node import Node, marked
+from tare.system.node.owners import parent_of, start_time
+from tare.system.node.stragglers import named
+from tare.system.process import run
+
+BRIEF_S: Final = 0.2
+"""How long what remains of a launch may take to end by itself."""
+LONG_S: Final = 2.0
+"""How long the daemons of an MPI and the clients of runtimes may take, which end after the launcher."""
+DAEMONS: Final = (
+    "orted", "prte", "mpi", "hydra", "pmi", "slurmstepd", "srun", "sshd", "conmon", "crun", "runc", "nsenter",
+    "starter", "containerd", *(client for runtime in RUNTIMES.values() for client in runtime.clients),
+)  # fmt: skip
+"""How their names begin."""
+PAUSE_S: Final = 0.002
+END_ALL: Final = (
+    "for entry in /proc/[0-9]*; do pid=${entry#/proc/}; "
+    'case " $0 $$ " in *" $pid "*) ;; *) kill -KILL "$pid" 2> /dev/null ;; esac; done'
+)
+"""Kills all processes of a container but its own shell and those of these numbers."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Left:
+    """What launches leave behind on a node; `folder` is the run's there, `kept` what is no launch's, by start time."""
+
+    node: Node
+    folder: Path
+    kept: dict[int, int] = field(default_factory=dict)
+
+    def keep(self, sides: Collection[Side]) -> None:
+        """Keep what is there now, while no launch runs; `sides` are those of all deployments."""
+        self.kept = {pid: started for pid in self._there(sides) if (started := start_time(pid))}
+
+    def end(self, sides: Sequence[Side], spare: Collection[int]) -> Mapping[str, int]:
+        """Kill what launches left in these pods; return how many processes by name.
+
+        `spare` are the processes that keep any pod up. One that does not end is named so, and kept from now on.
+        """
+        if not self._after_grace(sides, spare):
+            return {}
+        counted = marked.end_all(lambda: self.find(sides, spare), lambda: self._kill_groups(sides, spare))
+        for pid, name in named(self.find(sides, spare)).items():
+            self.kept[pid] = start_time(pid)
+            counted[name] -= 1
+            counted[f"{name} (does not end)"] += 1
+        return dict(+counted)
+
+    def find(self, sides: Sequence[Side], spare: Collection[int] = ()) -> set[int]:
+        """Return the processes that launches have left in these pods.
+
+        The daemons of a node start processes for other pods at any time. So on a node with cgroups, what is not in
+        those of these pods counts only if no process that is kept has started it.
+        """
+        found = set[int]()
+        for _ in range(marked.LOOKS):
+            started = {pid: start_time(pid) for pid in self._there(sides) - set(spare)}
+            found = {pid for pid, at in started.items() if at not in (0, self.kept.get(pid))}
+            if found or all(started.values()):  # else one has just ended, and may have started another
+                break
+        if not found or not self.node.group.hierarchies:
+            return found
+        own = {pid for side in sides for group, _ in groups_of(side) for pid in group.pids()}
+        return {pid for pid in found if pid in own or not self._is_kept_child(pid)}
+
+    def _is_kept_child(self, pid: int) -> bool:
+        while (pid := parent_of(pid)) and pid != self.node.pid:
+            if pid in self.kept:
+                return True
+        return False
+
+    def _there(self, sides: Collection[Side]) -> set[int]:
+        """Return the processes that are where the launches of these pods run."""
+        if self.node.group.hierarchies:
+            return self.node.group.pids()
+        if not self.node.is_machine:
+            return {pid for side in sides if side.pod.pid for pid in processes_beside(side.pod.pid)}
+        found = marked.below_us() | self.node.launches.pids()
+        if self.node.machine:  # others start what runs here: an sshd, Slurm, a kubelet
+            found |= marked.pids_of_launches(self.folder)
+        if any(RUNTIMES[side.pod.runtime].by_cluster for side in sides):
+            return found | _in_our_pod(self.folder)
+        return found | {pid for first in held_containers(sides) if first for pid in marked.container_pids(first)}
+
+    def _after_grace(self, sides: Sequence[Side], spare: Collection[int]) -> bool:
+        """Return whether something is left that does not end by itself in time.
+
+        Pauses are counted, not the clock: while the machine stands still, nothing can end.
+        """
+        pauses = 0
+        while found := self.find(sides, spare):
+            patient = any(name.startswith(DAEMONS) for name in named(found).values())
+            if pauses * PAUSE_S > (LONG_S if patient else BRIEF_S):
+                return True
+            time.sleep(PAUSE_S)
+            pauses += 1
+        return False
+
+    def _kill_groups(self, sides: Sequence[Side], spare: Collection[int]) -> None:
+        """Kill what is in the cgroups of pods; in containers of other users too, which have numbers of their own."""
+        if self.node.is_machine:
+            for side in sides:
+                self._end_in_container(side)
+            if self.node.launches.hierarchies:
+                with suppress(InfrastructureError):
+                    self.node.launches.kill(deadline_s=marked.DEADLINE_S / 2)
+            return
+        for group, keepers in (pair for side in sides if side.pod.group.hierarchies for pair in groups_of(side)):
+            with suppress(InfrastructureError):
+                group.kill(spare=keepers.union(spare), deadline_s=marked.DEADLINE_S / 2)
+
+    def _end_in_container(self, side: Side) -> None:
+        holds_containers = RUNTIMES[side.pod.runtime].holds_containers
+        for enter in (side.pod.enter, *(each.enter for each in side.containers)) if holds_containers else ():
+            if not enter:  # the service is in the pod itself
+                continue
+            kept = " ".join(filter(None, map(_number_inside, self.kept)))
+            what = f"ending processes in {side.pod.name}"
+            run((*enter, "/bin/sh", "-c", END_ALL, kept), check=False, timeout_s=20, what=what)
+
+
+def keepers_of(sides: Collection[Side]) -> frozenset[int]:
+    """Return the processes that keep pods up, including their sshds."""
+    return frozenset(pid for side in sides for _, keepers in groups_of(side) for pid in keepers)
+
+
+def _in_our_pod(folder: Path) -> set[int]:
+    """Return the processes in this process's pid namespace, but those that a runtime has started and no launch has.
+
+    Shells wait in a pod for the next launch; their parent is outside.
+    """
+    launched = marked.pids_of_launches(folder)
+    return {pid for pid in processes_beside(os.getpid()) if pid in launched or parent_of(pid)} - {os.getpid()}
+
+
+def _number_inside(pid: int) -> str:
+    """Return a process's number in its own pid namespace, "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/status").read_text().partition("NSpid:")[2].partition("\n")[0].split()[-1]
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,264 @@
+"""Serve a node that this process can reach itself: this machine, or a node of a lab on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tare.agent import upkeep
+from tare.agent.facts import facts_of
+from tare.agent.left import Left, keepers_of
+from tare.agent.order import Order
+from tare.agent.pods import Connect, Maker
+from tare.agent.protocol import Phase
+from tare.agent.sides import Side, groups_of
+from tare.daemons import docker, ssh
+from tare.daemons.ssh import SshHost
+from tare.errors import InfrastructureError, TareError
+from tare.networks import Network, find
+from tare.runtimes.containers.swept import swept
+from tare.system.counters.reader import Reader
+from tare.system.counters.sources import Sources
+from tare.system.counters.state import read_state
+from tare.system.counters.taken import Taken
+from tare.system.counters.values import CounterValues, HostWatch
+from tare.system.node import Endpoint, Node, Wired, limits, marked, page_cache
+from tare.system.node.allowed import read_allowed
+from tare.system.node.surroundings import NodeHas, read_node
+
+
+@dataclass(slots=True, kw_only=True)
+class _Deployment:
+    """What a node holds of a deployment, by phase."""
+
+    order: Order
+    node: Node
+    network: Network
+    stacks: dict[Phase, ExitStack] = field(default_factory=dict)
+    sides: tuple[Side, ...] = ()
+    reader: Reader | None = None
+    state: tuple[Mapping[str, str], ...] = ()
+
+    def open_reader(self, shared: Sources, machine: Sources | None) -> Reader:
+        """Return what reads the counters of its hosts; deployments of the node share `shared`, its nodes `machine`."""
+        if self.reader is None:
+            self.reader = Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared, machine)
+        return self.reader
+
+    def close_reader(self) -> None:
+        """Close the files that keep the pods' namespaces."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
+    def stack(self, phase: Phase) -> ExitStack:
+        """Return the stack of a phase that begins."""
+        return self.stacks.setdefault(phase, ExitStack())
+
+
+class LocalNode:
+    """A `NodeService` in this process. `folder` is the run's; `connect` connects a pod to the control network.
+
+    `machine` reads what is counted for the whole machine. Its nodes may share it; its owner closes it.
+    """
+
+    def __init__(self, node: Node, folder: Path, connect: Connect, machine: Sources | None = None) -> None:
+        self.node = node
+        self._folder = folder
+        self._connect = connect
+        self._deployments: dict[str, _Deployment] = {}
+        self._surroundings: NodeHas | None = None
+        self._counted = Sources()
+        self._left = Left(node=node, folder=folder)
+        self._machine = machine
+        self._swept = ExitStack()
+        self._watched: set[str] = set()
+        self._sentences: list[str] = []
+
+    def import_image(self, tag: str, archive: Path) -> None:
+        docker.import_image(self.node, archive, tag)
+
+    # --- phases ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, order: Order) -> None:
+        self._surroundings = None
+        node = next((each for each in order.nodes if each.name == self.node.name), self.node)
+        order = replace(order, environment=order.environment_on(node))
+        folders = set(order.writable) - self._watched
+        if folders and self.node.pid == 0:  # a machine, which may have been given to tare
+            self._watched.update(folders)
+            self._swept.enter_context(swept(folders, self._sentences.append))
+        network = find(order.environment.network)
+        deployment = self._deployments[order.study] = _Deployment(order=order, node=node, network=network)
+        stack = deployment.stack(Phase.PREPARED)
+        stack.enter_context(network.prepare(node, order.nodes, order.study))
+
+    def share(self, study: str) -> None:
+        deployment = self._deployments[study]
+        stack = deployment.stack(Phase.SHARED)
+        stack.enter_context(deployment.network.share(deployment.order.nodes, study))
+
+    def deploy(self, study: str) -> tuple[Side, ...]:
+        deployment = self._deployments[study]
+        maker = Maker(
+            node=deployment.node,
+            folder=self._folder,
+            connect=self._connect,
+            order=deployment.order,
+            network=deployment.network,
+        )
+        deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
+        self.keep(study)
+        return deployment.sides
+
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+        deployment = self._deployments[study]
+        stack = deployment.stack(Phase.JOINED)
+        endpoints = stack.enter_context(deployment.network.join(deployment.node, pods))
+        pairs = zip(deployment.sides, endpoints, strict=True)
+        deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
+        self.keep(study)
+        return endpoints
+
+    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
+        deployment = self._deployments[study]
+        daemons = deployment.stack(Phase.LISTENING).enter_context(ssh.listening(hosts, keys))
+        deployment.sides = tuple(
+            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
+            for side, pids in zip(deployment.sides, daemons, strict=True)
+        )
+        self.keep(study)
+        return deployment.sides
+
+    def leave(self, study: str, phase: Phase) -> None:
+        deployment = self._deployments.get(study)
+        if deployment is None:
+            return
+        deployment.close_reader()
+        stack = deployment.stacks.pop(phase, None)
+        try:
+            if stack is not None:
+                stack.close()
+        finally:
+            if not deployment.stacks:
+                del self._deployments[study]
+            if not self._deployments:
+                self._counted.close()
+
+    def leave_all(self) -> None:
+        """Undo every phase of every deployment, in reverse; an error in one does not keep the others."""
+        for study in tuple(self._deployments):
+            for phase in reversed(Phase):
+                with suppress(TareError, OSError):
+                    self.leave(study, phase)
+        self.sweep()
+
+    # --- while it is up -------------------------------------------------------------------------------------------
+
+    def wait_for_carriers(self, study: str) -> None:
+        upkeep.wait_for_carriers(self._sides(study))
+
+    def prefer(self, weight: int) -> None:
+        limits.prefer(self.node.group, weight)
+
+    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
+        return self.take(study, whole, machine, moment).values()
+
+    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0) -> Taken:
+        """Read the same as `counters`, to be parsed later; `since` is that of `Moment`, if the reading may use it."""
+        deployment = self._deployments[study]
+        job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
+        reader = deployment.reader or deployment.open_reader(self._counted, self._machine)
+        return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment, since=since)
+
+    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+        deployment = self._deployments[study]
+        if not deployment.state:
+            deployment.state = tuple(map(state_of, deployment.sides))
+        return deployment.state
+
+    def ended(self, study: str) -> str | None:
+        return upkeep.ended(self._sides(study))
+
+    def memory_kills(self, study: str) -> Mapping[str, int]:
+        return upkeep.memory_kills(self._sides(study))
+
+    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
+        return upkeep.memory_hit(self._sides(study), before)
+
+    def keep(self, study: str) -> None:
+        self._left.keep(tuple(self._every_side()))
+
+    def end_left(self, study: str) -> Mapping[str, int]:
+        return self._left.end(self._sides(study), keepers_of(tuple(self._every_side())))
+
+    def sweep(self) -> tuple[str, ...]:
+        if self._watched:
+            marked.end_all(lambda: marked.pids_of_launches(self._folder))  # what runs on could go on writing
+        self._swept.close()
+        said = tuple(self._sentences)
+        self._watched.clear()
+        self._sentences.clear()
+        return said
+
+    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
+        return upkeep.signal_programs(self._sides(study)[0], names, number, self._folder)
+
+    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
+        return upkeep.limits_of(self._sides(study))
+
+    def surroundings(self) -> NodeHas:
+        if self._surroundings is None:
+            self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
+        return self._surroundings
+
+    def facts(self) -> Mapping[str, Any]:
+        return facts_of(self.node)
+
+    def drop_caches(self) -> None:
+        page_cache.drop()
+
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if not os.access(path, os.R_OK))
+
+    def write(self, path: Path, text: str) -> None:
+        if path.parent != self._folder:
+            raise InfrastructureError(f"{path} is not in the folder of this site")
+        path.write_text(text)
+
+    def end_named(self, key: str) -> int:
+        pids = marked.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
+        return upkeep.end_named(pids, key)
+
+    def _sides(self, study: str) -> tuple[Side, ...]:
+        return self._deployments[study].sides
+
+    def _every_side(self) -> Iterator[Side]:
+        for deployment in tuple(self._deployments.values()):
+            yield from deployment.sides
+
+
+def watch_of(side: Side) -> HostWatch:
+    """Return what is watched of a host."""
+    return HostWatch(
+        node=side.pod.node,
+        pid=side.pod.pid,
+        watches=side.endpoint.watches,
+        host=side.pod.host,
+        groups=tuple(dict.fromkeys(group for group, _ in groups_of(side))),
+    )
+
+
+def state_of(side: Side) -> Mapping[str, str]:
+    """Return the facts of a host's data interface and of its first container; its network states others itself."""
+    pod, endpoint = side.pod, side.endpoint
+    if not pod.pid and not pod.node.is_machine:
+        return {}
+    pid = next((each.pid for each in side.containers if each.pid), pod.pid)
+    folders = (folder for group, _ in reversed(tuple(groups_of(side))) for folder in group.folders)
+    allowed = read_allowed(pid, folders, "" if pod.node.is_machine else os.getcwd()) if pid else {}
+    return read_state(pod.pid, endpoint.interface, pod.node.pid) | allowed

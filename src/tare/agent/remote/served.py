@@ -1,0 +1,98 @@
+"""Answer what a head asks of this machine before and while it is a node of a site.
+
+The service greets its head before it imports this module, which imports every plug-in.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tare.agent import clean, owned, real, site_folder
+from tare.agent.local import LocalNode
+from tare.agent.owned import Terms
+from tare.agent.probe import probe
+from tare.agent.protocol import CALLS
+from tare.agent.remote.fit import unfit
+from tare.daemons import docker
+from tare.errors import InfrastructureError
+from tare.model import Environment
+from tare.system.counters.interfaces import Counts, interface_counters
+from tare.system.node import Node, bridges
+from tare.system.node.cgroups import of_launches
+from tare.system.node.owners import state_folder
+
+
+class Service:
+    """What a head can ask of this machine. What is made stays until the stack ends."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._node: LocalNode | None = None
+        self._folder = Path()
+
+    def open(self, name: str, node: Node, folder: Path, terms: Terms | None = None) -> Node:
+        """Begin to serve a node of a site, after removing what ended runs have left; return the node as it is here.
+
+        With `terms` the machine has been given to tare.
+        """
+        self.clean(name)
+        self._stack.enter_context(
+            state_folder(f"{name}-node", name, cgroups=of_launches(name).bases, **{site_folder.KEY: str(folder)})
+        )
+        self._folder = folder
+        self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
+        return self._node.node
+
+    def start_docker(self) -> Node:
+        """Start a Docker daemon on a machine that has been given to tare; return the node with its socket."""
+        node = self._served
+        node.node = self._stack.enter_context(owned.with_docker(node.node, self._folder))
+        return node.node
+
+    def begin_swarm(self) -> str:
+        """Make the node the manager of a Swarm; return the token for the others."""
+        return docker.begin_swarm(self._served.node)
+
+    def join_swarm(self, manager_address: str, token: str) -> None:
+        """Make the node join a Swarm."""
+        docker.join_swarm(self._served.node, manager_address, token)
+
+    def settle(self) -> None:
+        """Make frames on this machine's bridges bypass the packet filter, as in a lab.
+
+        It is for machines on which tare runs a Docker daemon. Whenever the daemon creates a network, it enables
+        filtering for all bridges, and its rules may drop what is not Docker's own. The machine's settings are restored
+        when the daemon ends (`owned.with_docker`).
+        """
+        bridges.write(wanted=dict.fromkeys(bridges.NAMES, bridges.OFF))
+
+    @property
+    def _served(self) -> LocalNode:
+        if self._node is None:
+            raise InfrastructureError("no node is open here")
+        return self._node
+
+    def clean(self, name: str = "") -> tuple[str, ...]:
+        """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
+        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
+        return tuple(item.what for item in found)
+
+    def probe(self, environment: Environment, given: bool = False) -> str | None:
+        """Return what an environment requires and this machine lacks, or None; `given`: it was given to tare."""
+        return probe(environment, real=not given)
+
+    def unfit(self, mpi: str, head_version: str, folders: tuple[str, ...]) -> str | None:
+        """Return why this machine cannot take part in a job of the head, or None."""
+        return unfit(mpi, head_version, folders)
+
+    def interfaces(self) -> dict[str, Counts]:
+        """Return the counters of all interfaces of this machine."""
+        return interface_counters(0)
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Make one of the calls of `NodeService`."""
+        if name not in CALLS:
+            raise InfrastructureError(f"a node's service cannot be asked {name!r}")
+        return getattr(self._served, name)(*arguments)

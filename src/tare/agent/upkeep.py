@@ -1,0 +1,82 @@
+"""Look after a deployment's pods on one node: what has ended, what hit a limit, which programs get a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tare.agent.sides import Side, held_containers, limited_groups
+from tare.networks.wiring.plug import wait_until_running
+from tare.system.namespaces import command_line, runs
+from tare.system.node import limits, marked
+
+
+def wait_for_carriers(sides: Iterable[Side]) -> None:
+    """Wait until the data interfaces of all pods are running; those of a machine itself are."""
+    made = [side for side in sides if side.pod.pid and not side.pod.node.is_machine]
+    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in made}:
+        wait_until_running(pid, interface)
+
+
+def ended(sides: Sequence[Side]) -> str | None:
+    """Return which container or daemon has ended although it should be running, or None.
+
+    Runtimes whose containers live only as long as a rank hold namespaces instead, or use the node itself if they need
+    none.
+    """
+    for side in sides:
+        pod = side.pod
+        held = [(f"the container {pod.container}" if pod.container else f"what holds the pod {pod.name}", pod.pid)]
+        held += [(f"the container {each.name}", each.pid) for each in side.containers]
+        held += list(side.endpoint.daemons.items())
+        for what, pid in held:
+            if pid and not runs(pid):
+                return f"{what} on {pod.node.name} has ended"
+    return None
+
+
+def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
+    """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
+    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held_containers(sides)))
+
+
+def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
+    """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
+    return {what: limits.memory_kills(group) for side in sides for what, group in limited_groups(side)}
+
+
+def memory_hit(sides: Iterable[Side], before: Mapping[str, int]) -> str | None:
+    """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
+    for side in sides:
+        for what, group in limited_groups(side):
+            if limits.memory_kills(group) > before.get(what, 0):
+                return limits.memory_hit(what, group)
+    return None
+
+
+def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
+    """Return the limits of the containers of each host (`tare.system.node.limits.stated`)."""
+    return tuple(tuple(limits.stated(group) for _, group in limited_groups(side)) for side in sides)
+
+
+def signal_programs(side: Side, names: Collection[str], number: int, run_folder: Path) -> bool:
+    """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
+    is_machine = side.pod.node.is_machine
+    started = marked.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
+    pids = [pid for pid in started if Path(command_line(Path(f"/proc/{pid}"))[0]).name in names]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return bool(pids)
+
+
+def end_named(pids: Iterable[int], key: str) -> int:
+    """Kill those processes whose command line contains a key; return how many there were."""
+    found = [pid for pid in pids if key in " ".join(command_line(Path(f"/proc/{pid}")))]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)

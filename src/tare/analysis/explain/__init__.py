@@ -1,0 +1,12 @@
+"""Explain a cost: what speaks for which cause, how much of the cost it explains, and what removes it.
+
+Evidence -> clues of each cause -> suspects -> ablations, in which one factor is changed -> the cause.
+`causes` has one file for each cause.
+"""
+
+from __future__ import annotations
+
+from tare.analysis.explain.explained import Explained, causes_of, explain
+from tare.analysis.explain.shares import Measured, Place, Share
+
+__all__ = ["Explained", "Measured", "Place", "Share", "causes_of", "explain"]

@@ -1,0 +1,107 @@
+"""See whether a cluster enforces a NetworkPolicy: many networks accept one and do nothing.
+
+It is in force only if a connection from a pod of another namespace worked before, was denied afterwards, and one from
+inside worked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tare.clusters.pods.api import Api
+from tare.clusters.pods.making import Making, fields_of
+from tare.clusters.pods.pods import Pods, ask
+from tare.clusters.pods.policy.manifest import CONNECTS, CONTAINER, network_policy, outside_of, trying
+from tare.clusters.pods.session import Container, Session
+from tare.errors import InfrastructureError
+
+TAKES_S: Final = 15.0
+"""How long a cluster may take until a policy is in force, or pods reach each other."""
+PAUSE_S: Final = 0.5
+ASKED: Final = "asked"
+INSIDE: Final = "inside"
+OUTSIDE: Final = "outside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A NetworkPolicy of a study: whether it was seen to be in force, in words."""
+
+    in_force: bool
+    said: str
+
+
+def applied(api: Api, making: Making, nodes: tuple[str, ...]) -> Policy:
+    """Put a policy into a study's namespace and try it; `nodes` are the cluster's names of the study's nodes.
+
+    The namespace `outside_of` that of the study exists. The pods that try are removed.
+    """
+    there = {ASKED: making.namespace, INSIDE: making.namespace, OUTSIDE: outside_of(making.namespace)}
+    addresses: dict[str, str] = {}
+    try:
+        for name, namespace in there.items():
+            node = nodes[0] if name == ASKED else nodes[-1]
+            _make(api, making, name, namespace, node)
+        for name, namespace in there.items():
+            (pod,) = Pods(api=api, namespace=namespace).wait([name]).values()
+            addresses[name] = str(pod.get("status", {}).get("podIP", ""))
+
+        def connects(name: str) -> bool:
+            place = Container(namespace=there[name], pod=name, name=CONTAINER)
+            session = Session(api, place, ("python3", "-c", CONNECTS, addresses[ASKED]))
+            try:
+                return session.pump(None, lambda _channel, _data: None) == 0
+            finally:
+                session.close()
+
+        def put() -> None:
+            path = f"/apis/networking.k8s.io/v1/namespaces/{making.namespace}/networkpolicies"
+            ask(api, "POST", path, network_policy(making.namespace, making.site), what="the network policy")
+
+        return tried(connects, put)
+    finally:
+        for name, namespace in there.items():
+            Pods(api=api, namespace=namespace).remove([name])
+
+
+def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: float = TAKES_S) -> Policy:
+    """Put a policy, and return what connections from `INSIDE` and from `OUTSIDE` say of it."""
+    reached = _until(lambda: connects(OUTSIDE), takes_s)
+    put()
+    if not reached:
+        return Policy(in_force=False, said="the network policy is not shown to be in force: no pod was reached before")
+    if not _until(lambda: not connects(OUTSIDE), takes_s):
+        return Policy(
+            in_force=False,
+            said=f"the policy is not in force: after {takes_s:g} s a pod of another namespace still connects",
+        )
+    if not _until(lambda: connects(INSIDE), takes_s):
+        raise InfrastructureError(
+            "pods of the study do not reach each other under the network policy",
+            remedy="leave network_policy out, and ask an administrator which policies the cluster has",
+        )
+    if connects(OUTSIDE):
+        return Policy(in_force=False, said="the policy is not in force: a pod of another namespace connects at times")
+    return Policy(in_force=True, said="the network policy is in force: another namespace was denied")
+
+
+def _until(holds: Callable[[], bool], takes_s: float) -> bool:
+    """Return whether something holds within a time."""
+    until = time.monotonic() + takes_s
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(PAUSE_S)
+    return True
+
+
+def _make(api: Api, making: Making, name: str, namespace: str, node: str) -> None:
+    settings = making.settings
+    pod = trying(
+        name, namespace, making.site, node, image=making.node_image, pull_policy=settings.pull_policy,
+        pull_secrets=settings.pull_secrets, fields=fields_of(settings),
+    )  # fmt: skip
+    ask(api, "POST", f"/api/v1/namespaces/{namespace}/pods", pod, what=f"pod {name}")

@@ -1,0 +1,78 @@
+"""Tables as CSV (RFC 4180): a file for each, in a folder or a zip archive.
+
+Numbers are written exactly, and a missing value is an empty field. A text that begins with `=`, `+`, `-`, `@`, a tab
+or a carriage return gets an apostrophe in front: a spreadsheet would calculate it as a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Final
+
+from tare.report.export import sample_rows
+from tare.report.export.format import FilesFormat
+from tare.report.frames import TABLES, Kind, Source
+from tare.report.frames.columns import Column, Row, names_of
+from tare.system.safe_files import folder_at, output_file, replacing
+
+ZIP: Final = ".zip"
+COMPRESSION: Final = 1
+"""The fastest level of deflate: samples hardly compress."""
+
+_TRUTH: Final = {True: "true", False: "false", None: None}
+
+
+File = Callable[[str], AbstractContextManager[IO[bytes]]]
+"""Gives a binary file of a name, open for writing, in the folder or the archive that a user named."""
+
+
+def write(source: Source, path: Path) -> None:
+    """Write every table and the samples to a folder, or to an archive if the name ends in `.zip`."""
+    opened = _archive(path) if path.suffix.lower() == ZIP else folder_of_files(path)
+    with opened as new, sample_rows.writing(source) as write_samples:
+        for table in TABLES.values():
+            with new(f"{table.name}.csv") as file:
+                write_rows(file, table.columns, table.rows(source))
+        with new("samples.csv") as file:
+            write_samples(file)
+
+
+def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Write rows below their header."""
+    truths = [index for index, column in enumerate(columns) if column.kind is Kind.TRUTH]
+    texts = [index for index, column in enumerate(columns) if column.kind is Kind.TEXT]
+    wrapped = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+    writer = csv.writer(wrapped, lineterminator="\r\n")
+    writer.writerow(names_of(columns))
+    for row in rows:
+        values = list(row)
+        for index in truths:
+            values[index] = _TRUTH[values[index]]
+        for index in texts:
+            values[index] = sample_rows.unformulated(values[index] or "")
+        writer.writerow(values)
+    wrapped.flush()
+    wrapped.detach()
+
+
+@contextmanager
+def folder_of_files(path: Path) -> Iterator[File]:
+    """Give the files of a folder, which is created if missing; each replaces an older one when it is complete."""
+    with folder_at(path, make=True) as folder:
+        yield partial(replacing, folder)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[File]:
+    """Give the members of a zip archive, which replaces an older one when it is complete."""
+    with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as made:
+        yield lambda name: made.open(name, "w", force_zip64=True)
+
+
+CSV: Final = FilesFormat(meaning="tables and samples as CSV, in a folder or a .zip file", zips=True, write=write)

@@ -1,0 +1,214 @@
+"""Describe an environment that is up: its pods as hosts of the MPI, and what can be asked of its nodes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.agent.local import LocalNode, watch_of
+from tare.agent.protocol import NodeService
+from tare.agent.sides import Side
+from tare.model import Environment, Launching, Placement, RankOrder
+from tare.model.placement import host_and_local_rank
+from tare.model.text import MOST_NAMES, printable
+from tare.mpi.launch import Entry, Host
+from tare.mpi.launch.job import Inside
+from tare.mpi.launch.srun import entered_by_ranks
+from tare.runtimes.containers.held import job_group
+from tare.system.counters.taken import Given, NodeReading, Reading
+from tare.system.counters.values import CounterValues, HostWatch, Moment
+from tare.system.node import Endpoint
+
+LONGEST_NAME: Final = 60
+"""Characters of a process's name: the kernel has 15 bytes, a remote node may say anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
+
+    `nodes` serve it under its `name`. `launcher` is the program that starts jobs, "" if it is this machine's own.
+    `inside` is how it starts in the first pod, None if it starts on the head or over ssh.
+    """
+
+    environment: Environment
+    sides: tuple[Side, ...]
+    name: str = ""
+    nodes: tuple[NodeService, ...] = ()
+    ssh: Path | None = None
+    launcher: str = ""
+    inside: Inside | None = None
+    rank_order: RankOrder = RankOrder.BLOCK
+
+    @property
+    def subnet(self) -> str:
+        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged.
+
+        Each MPIJob has pods of its own, in which only the interface has the same name: MPIs take that, too.
+        """
+        if self.environment.launch is Launching.MPIJOB and all(side.pod.own_network for side in self.sides):
+            return ",".join(dict.fromkeys(side.endpoint.interface for side in self.sides))
+        found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
+        return ",".join(map(str, ipaddress.collapse_addresses(found)))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return the facts to record about its network: the MTU and the endpoints' facts, per host if they differ."""
+        told = {
+            side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
+            for side in self.sides
+        }
+        return _by_host(told)
+
+    @property
+    def watches(self) -> tuple[HostWatch, ...]:
+        """Return what is watched of its hosts."""
+        return tuple(map(watch_of, self.sides))
+
+    @property
+    def shares_nics(self) -> bool:
+        """Return whether other programs may use the interfaces of its hosts: those of a machine as it is."""
+        return any(side.pod.node.is_machine and not side.pod.own_network for side in self.sides)
+
+    def hosts(self, placement: Placement) -> tuple[Host, ...]:
+        """Return the hosts as the MPI sees them."""
+        ranks = placement.ranks // len(self.sides)
+        if self.environment.launch is Launching.SRUN:
+            return tuple(started_by_scheduler(side, ranks) for side in self.sides)
+        return tuple(host_of(side, ranks) for side in self.sides)
+
+    def place_of(self, rank: int, ranks: int) -> tuple[Side, int]:
+        """Return a rank's host, and its number there, in a job with so many ranks, the same number on each host."""
+        host, local = host_and_local_rank(rank, ranks=ranks, hosts=len(self.sides), order=self.rank_order)
+        return self.sides[host], local
+
+    def limits(self) -> tuple[tuple[str, ...], ...]:
+        """Return the limits of the containers of each host (`tare.system.node.limits.stated`)."""
+        return tuple(limits for node in self.nodes for limits in node.limits(self.name))
+
+    def wait_for_carriers(self) -> None:
+        """Wait until the data interfaces of all pods are running."""
+        for node in self.nodes:
+            node.wait_for_carriers(self.name)
+
+    @contextmanager
+    def preferred(self, weight: int) -> Iterator[None]:
+        """Give the job a weight against other programs of its nodes until the context ends; 0 changes nothing."""
+        if not weight:
+            yield
+            return
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.callback(node.prefer, 0)
+                node.prefer(weight)
+            yield
+
+    def counters(self, moment: Moment | None = None, *, whole: bool = True) -> CounterValues:
+        """Return the counters of all nodes at a moment, by default now (see `take`)."""
+        return self.take(moment or Moment(), whole=whole).values()
+
+    def take(self, moment: Moment, *, whole: bool = True, begins: bool = False) -> Reading:
+        """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
+
+        Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes. If a
+        launch `begins`, the network of a lab's node is not read again after the end of the launch that used it before.
+        """
+        since = moment.since if begins else 0
+        machines: set[str] = set()
+        taken: list[NodeReading] = []
+        for node in self.nodes:
+            machine = node.node.machine
+            asked = (self.name, whole, machine not in machines, moment.number)
+            machines.add(machine)
+            if isinstance(node, LocalNode):
+                taken.append(node.take(*asked, since))
+            else:
+                taken.append(Given(node.counters(*asked)))
+        return Reading(moment=moment, nodes=tuple(taken))
+
+    def state(self) -> dict[str, str]:
+        """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""
+        read = [dict(state) for node in self.nodes for state in node.state(self.name)]
+        names = [side.pod.host or side.pod.node.name for side in self.sides]
+        return _by_host(dict(zip(names, read, strict=False))) | self.facts
+
+    def ended(self) -> str | None:
+        """Return which container or daemon has ended although it should be running, or None."""
+        return next((reason for node in self.nodes if (reason := node.ended(self.name))), None)
+
+    def memory_kills(self) -> dict[str, int]:
+        """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
+        return {what: kills for node in self.nodes for what, kills in node.memory_kills(self.name).items()}
+
+    def memory_hit(self, before: Mapping[str, int]) -> str | None:
+        """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
+        return next((hit for node in self.nodes if (hit := node.memory_hit(self.name, before))), None)
+
+    def end_left(self) -> Mapping[str, int]:
+        """Kill what launches left behind in the pods, when none runs; return how many processes by name."""
+        left = Counter[str]()
+        for node in self.nodes:
+            for name, count in node.end_left(self.name).items():
+                left[printable(name)[:LONGEST_NAME]] += int(count)
+        others = left.total() - sum(count for _, count in left.most_common(MOST_NAMES))
+        return dict(left.most_common(MOST_NAMES)) | ({"others": others} if others else {})
+
+    def end_named(self, key: str) -> int:
+        """Kill the processes of launches whose command line contains a key; return how many there were."""
+        return sum(node.end_named(key) for node in self.nodes)
+
+    def signal_first(self, names: Collection[str], number: int) -> bool:
+        """Send a signal to the programs of these names in the first pod; return whether any was running."""
+        return self.nodes[0].signal_first(self.name, names, number)
+
+
+def host_of(side: Side, ranks: int) -> Host:
+    """Return a pod as a host of the MPI.
+
+    The MPI's daemon is started in the pod's container, so that ranks need not enter it. If the pod has several
+    containers, the daemon is started outside of them, in their network, and each rank enters its own container. All
+    ranks of a host are thus children of one daemon and share memory (METHOD.md section 2).
+    """
+    pod = side.pod
+    name = pod.host or pod.node.name
+    if side.containers:
+        agent = Entry(
+            argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
+            cgroups=(*job_group(pod.node).names, *pod.node.launches.names),
+            cpus=pod.node.cores,
+        )
+        own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
+        enter = tuple(Entry(argv=each.enter, carry=each.carry, cgroups=each.joins) for each in own)
+        return Host(name=name, ranks=ranks, agent=agent, enter=enter)
+    agent = Entry(
+        argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
+        cgroups=(*pod.group.names, *pod.node.launches.names) if pod.join_groups else (),
+        cpus=pod.node.cores if pod.join_groups else (),
+    )
+    return Host(name=name, ranks=ranks, agent=agent)
+
+
+def started_by_scheduler(side: Side, ranks: int) -> Host:
+    """Return a pod as a host whose ranks a scheduler starts on the node: each enters the pod or its container."""
+    pod, host = side.pod, host_of(side, ranks)
+    if side.containers:
+        return entered_by_ranks(host, pod.outside, pod.node.machine)
+    return entered_by_ranks(host, host.agent.argv if host.agent else (), pod.node.machine)
+
+
+def _by_host(facts: Mapping[str, dict[str, str]]) -> dict[str, str]:
+    """Return facts by name if all hosts have the same, else by name and host."""
+    first = next(iter(facts.values()), {})
+    if all(own == first for own in facts.values()):
+        return first
+    return {f"{name} of {host}": text for host, own in facts.items() for name, text in own.items()}
+
+
+def subnet_of(endpoint: Endpoint) -> str:
+    """Return the subnet of an endpoint's address."""
+    return str(ipaddress.ip_interface(f"{endpoint.address}/{endpoint.prefix}").network)
