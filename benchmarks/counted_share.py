@@ -28,7 +28,7 @@ from tare.clusters import Site
 from tare.model import Cell, Environment, LabSpec, Placement, Plan, Repetition, Study, Trial, TrialKey, Workload
 from tare.run import runner
 from tare.run.core_watch import CoreWatch
-from tare.run.outcome import Ready
+from tare.run.outcome import ReadyCell
 from tare.store.writer import Store, read_only
 from tare.study.feasibility import study_files
 from tare.system.process import Result
@@ -51,7 +51,7 @@ class Virtual:
     now_s: float = 0.0
     launches: list[float] = field(default_factory=list)
 
-    def launched(self, ready: Ready, padding: int, site: Site) -> Result:
+    def launched(self, ready: ReadyCell, padding: int, site: Site) -> Result:
         """Stand in for `run_launch`."""
         began_s, elapsed_s = self.now_s, self.launch_s + START_S
         self.now_s += elapsed_s + HARNESS_S

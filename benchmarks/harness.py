@@ -41,7 +41,7 @@ from tare.clusters import Site
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
 from tare.mpi.launch import PADDING
 from tare.run import job, runner
-from tare.run.outcome import Ready
+from tare.run.outcome import ReadyCell
 from tare.store.writer import Store
 from tare.study.feasibility import study_files
 from tare.system.paths import cache_folder
@@ -151,7 +151,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
     return extra, bare
 
 
-def empty_launch_s(site: Site, ready: Ready, agent: Path) -> float:
+def empty_launch_s(site: Site, ready: ReadyCell, agent: Path) -> float:
     """Return how long a program takes where a trial has just run that does nothing but start and end its MPI."""
     cell = replace(ready.cell, workload=EMPTY)
     launch = job.make_launch(site, cell, ready.deployed)

@@ -146,7 +146,7 @@ def planned() -> tuple[float, int]:
     from tare.cli import session
     from tare.clusters.kubernetes import KubernetesCluster
     from tare.clusters.pods import api, manifests
-    from tare.clusters.pods.making import Making
+    from tare.clusters.pods.making import PodDefaults
 
     with (
         mock.patch.object(api, "opened", return_value=FakeApi(500)),
@@ -160,7 +160,7 @@ def planned() -> tuple[float, int]:
             study="large-0", slot=0, environment=cell.environment, placement=cell.placement, nodes=(), nic=0,
             hosts=1000, files=Files(host_prefix=Path("/opt/tare"), image_tag="tare/app:0123456789abcdef"),
         )  # fmt: skip
-        made = Making(
+        made = PodDefaults(
             site="large", folder=Path("/tmp/large"), namespace="large", settings=plan.study.lab.kubernetes,
             node_image="tare/tare-node:0123456789abcdef",
         )  # fmt: skip
@@ -297,11 +297,11 @@ def pair_of(made: Any, site: Any, image: str) -> Iterator[Pair]:
     """Keep two pods up, with an sshd in each, and a relay for launchers in the first."""
     from tare.clusters.kubernetes_site import made_namespace
     from tare.clusters.pods import manifests
-    from tare.clusters.pods.gate import Gate
+    from tare.clusters.pods.gate import ExecServer
     from tare.clusters.pods.manifests import PodSpec
     from tare.clusters.pods.pods import Pods
-    from tare.clusters.pods.relay import Relay
-    from tare.clusters.pods.session import Container, Doorway
+    from tare.clusters.pods.relay import ExecRelay
+    from tare.clusters.pods.session import ExecPool, PodContainer
     from tare.system.process import run
 
     names = tuple(each.name for each in site.nodes)  # so that the launcher sees which of its hosts it is on
@@ -309,7 +309,7 @@ def pair_of(made: Any, site: Any, image: str) -> Iterator[Pair]:
     with ExitStack() as stack:
         stack.enter_context(made_namespace(made.api, NAMESPACE, "bench", {}, left))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        gate = Gate(folder)
+        gate = ExecServer(folder)
         stack.callback(gate.close)
         pods = Pods(api=made.api, namespace=NAMESPACE)
         for name, each in zip(names, site.nodes, strict=True):
@@ -321,7 +321,7 @@ def pair_of(made: Any, site: Any, image: str) -> Iterator[Pair]:
             )  # fmt: skip
         up = pods.wait(names)
         for name in names:
-            gate.add(name, Doorway(made.api, Container(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
+            gate.add(name, ExecPool(made.api, PodContainer(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
 
         def command(pod: str, *argv: str, stdin: str = "") -> str:
             gate.prepare(dict.fromkeys(names, 2))
@@ -330,7 +330,7 @@ def pair_of(made: Any, site: Any, image: str) -> Iterator[Pair]:
 
         addresses = tuple(str(up[name]["status"]["podIP"]) for name in names)
         begin_sshd(command, names, addresses, folder)
-        relay = Relay(gate, names[0], FOLDER, of_agent)
+        relay = ExecRelay(gate, names[0], FOLDER, of_agent)
         stack.callback(relay.close)
         yield Pair(names=names, run=command)
 

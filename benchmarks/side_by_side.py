@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
-from tare.run.turns import Seat, Table, Waited
+from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 
 LIMIT_S = 120.0
 RANKS = 2
@@ -20,25 +20,25 @@ Start = Callable[[str, str], str]
 
 def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuffle: random.Random) -> list[str]:
     """Run programs in so many turns each, in a new random order every time, and return what they said."""
-    table = Table(listener)
+    table = TurnScheduler(listener)
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(starts)))
         stack.callback(table.close)
-        running: list[tuple[Seat, Future[str]]] = []
+        running: list[tuple[TurnClient, Future[str]]] = []
         for start in starts:
             ours, theirs = stack.enter_context(_pair())
             seat = table.seat(RANKS, ours)
             future = pool.submit(start, table.option(seat, turns).removeprefix("--turns="), seat.key)
             future.add_done_callback(partial(_end, theirs))
             running.append((seat, future))
-            _need(table.wait(seat, LIMIT_S), Waited.READY, future)
+            _need(table.wait(seat, LIMIT_S), TurnOutcome.READY, future)
         for _ in range(turns):
             for seat, future in shuffle.sample(running, len(running)):
                 table.give(seat)
-                _need(table.wait(seat, LIMIT_S), Waited.READY, future)
+                _need(table.wait(seat, LIMIT_S), TurnOutcome.READY, future)
         for seat, future in running:
             table.give(seat)
-            _need(table.wait(seat, LIMIT_S), Waited.ENDED, future)
+            _need(table.wait(seat, LIMIT_S), TurnOutcome.ENDED, future)
         return [future.result() for _, future in running]
 
 
@@ -56,9 +56,9 @@ def _pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def _need(waited: Waited, wanted: Waited, future: Future[str]) -> None:
+def _need(waited: TurnOutcome, wanted: TurnOutcome, future: Future[str]) -> None:
     if waited is wanted:
         return
-    if waited is Waited.ENDED:
+    if waited is TurnOutcome.ENDED:
         future.result()  # raises why it could not be run
     raise SystemExit(f"agreement: a program that takes turns is not {wanted.value} but {waited.value}")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Generic, TypeVar
 
-from tare.run.turns import Table, Waited
+from tare.run.turns import TurnOutcome, TurnScheduler
 
 R = TypeVar("R")
 LIMIT_S = 3600.0
@@ -16,11 +16,11 @@ LIMIT_S = 3600.0
 
 
 @contextmanager
-def opened() -> Iterator[Table]:
+def opened() -> Iterator[TurnScheduler]:
     """Yield a table on loopback."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    table = Table(listener)
+    table = TurnScheduler(listener)
     try:
         yield table
     finally:
@@ -30,7 +30,7 @@ def opened() -> Iterator[Table]:
 class Seated(Generic[R]):
     """A launch of so many ranks at a table, in a thread of its own; `launch` gets its seat's option and key."""
 
-    def __init__(self, table: Table, launch: Callable[[str, str], R], ranks: int, turns: int) -> None:
+    def __init__(self, table: TurnScheduler, launch: Callable[[str, str], R], ranks: int, turns: int) -> None:
         ours, theirs = socket.socketpair()
         self.table = table
         self.seat = table.seat(ranks, ours)
@@ -45,16 +45,16 @@ class Seated(Generic[R]):
 
         self.run = ThreadPoolExecutor(1).submit(run)
 
-    def wait(self) -> Waited:
+    def wait(self) -> TurnOutcome:
         return self.table.wait(self.seat, LIMIT_S)
 
-    def turn(self) -> Waited:
+    def turn(self) -> TurnOutcome:
         self.table.give(self.seat)
         return self.wait()
 
     def take(self, turns: int) -> R:
         """Take all turns, one after the other, and return what the launch left."""
-        assert self.wait() is Waited.READY
-        assert [self.turn() for _ in range(turns)] == [Waited.READY] * turns
-        assert self.turn() is Waited.ENDED
+        assert self.wait() is TurnOutcome.READY
+        assert [self.turn() for _ in range(turns)] == [TurnOutcome.READY] * turns
+        assert self.turn() is TurnOutcome.ENDED
         return self.run.result()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.study.feasibility.compatibility import MpiFacts, Outcome, controls, starts
+from tare.study.feasibility.compatibility import JobOutcome, MpiFacts, controls, starts
 
 FILE: Final = "docs/compatibility.md"
 MPIS_SHOWN: Final[Mapping[str, MpiFacts]] = {
@@ -26,8 +26,8 @@ Pair = tuple[str, str]
 class Seen:
     """The outcome of each (application, launcher), and of each (daemon in a container, launcher)."""
 
-    starts: Mapping[Pair, Outcome]
-    controls: Mapping[Pair, Outcome]
+    starts: Mapping[Pair, JobOutcome]
+    controls: Mapping[Pair, JobOutcome]
 
 
 def predicted() -> Seen:
@@ -36,7 +36,7 @@ def predicted() -> Seen:
     return Seen(
         starts={(a, b): starts(one, other)[0] for a, one in shown for b, other in shown},
         controls={
-            (a, b): Outcome.FAILS if controls(other, one) else starts(one, other)[0]
+            (a, b): JobOutcome.FAILS if controls(other, one) else starts(one, other)[0]
             for a, one in shown
             for b, other in shown
         },
@@ -54,7 +54,7 @@ def written(text: str, seen: Seen) -> str:
 
 
 def written_by_srun(
-    text: str, seen: Mapping[tuple[str, str, str], Outcome], pmis: Sequence[str], places: Sequence[str]
+    text: str, seen: Mapping[tuple[str, str, str], JobOutcome], pmis: Sequence[str], places: Sequence[str]
 ) -> str:
     """Return the page with the table of ranks that srun starts, by MPI, PMI and place, as observed."""
     columns = [(pmi, place) for pmi in pmis for place in places]
@@ -69,7 +69,7 @@ def _replaced(text: str, begin: str, end: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
 
 
-def _table(corner: str, outcomes: Mapping[Pair, Outcome]) -> str:
+def _table(corner: str, outcomes: Mapping[Pair, JobOutcome]) -> str:
     head = [corner, *map(str, MPIS_SHOWN.values())]
     rows = [[str(mpi), *(str(outcomes[name, other]) for other in MPIS_SHOWN)] for name, mpi in MPIS_SHOWN.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from factory_explained import Behaviour, plan_of, trials_of
 from tare.compare.claims import Judged, Paper, judge, read_paper
-from tare.compare.claims.figures import Measured
+from tare.compare.claims.figures import MeasuredStudy
 
 STUDY = """
 baseline: plain
@@ -45,5 +45,5 @@ def judged_paper(folder: Path, text: str = "") -> tuple[Paper, tuple[Judged, ...
     paper = read_paper(file)
     plan = plan_of(folder, STUDY)
     trials = trials_of(plan, {"slow": Behaviour(factor=1.2)})
-    measured = Measured(plan=plan, trials=trials, cores=2, label=f"results/{text}")
+    measured = MeasuredStudy(plan=plan, trials=trials, cores=2, label=f"results/{text}")
     return paper, judge(paper.claims.values(), {"made-up": measured})

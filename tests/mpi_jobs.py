@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tare.clusters.pods.mpi_jobs.manifest import HOST_FILE, MpiJob
-from tare.clusters.pods.mpi_jobs.run import Ended, MpiJobs
+from tare.clusters.pods.mpi_jobs.run import EndedJob, MpiJobs
 
 
 def launched(ranks: int, command: Sequence[str], options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -15,7 +15,7 @@ def launched(ranks: int, command: Sequence[str], options: Sequence[str] = ()) ->
     return ("mpirun", "--hostfile", HOST_FILE, "-np", str(ranks), *options, *command)
 
 
-def run_to_end(jobs: MpiJobs, job: MpiJob) -> Ended:
+def run_to_end(jobs: MpiJobs, job: MpiJob) -> EndedJob:
     """Run a job and remove it; raise `InfrastructureError` with the reason if it does not get started."""
     began = time.monotonic()
     jobs.create(job)

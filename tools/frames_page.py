@@ -10,7 +10,7 @@ from report_schema import explain_schema, report_schema, schema_text
 from study_schema import json_schema
 
 from tare.report.frames import TABLES, Column
-from tare.report.frames.columns import Kind, estimate
+from tare.report.frames.columns import ColumnType, estimate
 from tare.report.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -32,7 +32,7 @@ def columns_text() -> str:
         again = ", ".join(f"`{column.name}`" for column in columns if column in above)
         more = f" {again}: as in a table above." if again else ""
         sections.append(_section(name, meaning + more, tuple(column for column in columns if column not in above)))
-        above.update(column for column in columns if column.kind is Kind.TEXT)
+        above.update(column for column in columns if column.kind is ColumnType.TEXT)
     return "\n".join(sections)
 
 
@@ -48,7 +48,7 @@ def _rows(columns: tuple[Column, ...]) -> Iterator[tuple[str, str]]:
         whole = len(four) == 4 and four == estimate(first.name, first.unit, first.meaning)
         names = ", ".join(f"`{column.name}`" for column in (four if whole else four[:1]))
         kind = ", ".join(filter(None, (first.kind.value, first.unit)))
-        usual = first.kind is Kind.TEXT or (first.name.endswith("_s") and kind == "float64, s")
+        usual = first.kind is ColumnType.TEXT or (first.name.endswith("_s") and kind == "float64, s")
         yield names, first.meaning if usual else f"{first.meaning} ({kind})"
         columns = columns[4 if whole else 1 :]
 

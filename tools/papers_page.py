@@ -25,7 +25,7 @@ from papers import studies_for  # noqa: E402 - found through the line above
 from tare.analysis.summary.disturbance import is_disturbed  # noqa: E402 - found through the line above
 from tare.analysis.summary.select import select  # noqa: E402 - found through the line above
 from tare.cli.afterwards.claims_command import measured_in  # noqa: E402 - found through the line above
-from tare.compare.claims import Judged, Paper, Verdict, judge, read_paper  # noqa: E402 - found through the line above
+from tare.compare.claims import ClaimVerdict, Judged, Paper, judge, read_paper  # noqa: E402 - found through the line above
 from tare.compare.claims.model import Claim, Here  # noqa: E402 - found through the line above
 from tare.compare.claims.shown import cell_text, measured_text  # noqa: E402 - found through the line above
 from tare.model import Completed  # noqa: E402 - found through the line above
@@ -62,18 +62,23 @@ def section(name: str) -> str:
 
 def table(paper: Paper, outcomes: Mapping[str, Outcome]) -> str:
     """Return a table for each verdict, the numbers of claims that were not tested, and the conditions of the paper."""
-    untested = [number for number, outcome in outcomes.items() if outcome.verdict == Verdict.UNTESTABLE.value]
+    untested = [number for number, outcome in outcomes.items() if outcome.verdict == ClaimVerdict.UNTESTABLE.value]
     needs = f"`tare claims {paper.name}` says what each of them needs."
     lines = [
         f"{CONDITIONS}{cell_text(paper.conditions)}",
         "",
-        *(line for verdict in Verdict if verdict is not Verdict.UNTESTABLE for line in rows(paper, outcomes, verdict)),
+        *(
+            line
+            for verdict in ClaimVerdict
+            if verdict is not ClaimVerdict.UNTESTABLE
+            for line in rows(paper, outcomes, verdict)
+        ),
         *((f"{len(untested)} claims{UNTESTED}{', '.join(untested)}. {needs}",) if untested else ()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def rows(paper: Paper, outcomes: Mapping[str, Outcome], verdict: Verdict) -> Iterator[str]:
+def rows(paper: Paper, outcomes: Mapping[str, Outcome], verdict: ClaimVerdict) -> Iterator[str]:
     """Yield the lines on the claims that have a verdict."""
     found = {number: outcome for number, outcome in outcomes.items() if outcome.verdict == verdict.value}
     if found:
@@ -104,7 +109,7 @@ def stated(claim: Claim) -> str:
 def outcomes_in(text: str) -> dict[str, Outcome]:
     """Return what a page has of its claims, by number."""
     untested = re.search(rf"{UNTESTED}(.+?)\. ", text)
-    found = {number: Outcome(Verdict.UNTESTABLE.value) for number in untested[1].split(", ")} if untested else {}
+    found = {number: Outcome(ClaimVerdict.UNTESTABLE.value) for number in untested[1].split(", ")} if untested else {}
     for part in text.split("\n## ")[1:]:
         verdict = part.partition("\n")[0].lower()
         for row in part.partition(HEAD)[2].partition("\n\n")[0].splitlines():
@@ -148,12 +153,12 @@ def machine_of(facts: Mapping[str, Any]) -> str:
 
 def counted(judged: Sequence[Judged]) -> Iterator[str]:
     """Yield how many of the claims were decided, by what a small machine can decide of them, where there are any."""
-    yield f"| two cores decide | {' | '.join(Verdict)} |"
-    yield f"|---|{'---|' * len(Verdict)}"
+    yield f"| two cores decide | {' | '.join(ClaimVerdict)} |"
+    yield f"|---|{'---|' * len(ClaimVerdict)}"
     for here in Here:
         counts = Counter(each.verdict for each in judged if each.claim.here is here)
         if counts:
-            yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in Verdict)} |"
+            yield f"| {here.value} | {' | '.join(str(counts[verdict]) for verdict in ClaimVerdict)} |"
     yield ""
 
 

@@ -15,12 +15,17 @@ from typing import Any, Final, Union, get_args, get_origin
 from tare.analysis.explain.answer import Answer
 from tare.model import Summary
 from tare.report.export.json import FORMAT, SHOWN
-from tare.report.frames import TABLES, Column, Kind
+from tare.report.frames import TABLES, Column, ColumnType
 from tare.store.codec import fields_of
 from tare.store.damage import Damage
 
 Schema = dict[str, Any]
-TYPES: Final = {Kind.TEXT: "string", Kind.INTEGER: "integer", Kind.NUMBER: "number", Kind.TRUTH: "boolean"}
+TYPES: Final = {
+    ColumnType.TEXT: "string",
+    ColumnType.INTEGER: "integer",
+    ColumnType.NUMBER: "number",
+    ColumnType.TRUTH: "boolean",
+}
 PLAIN: Final[Mapping[Any, Schema]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},

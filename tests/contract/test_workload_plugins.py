@@ -9,7 +9,7 @@ import pytest
 from contract.compositions import is_sentence
 from tare.model import Caches, Environment, KernelSpec, MetricKind, NodeCommand, Placement, Workload
 from tare.workloads import WORKLOADS, plugin_of
-from tare.workloads.output import Began, OutputError
+from tare.workloads.output import LaunchTiming, OutputError
 from unit.adapters import ExampleAdapter
 
 MICRO = Workload(
@@ -89,4 +89,4 @@ def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(nam
 )
 def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str, said: str) -> None:
     with pytest.raises(OutputError):
-        WORKLOADS[name].parse(EXAMPLES[name], said, Began(launched_s=0.0, ended_s=1.0, pods_s=0.1))
+        WORKLOADS[name].parse(EXAMPLES[name], said, LaunchTiming(launched_s=0.0, ended_s=1.0, pods_s=0.1))

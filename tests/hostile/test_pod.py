@@ -18,8 +18,8 @@ import pytest
 
 from integration.live import live
 from tare.clusters.pods import relay
-from tare.clusters.pods.gate import Gate
-from tare.clusters.pods.relay import AGENT, Relay
+from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.relay import AGENT, ExecRelay
 from tare.clusters.pods.session import OUTPUT
 from tare.errors import InfrastructureError
 from unit.clusters.pods.test_gate import LocalDoorway, entered
@@ -88,7 +88,7 @@ def test_a_pod_that_asks_without_end_is_cut_off_and_takes_nothing_from_the_other
 ) -> None:
     monkeypatch.setattr(relay, "MOST_AT_ONCE", 20)
     before = set(threading.enumerate())
-    gate = Gate(tmp_path)
+    gate = ExecServer(tmp_path)
     doorway = Doorway(what)
     gate.add("evil", doorway)  # type: ignore[arg-type]
     gate.add("p0", LocalDoorway())  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_a_pod_that_asks_without_end_is_cut_off_and_takes_nothing_from_the_other
 
     try:
         with suppress(InfrastructureError):  # it may be cut off before it is ready
-            Relay(gate, "evil", "/launch", start)
+            ExecRelay(gate, "evil", "/launch", start)
         wait_until(lambda: not doorway.asking.is_open, "the end of its stream")
         assert max(most, default=0) <= relay.MOST_AT_ONCE + 3
         assert entered(gate, "p0", "echo", "well").stdout == "well\n"

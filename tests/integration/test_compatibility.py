@@ -27,7 +27,7 @@ from tare.mpi.launch import write_agent, write_map
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
 from tare.study.feasibility import compatibility
-from tare.study.feasibility.compatibility import Outcome
+from tare.study.feasibility.compatibility import JobOutcome
 from tare.system import process
 from tare.system.namespaces import plain_python
 
@@ -64,7 +64,7 @@ def site(folder: Path) -> Iterator[LabSite]:
         yield made
 
 
-def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails: bool, daemon: str = "") -> Outcome:
+def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails: bool, daemon: str = "") -> JobOutcome:
     """Start two ranks and return what became of them."""
     hosts = up.hosts(TWO)
     if daemon:
@@ -80,24 +80,24 @@ def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails:
     up.end_left()
     heard = sorted(re.findall(r"rank \d of \d heard -?\d+", done.stdout))
     if done.status == 0 and heard == ["rank 0 of 2 heard 42", "rank 1 of 2 heard 41"]:
-        return Outcome.WORKS
+        return JobOutcome.WORKS
     if heard == ["rank 0 of 1 heard -1"] * 2:
-        return Outcome.ALONE
+        return JobOutcome.ALONE
     assert heard == [], (done.stdout, done.stderr)
-    return Outcome.FAILS
+    return JobOutcome.FAILS
 
 
 @pytest.fixture(scope="module")
 def seen(site: LabSite, folder: Path, programs: dict[str, Path]) -> Seen:
     """Run all pairs: an application under a launcher, and a launcher with a daemon in a container."""
     expected = predicted()
-    starts: dict[tuple[str, str], Outcome] = {}
-    controls: dict[tuple[str, str], Outcome] = {}
+    starts: dict[tuple[str, str], JobOutcome] = {}
+    controls: dict[tuple[str, str], JobOutcome] = {}
     bare = Environment(name="bare", runtime="bare", network="host")
     with deployed(site, bare, TWO, slot=0, nic=0, files=Files(host_prefix=folder)) as up:
         for application in NAMES:
             for launcher in NAMES:
-                fails = expected.starts[application, launcher] is Outcome.FAILS
+                fails = expected.starts[application, launcher] is JobOutcome.FAILS
                 starts[application, launcher] = outcome(site, up, launcher, programs[application], fails=fails)
     for number, name in enumerate(NAMES):
         rootfs = ensure_image(find_recipe(f"debian-{name}")).rootfs
@@ -107,7 +107,7 @@ def seen(site: LabSite, folder: Path, programs: dict[str, Path]) -> Seen:
         contained = Environment(name="e", runtime="apptainer", network="host", image=f"debian-{name}", mpi=name)
         with deployed(site, contained, TWO, slot=number + 1, nic=0, files=files) as up:
             for launcher in NAMES:
-                fails = expected.controls[name, launcher] is Outcome.FAILS
+                fails = expected.controls[name, launcher] is JobOutcome.FAILS
                 controls[name, launcher] = outcome(
                     site, up, launcher, programs[name], fails=fails, daemon=inside.daemon
                 )
@@ -156,7 +156,7 @@ def test_a_launch_that_cannot_fit_is_refused_before_anything_is_made(
 def test_what_fits_is_launched_across_versions(
     application: str, mpi: str, programs: dict[str, Path], folder: Path
 ) -> None:
-    assert compatibility.starts(MPIS_SHOWN[application], MPIS_SHOWN[mpi])[0] is Outcome.WORKS
+    assert compatibility.starts(MPIS_SHOWN[application], MPIS_SHOWN[mpi])[0] is JobOutcome.WORKS
     result = tare("launch", "--mpi", mpi, "-n", "2", "--", programs[application], cwd=folder)
     assert result.status == 0, result.stderr
     assert result.stdout.count("of 2 heard 4") == 2

@@ -22,12 +22,12 @@ from tare.agent import clean
 from tare.clusters import ssh_clean
 from tare.clusters.lab_site import LabSite
 from tare.clusters.pods import api, in_lab, manifests
-from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.in_lab import LabKubernetes
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pods import Pods
-from tare.clusters.pods.relay import AGENT, Relay
-from tare.clusters.pods.session import Container, Doorway
+from tare.clusters.pods.relay import AGENT, ExecRelay
+from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.daemons.kubernetes import User
 from tare.errors import InfrastructureError
 from tare.images import find_recipe
@@ -60,7 +60,7 @@ class Up:
     site: LabSite
     kubernetes: LabKubernetes
     pods: Pods
-    gate: Gate
+    gate: ExecServer
     image: str
 
     def spec(self, name: str, node: str, **other: object) -> PodSpec:
@@ -82,7 +82,7 @@ def up() -> Iterator[Up]:
         for archive in archives:
             made.import_image(archive)
         made.api.ask("POST", "/api/v1/namespaces", manifests.namespace(NAMESPACE, "test", {}))
-        gate = Gate(site.folder)
+        gate = ExecServer(site.folder)
         try:
             yield Up(
                 site=site,
@@ -104,7 +104,7 @@ def pair(up: Up, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
         assert up.pods.create(up.spec(name, node.name, host_network=on_host)) == ()
     up.pods.wait(names)
     for name in names:
-        up.gate.add(name, Doorway(up.pods.api, Container(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
+        up.gate.add(name, ExecPool(up.pods.api, PodContainer(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
     yield names[0], names[1]
     for name in names:
         up.gate.remove(name)
@@ -138,7 +138,7 @@ def test_an_mpi_job_runs_across_pods_and_its_messages_take_their_network(up: Up,
         asked.append(words)
         return pods[words[0]], ["/bin/sh", "-c", " ".join(words[1:])]
 
-    relay = Relay(up.gate, first, FOLDER, start)
+    relay = ExecRelay(up.gate, first, FOLDER, start)
     up.gate.prepare()
     subnet = "10.214.0.0/24" if first.startswith("host") else "10.244.0.0/16"
     parameters = {"pml": "ob1", "btl": "self,tcp", "btl_tcp_if_include": subnet, "oob_tcp_if_include": subnet}
@@ -192,7 +192,7 @@ def test_a_user_with_the_least_role_can_do_what_a_study_does_and_no_more(up: Up,
     wait_until(lambda: is_created(student, spec))  # the API server learns of a role some milliseconds later
     student.wait(["least"])
     gate_key = "least/ranks"
-    up.gate.add(gate_key, Doorway(student.api, Container(namespace=NAMESPACE, pod="least", name=manifests.RANKS)))
+    up.gate.add(gate_key, ExecPool(student.api, PodContainer(namespace=NAMESPACE, pod="least", name=manifests.RANKS)))
     assert up.run(gate_key, "echo", "in").stdout == "in\n"
     assert up.run(gate_key, "ls", "/var/run/secrets").status != 0, "no token in the pod"
     up.gate.remove(gate_key)

@@ -297,14 +297,14 @@ def shown(result: Ended, study: Path) -> None:
         print(each["key"]["round"], each["key"]["cell"], json.dumps(each["outcome"])[:400])
 
 
-def _answers(made: kubernetes.Kubernetes) -> bool:
+def _answers(made: kubernetes.KubernetesDaemons) -> bool:
     try:
         return made.ask("GET", "/readyz")[0] == 200
     except (OSError, http.client.HTTPException):
         return False
 
 
-def _is_ready(made: kubernetes.Kubernetes, node: str, since: datetime) -> bool:
+def _is_ready(made: kubernetes.KubernetesDaemons, node: str, since: datetime) -> bool:
     """Return whether a node is ready and not tainted, and its kubelet has said that it is there since a moment."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
     _, lease = made.ask("GET", path)

@@ -16,11 +16,11 @@ from integration.test_networks_flannel import CANNOT
 from tare.clusters.lab_site import LabSite
 from tare.clusters.pods import in_lab, manifests
 from tare.clusters.pods.api import ApiError
-from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.in_lab import LabKubernetes
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pods import Pods
-from tare.clusters.pods.session import Container, Doorway
+from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.daemons import kubernetes
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
@@ -63,7 +63,7 @@ class Up:
 
     site: LabSite
     kubernetes: LabKubernetes
-    gate: Gate
+    gate: ExecServer
     stranger: str
 
     def tries(self, pod: str, victim: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with lab_site() as site, in_lab.running(site.nodes, site.folder) as made:
         made.import_image(ensure_file(image, "docker-archive").path)
         made.api.ask("POST", "/api/v1/namespaces", manifests.namespace(NAMESPACE, "test", {}))
-        pods, gate = Pods(api=made.api, namespace=NAMESPACE), Gate(site.folder)
+        pods, gate = Pods(api=made.api, namespace=NAMESPACE), ExecServer(site.folder)
         names = {f"{kind}-{node.name}": node.name for kind in ("host", "pod") for node in site.nodes}
         for name, node in names.items():
             spec = PodSpec(
@@ -102,7 +102,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             assert pods.create(spec) == ()
         pods.wait(list(names))
         for name in names:
-            gate.add(name, Doorway(made.api, Container(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
+            gate.add(name, ExecPool(made.api, PodContainer(namespace=NAMESPACE, pod=name, name=manifests.RANKS)))
         try:
             both = "".join((stranger / name).read_text() for name in ("crt", "key"))
             yield Up(site=site, kubernetes=made, gate=gate, stranger=both)

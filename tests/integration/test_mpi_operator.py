@@ -16,7 +16,7 @@ from tare.clusters.pods import in_lab, manifests
 from tare.clusters.pods.in_lab import LabKubernetes
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs.manifest import MpiJob
-from tare.clusters.pods.mpi_jobs.run import Ended, MpiJobs
+from tare.clusters.pods.mpi_jobs.run import EndedJob, MpiJobs
 from tare.clusters.pods.pod_networks.look import pod_network
 from tare.daemons import coredns, mpi_operator
 from tare.errors import InfrastructureError
@@ -78,7 +78,7 @@ class Up:
         wait_until(lambda: not self.left(), "end of what the job had")  # the garbage collector follows it
 
 
-def said(ended: Ended) -> str:
+def said(ended: EndedJob) -> str:
     """Return all that a job said, which an assertion would shorten."""
     return f"{ended.state}\n{ended.launching}\n{ended.output}"
 

@@ -129,7 +129,7 @@ def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_we
 
 
 def test_where_the_kernel_has_tunnels_routes_lead_into_them(site: LabSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other_kind(nic: Nic, far: ipip.Far) -> tuple[str, ...]:  # this kernel may have no ipip
+    def other_kind(nic: Nic, far: ipip.Peer) -> tuple[str, ...]:  # this kernel may have no ipip
         kind = ("type", "vxlan", "id", "7", "local", nic.address, "remote", far.address, "dstport", "4789")
         return ("link", "add", ipip.tunnel_name(nic, far), *kind)
 

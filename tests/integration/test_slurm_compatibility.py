@@ -22,7 +22,7 @@ from tare.images.build import ensure_image
 from tare.images.kernels import ensure_kernels
 from tare.mpi import MPIS
 from tare.runtimes.apptainer import find_program
-from tare.study.feasibility.compatibility import Outcome
+from tare.study.feasibility.compatibility import JobOutcome
 from tare.system.paths import cache_folder
 
 pytestmark = [*live("slurm", "apptainer", "mmdebstrap"), pytest.mark.long]
@@ -44,7 +44,7 @@ Cell = tuple[str, str, str]
 
 
 @pytest.fixture(scope="module")
-def seen() -> Mapping[Cell, Outcome]:
+def seen() -> Mapping[Cell, JobOutcome]:
     with slurm_nodes(2) as cluster:
         commands = {(mpi, place): command(cluster, mpi, place) for mpi in MPIS_SHOWN for place in PLACES}
         return {
@@ -73,7 +73,7 @@ def lent(cache: Path, place: Path) -> Path:
     return kept
 
 
-def outcome(cluster: SlurmNodes, pmi: str, rank: str) -> Outcome:
+def outcome(cluster: SlurmNodes, pmi: str, rank: str) -> JobOutcome:
     """Return what becomes of two ranks on two nodes."""
     started = f"timeout {LIMIT_S} env {SETTINGS} {SRUN} --mpi={pmi} {rank}"
     for _ in range(TRIES):
@@ -81,21 +81,21 @@ def outcome(cluster: SlurmNodes, pmi: str, rank: str) -> Outcome:
         if ended.returncode != TIMED_OUT:
             break
     if ended.returncode == 0:
-        return Outcome.WORKS
-    return Outcome.ALONE if "needs at least 2 ranks and there is 1" in ended.stderr else Outcome.FAILS
+        return JobOutcome.WORKS
+    return JobOutcome.ALONE if "needs at least 2 ranks and there is 1" in ended.stderr else JobOutcome.FAILS
 
 
-def test_a_rank_works_in_a_container_by_the_pmi_by_which_it_works_on_the_node(seen: Mapping[Cell, Outcome]) -> None:
-    works = [[seen[mpi, pmi, place] is Outcome.WORKS for mpi in MPIS_SHOWN for pmi in PMIS] for place in PLACES]
+def test_a_rank_works_in_a_container_by_the_pmi_by_which_it_works_on_the_node(seen: Mapping[Cell, JobOutcome]) -> None:
+    works = [[seen[mpi, pmi, place] is JobOutcome.WORKS for mpi in MPIS_SHOWN for pmi in PMIS] for place in PLACES]
     assert works[0] == works[1]
 
 
-def test_the_pmis_of_a_member_are_those_that_work(seen: Mapping[Cell, Outcome]) -> None:
-    works = {mpi: tuple(pmi for pmi in PMIS if seen[mpi, pmi, PLACES[0]] is Outcome.WORKS) for mpi in MPIS_SHOWN}
+def test_the_pmis_of_a_member_are_those_that_work(seen: Mapping[Cell, JobOutcome]) -> None:
+    works = {mpi: tuple(pmi for pmi in PMIS if seen[mpi, pmi, PLACES[0]] is JobOutcome.WORKS) for mpi in MPIS_SHOWN}
     assert works == {mpi: MPIS[mpi].pmis for mpi in MPIS_SHOWN}
 
 
-def test_the_table_in_docs_is_what_was_seen(seen: Mapping[Cell, Outcome]) -> None:
+def test_the_table_in_docs_is_what_was_seen(seen: Mapping[Cell, JobOutcome]) -> None:
     path = Path(__file__).parents[2] / FILE
     text = written_by_srun(path.read_text(), seen, PMIS, PLACES)
     if os.environ.get("TARE_UPDATE_GOLDEN") == "1":

@@ -17,7 +17,7 @@ import pytest
 from at_table import LIMIT_S, Seated, opened
 from kernels.launching import SANITIZERS, TICK_S, samples, ticking
 from tare.mpi.launch import PADDING
-from tare.run.turns import Table, Waited
+from tare.run.turns import TurnOutcome, TurnScheduler
 from tare.workloads.parts import of_launch
 from waiting import wait_until
 
@@ -42,7 +42,7 @@ PAUSE_S = 1.0
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
+def table() -> Iterator[TurnScheduler]:
     with opened() as table:
         yield table
 
@@ -88,14 +88,14 @@ def test_pauses_are_in_no_sample_and_in_no_time_of_a_kernel(table, launch):
 
 def test_who_waits_sleeps_in_the_kernel(table, launch):
     job = seated(table, launch, "latency:iterations=20", turns=2)
-    assert job.wait() is Waited.READY
+    assert job.wait() is TurnOutcome.READY
     ranks = [process for process in psutil.process_iter(["cmdline"]) if is_rank(process, job.seat.name)]
     assert len(ranks) == 2
     for _ in range(2):
         for rank in ranks:  # in recv of TCP, and so not in a loop that polls
             wait_until(lambda rank=rank: Path(f"/proc/{rank.pid}/wchan").read_text() == "wait_woken", "a rank to sleep")
-        assert job.turn() is Waited.READY
-    assert job.turn() is Waited.ENDED
+        assert job.turn() is TurnOutcome.READY
+    assert job.turn() is TurnOutcome.ENDED
     assert job.run.result().code == 0
 
 
@@ -106,17 +106,17 @@ def is_rank(process: psutil.Process, name: str) -> bool:
 
 def test_two_jobs_are_at_work_one_after_the_other(table, launch):
     jobs = [seated(table, launch, "latency:iterations=30", turns=3) for _ in range(2)]
-    assert [job.wait() for job in jobs] == [Waited.READY] * 2
+    assert [job.wait() for job in jobs] == [TurnOutcome.READY] * 2
     for _ in range(3):
-        assert [job.turn() for job in jobs] == [Waited.READY] * 2
-    assert [job.turn() for job in jobs] == [Waited.ENDED] * 2
+        assert [job.turn() for job in jobs] == [TurnOutcome.READY] * 2
+    assert [job.turn() for job in jobs] == [TurnOutcome.ENDED] * 2
     assert [job.run.result().code for job in jobs] == [0, 0]
 
 
 def test_where_whoever_gives_the_turns_goes_the_job_ends(launch):
     with opened() as table:
         job = seated(table, launch, "latency", turns=3)
-        assert job.wait() is Waited.READY
+        assert job.wait() is TurnOutcome.READY
     run = job.run.result()
     assert run.code != 0
     assert "whoever gives the turns has gone" in run.stderr
@@ -153,7 +153,7 @@ def test_who_says_no_key_or_comes_for_a_job_that_ends_is_sent_away(table):
     ours, theirs = socket.socketpair()
     with ThreadPoolExecutor(1) as pool, closing(theirs):
         seat = table.seat(2, ours)
-        assert table.wait(seat, 0.0) is Waited.TIME_LIMIT
+        assert table.wait(seat, 0.0) is TurnOutcome.TIME_LIMIT
         address, port = table.option(seat, 1).partition("@")[2].partition("/")[0].split(":")
         connect = partial(socket.create_connection, (address, int(port)))
         waited = pool.submit(table.wait, seat, LIMIT_S)
@@ -168,4 +168,4 @@ def test_who_says_no_key_or_comes_for_a_job_that_ends_is_sent_away(table):
             wait_until(lambda: seat.connections, "the first rank")
             assert not waited.done(), "its other rank never comes"
             theirs.send(b"e")
-            assert waited.result() is Waited.ENDED
+            assert waited.result() is TurnOutcome.ENDED

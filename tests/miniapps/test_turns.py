@@ -14,7 +14,7 @@ from kernels.launching import SANITIZERS, TICK_S, Run, argv_of, execute, ticking
 from miniapps.launching import Record, counts, figures, record_of, right, series
 from miniapps.test_all import OF_TURNS, SMALL
 from tare.mpi.launch import PADDING
-from tare.run.turns import Table
+from tare.run.turns import TurnScheduler
 from tare.workloads.declared import MINIAPPS, choice_of
 from tare.workloads.parts import of_launch
 
@@ -25,13 +25,13 @@ PAUSE_S: Final = 3600.0
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
+def table() -> Iterator[TurnScheduler]:
     with opened() as table:
         yield table
 
 
 def in_turns(
-    table: Table, program: Path, spec: str, *, ranks: int, turns: int, mpi: str, **variables: str
+    table: TurnScheduler, program: Path, spec: str, *, ranks: int, turns: int, mpi: str, **variables: str
 ) -> dict[str, Any]:
     """Run an application in turns and return its record."""
 
@@ -55,7 +55,7 @@ def spec_of(name: str) -> str:
 )
 @pytest.mark.parametrize("name", OF_TURNS)
 def test_in_turns_an_application_does_all_of_its_work(
-    name: str, build: str, mpi: str, ranks: int, turns: int, table: Table, request: pytest.FixtureRequest
+    name: str, build: str, mpi: str, ranks: int, turns: int, table: TurnScheduler, request: pytest.FixtureRequest
 ) -> None:
     spec = spec_of(name)
     if MINIAPPS[name].refuse(choice_of(spec), ranks):
@@ -84,7 +84,7 @@ def ticks(record: Record) -> int:
 
 
 @pytest.mark.parametrize("name", OF_TURNS)
-def test_pauses_are_in_no_time(name: str, table: Table, program: Path) -> None:
+def test_pauses_are_in_no_time(name: str, table: TurnScheduler, program: Path) -> None:
     spec = spec_of(name)
     clock = ticking(TARE_PAUSE_NS=f"{PAUSE_S * 1e9:.0f}")
     ranks = 2 if MINIAPPS[name].refuse(choice_of(spec), 1) else 1
@@ -102,7 +102,7 @@ def test_pauses_are_in_no_time(name: str, table: Table, program: Path) -> None:
         assert ticks(record) == ticks(alone) + 2 * len(shares), "a pause ends a section and begins one"
 
 
-def test_with_more_turns_than_parts_some_turns_have_none(table: Table, program: Path) -> None:
+def test_with_more_turns_than_parts_some_turns_have_none(table: TurnScheduler, program: Path) -> None:
     record = in_turns(table, program, "graph500:scale=8,roots=3", ranks=1, turns=8, mpi="openmpi")
     assert figures(record)["searches"] == 3
 

@@ -13,7 +13,7 @@ from tare.agent import upkeep
 from tare.agent.facts import facts_of
 from tare.agent.left import Left, keepers_of
 from tare.agent.order import Order
-from tare.agent.pods import Connect, Maker
+from tare.agent.pods import Connect, PodBuilder
 from tare.agent.protocol import Phase
 from tare.agent.sides import Side, groups_of
 from tare.daemons import docker, ssh
@@ -24,7 +24,7 @@ from tare.runtimes.containers.swept import swept
 from tare.system.counters.reader import Reader
 from tare.system.counters.sources import Sources
 from tare.system.counters.state import read_state
-from tare.system.counters.taken import Taken
+from tare.system.counters.taken import RawReading
 from tare.system.counters.values import CounterValues, HostWatch
 from tare.system.node import Endpoint, Node, Wired, limits, marked, page_cache
 from tare.system.node.allowed import read_allowed
@@ -32,7 +32,7 @@ from tare.system.node.surroundings import NodeHas, read_node
 
 
 @dataclass(slots=True, kw_only=True)
-class _Deployment:
+class _DeploymentOnNode:
     """What a node holds of a deployment, by phase."""
 
     order: Order
@@ -70,7 +70,7 @@ class LocalNode:
         self.node = node
         self._folder = folder
         self._connect = connect
-        self._deployments: dict[str, _Deployment] = {}
+        self._deployments: dict[str, _DeploymentOnNode] = {}
         self._surroundings: NodeHas | None = None
         self._counted = Sources()
         self._left = Left(node=node, folder=folder)
@@ -93,7 +93,7 @@ class LocalNode:
             self._watched.update(folders)
             self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
-        deployment = self._deployments[order.study] = _Deployment(order=order, node=node, network=network)
+        deployment = self._deployments[order.study] = _DeploymentOnNode(order=order, node=node, network=network)
         stack = deployment.stack(Phase.PREPARED)
         stack.enter_context(network.prepare(node, order.nodes, order.study))
 
@@ -104,7 +104,7 @@ class LocalNode:
 
     def deploy(self, study: str) -> tuple[Side, ...]:
         deployment = self._deployments[study]
-        maker = Maker(
+        maker = PodBuilder(
             node=deployment.node,
             folder=self._folder,
             connect=self._connect,
@@ -168,7 +168,7 @@ class LocalNode:
     def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
         return self.take(study, whole, machine, moment).values()
 
-    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0) -> Taken:
+    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0) -> RawReading:
         """Read the same as `counters`, to be parsed later; `since` is that of `Moment`, if the reading may use it."""
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None

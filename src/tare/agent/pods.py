@@ -39,7 +39,7 @@ Connect = Callable[[Pod, int], AbstractContextManager[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
+class PodBuilder:
     """Makes pods on a node. `folder` is the run's folder there."""
 
     node: Node

@@ -136,9 +136,9 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
 ) -> None:
     """Compare your own program in environments, without a study file."""
     from tare.cli.commands import Where
-    from tare.cli.quick import Wanted, run_quick
+    from tare.cli.quick import QuickOptions, run_quick
 
-    wanted = Wanted(
+    wanted = QuickOptions(
         command=tuple(command),
         rounds=rounds,
         ranks=ranks,

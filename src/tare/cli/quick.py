@@ -45,7 +45,7 @@ PARTS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class QuickOptions:
     """The options of `tare quick`; `ranks` is the number on each node, None as many as usual on the cluster.
 
     The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
@@ -92,7 +92,7 @@ class Wanted:
         return max(cores // self.threads_per_rank // self.containers_per_node, 1) * self.containers_per_node
 
 
-def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> int:
+def run_quick(wanted: QuickOptions, results: Path | None, *, fresh: bool = False) -> int:
     """Compare the user's program and return the exit code of the results."""
     command = tuple(without_dashes(wanted.command))
     program = _program(command[0], wanted.image)
@@ -110,7 +110,7 @@ def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> i
     return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live, quiet=wanted.quiet)
 
 
-def on_usual_cluster(wanted: Wanted) -> Wanted:
+def on_usual_cluster(wanted: QuickOptions) -> QuickOptions:
     """Return the options with the cluster that this user has, if none is named and it has what is asked for."""
     if wanted.where.cluster or wanted.where.hosts or not CLUSTERS[usual_cluster()].is_real:
         return wanted
@@ -127,7 +127,7 @@ def on_usual_cluster(wanted: Wanted) -> Wanted:
     return here
 
 
-def without_unavailable(wanted: Wanted, stated: Study) -> Study:
+def without_unavailable(wanted: QuickOptions, stated: Study) -> Study:
     """Return the study with those of the usual environments that can run here; the others are named with the reason."""
     plan = make_plan(stated, say)
     reasons = {c.environment.name: plan.unavailable[c.key] for c in plan.cells if c.key in plan.unavailable}
@@ -152,7 +152,7 @@ def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
     return first if is_free else below / name
 
 
-def quick_study(wanted: Wanted) -> Study:
+def quick_study(wanted: QuickOptions) -> Study:
     """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options.
 
     It is named after the program and a digest of all that is asked for except the rounds and what is shown: the same
@@ -210,7 +210,7 @@ def given_input() -> str:
     return str(path) if left else ""
 
 
-def environment_names(wanted: Wanted) -> tuple[str, ...]:
+def environment_names(wanted: QuickOptions) -> tuple[str, ...]:
     """Return the environments to compare, the baseline first."""
     if wanted.every and wanted.environments is not None:
         raise UsageError("--all and --environments cannot be combined", remedy="use one of them")
@@ -234,7 +234,7 @@ def environment_names(wanted: Wanted) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _supported(names: Iterable[str], wanted: Wanted) -> tuple[str, ...]:
+def _supported(names: Iterable[str], wanted: QuickOptions) -> tuple[str, ...]:
     """Return the environments that a cluster of machines can have; all of them if it refuses even the first."""
     names, cluster = tuple(names), CLUSTERS.get(wanted.where.cluster or "")
     if cluster is None:  # a lab, or a mistake, which is reported
@@ -244,7 +244,7 @@ def _supported(names: Iterable[str], wanted: Wanted) -> tuple[str, ...]:
     return kept if names[0] in kept else names
 
 
-def every_environment(wanted: Wanted) -> list[str]:
+def every_environment(wanted: QuickOptions) -> list[str]:
     """Return each runtime in each network, except bare itself and combinations that cannot work in the placement."""
     runtimes = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
     networks = [name for name, network in NETWORKS.items() if not network.is_fake]
@@ -254,7 +254,7 @@ def every_environment(wanted: Wanted) -> list[str]:
     return list(_supported(("bare", *possible), wanted)[1:])
 
 
-def _environment(name: str, wanted: Wanted) -> dict[str, object]:
+def _environment(name: str, wanted: QuickOptions) -> dict[str, object]:
     """Return the keys of an environment; keys about images are left out if it has none."""
     keys: dict[str, object] = {"mpi": wanted.mpi, "env": variables(wanted.env)}
     if wanted.transport:

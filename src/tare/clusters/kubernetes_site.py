@@ -22,9 +22,9 @@ from tare.clusters.needs import Needs
 from tare.clusters.pods import making, manifests, nodes
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.describe import Description
-from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.lab_networks.model import LabNetwork
-from tare.clusters.pods.making import Making
+from tare.clusters.pods.making import PodDefaults
 from tare.clusters.pods.mpi_jobs.run import MpiJobs
 from tare.clusters.pods.mpi_jobs.site import JobsOfSite, Names, no_names
 from tare.clusters.pods.node import MOST_AT_ONCE, KubernetesNode
@@ -33,7 +33,7 @@ from tare.clusters.pods.pod_service import key_of
 from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.manifest import outside_of
-from tare.clusters.pods.relay import Relay, rank_of
+from tare.clusters.pods.relay import ExecRelay, rank_of
 from tare.errors import InfrastructureError, TareError
 from tare.images import SERVICE, recipe
 from tare.model import KubernetesSpec, LabSpec, Launching
@@ -68,7 +68,7 @@ class KubernetesSite(SiteDefaults):
     name: str
     nodes: tuple[Node, ...]
     folder: Path
-    gate: Gate
+    gate: ExecServer
     services: Mapping[str, KubernetesNode]
     head: tuple[str, ...] = ()
     allocation: Allocated | None = None
@@ -102,11 +102,11 @@ class KubernetesSite(SiteDefaults):
 
         folder, relays = (
             f"{self.folder}/launch{next(NUMBERS)}",
-            list[Relay](),
+            list[ExecRelay](),
         )  # the last one's relay may still be ending
 
         def listen(pod: str) -> None:
-            relays.append(Relay(self.gate, pod, folder, partial(start, pod)))
+            relays.append(ExecRelay(self.gate, pod, folder, partial(start, pod)))
 
         try:
             with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
@@ -171,11 +171,11 @@ def opened(
     with ExitStack() as stack:
         told = {key: str(value) for key, value in owner().items()}
         stack.enter_context(made_namespace(client, namespace, name, told, left))
-        gate = Gate(folder)
+        gate = ExecServer(folder)
         stack.callback(gate.close)
         below = under or Under()
         titles = {each.runtime_class: each.title for each in below.networks}
-        made = Making(
+        made = PodDefaults(
             site=name, folder=folder, namespace=namespace, settings=settings, node_image=service_image(settings),
             devices={each.runtime_class: each.devices for each in below.networks}, titles=titles,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from tare.clusters.kubernetes_site import KubernetesSite, Under
 from tare.clusters.needs import Needs
 from tare.clusters.pods import api, in_lab, lab_networks, nodes
 from tare.daemons import coredns, mpi_operator
-from tare.daemons.kubernetes import Kubernetes
+from tare.daemons.kubernetes import KubernetesDaemons
 from tare.images.build import ensure_image, read_image
 from tare.images.convert import ensure_file
 from tare.images.recipe import service
@@ -77,13 +77,13 @@ def archives(made: Sequence[Path]) -> tuple[Path, ...]:
 
 
 @contextmanager
-def operated(kubernetes: Kubernetes) -> Iterator[None]:
+def operated(kubernetes: KubernetesDaemons) -> Iterator[None]:
     """Keep the MPI Operator running on a lab's Kubernetes, and the name server by which its launchers find workers."""
     with coredns.running(kubernetes), mpi_operator.running(kubernetes):
         yield
 
 
-def fields_of_jobs(kubernetes: Kubernetes, *, on_node: bool) -> Mapping[str, Any]:
+def fields_of_jobs(kubernetes: KubernetesDaemons, *, on_node: bool) -> Mapping[str, Any]:
     """Return the fields of pods of an MPIJob: they ask the lab's name server, by an address that they reach."""
     address = kubernetes.address if on_node else coredns.address_for_pods(kubernetes)
     return coredns.pod_fields(address, NAMESPACE)

@@ -23,7 +23,7 @@ NAMESPACE: Final = "a namespace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CleanedHost:
     """What was removed of a run that was killed on one of its hosts, or why that could not be verified.
 
     `kind` is `HOST`, or `NAMESPACE` of a Kubernetes.
@@ -55,7 +55,7 @@ def killed_runs() -> tuple[Mapping[str, Any], ...]:
     return tuple(note for lab, note in notes if lab not in alive)
 
 
-def ask_hosts(notes: tuple[Mapping[str, Any], ...], forget: Collection[str] = ()) -> tuple[Answer, ...]:
+def ask_hosts(notes: tuple[Mapping[str, Any], ...], forget: Collection[str] = ()) -> tuple[CleanedHost, ...]:
     """Have the hosts of killed runs, but those to `forget`, remove what is left there, at the same time.
 
     Namespaces of a Kubernetes are removed from here. Raises `UsageError` for a host to forget that no killed run had.
@@ -75,7 +75,7 @@ def ask_hosts(notes: tuple[Mapping[str, Any], ...], forget: Collection[str] = ()
         return (*answers, *removed)
 
 
-def keep_unverified(notes: tuple[Mapping[str, Any], ...], answers: tuple[Answer, ...]) -> None:
+def keep_unverified(notes: tuple[Mapping[str, Any], ...], answers: tuple[CleanedHost, ...]) -> None:
     """Keep the names of the hosts that were not verified, for the next `tare clean`; call it after the clean-up."""
     for note in notes:
         left = [each for each in answers if each.unverified and each.run == note["lab"]]
@@ -92,24 +92,24 @@ def keep_unverified(notes: tuple[Mapping[str, Any], ...], answers: tuple[Answer,
 SUFFIX: Final = "-hosts"
 
 
-def _ask(run: str, host: str, config: str) -> Answer:
+def _ask(run: str, host: str, config: str) -> CleanedHost:
     try:
         connections = SshConnections((host,), config if Path(config).exists() else "")
         try:
             removed = connections.conversations[0].ask("clean", run, limit_s=READ_S)
-            return Answer(run=run, host=host, removed=removed)
+            return CleanedHost(run=run, host=host, removed=removed)
         finally:
             connections.close()
     except TareError as error:
-        return Answer(run=run, host=host, unverified=error.message)
+        return CleanedHost(run=run, host=host, unverified=error.message)
 
 
-def _remove(name: str, note: Mapping[str, Any]) -> Answer:
+def _remove(name: str, note: Mapping[str, Any]) -> CleanedHost:
     run = str(note["lab"])
     try:
-        return Answer(run=run, host=name, removed=kubernetes_clean.remove(note), kind=NAMESPACE)
+        return CleanedHost(run=run, host=name, removed=kubernetes_clean.remove(note), kind=NAMESPACE)
     except TareError as error:
-        return Answer(run=run, host=name, unverified=error.message, kind=NAMESPACE)
+        return CleanedHost(run=run, host=name, unverified=error.message, kind=NAMESPACE)
 
 
 def _hosts(note: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 from tare.analysis import stats
 from tare.compare.differences import FactDifference
 from tare.compare.kinds import KINDS, Moves
-from tare.compare.reading import CellCosts, CellMetric, Reading
+from tare.compare.reading import CellCosts, CellMetric, ComparedResults
 from tare.errors import RefusedError
 from tare.model import Estimate, Verdict
 from tare.report import units
@@ -90,7 +90,7 @@ class Pair:
 class Across:
     """A comparison of results: all that the terminal, JSON and HTML show."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[ComparedResults, ...]
     labels: tuple[str, ...]
     differences: tuple[FactDifference, ...]
     expected: frozenset[str]
@@ -113,7 +113,10 @@ _Key = tuple[int, CellMetric, str]
 
 
 def across(
-    readings: Sequence[Reading], labels: Sequence[str], found: Sequence[FactDifference], expected: frozenset[str]
+    readings: Sequence[ComparedResults],
+    labels: Sequence[str],
+    found: Sequence[FactDifference],
+    expected: frozenset[str],
 ) -> Across:
     """Compare the first result with each other one.
 
@@ -145,7 +148,7 @@ def across(
     )
 
 
-def check_common(readings: Sequence[Reading], labels: Sequence[str]) -> None:
+def check_common(readings: Sequence[ComparedResults], labels: Sequence[str]) -> None:
     """Raise `RefusedError` if a result has no metric of a cell in common with the first; it lists the cells of each."""
     first = readings[0]
     for second, label in zip(readings[1:], labels[1:], strict=True):
@@ -157,7 +160,7 @@ def check_common(readings: Sequence[Reading], labels: Sequence[str]) -> None:
             )
 
 
-def _cells(reading: Reading) -> str:
+def _cells(reading: ComparedResults) -> str:
     more = f" and {len(reading.groups) - LISTED} more" if len(reading.groups) > LISTED else ""
     return ", ".join(islice(reading.groups, LISTED)) + more if reading.groups else "no cells"
 
@@ -165,7 +168,7 @@ def _cells(reading: Reading) -> str:
 # --- tests --------------------------------------------------------------------------------------------------------
 
 
-def _tests(first: Reading, second: Reading, index: int) -> Iterator[tuple[_Key, _RatioTest]]:
+def _tests(first: ComparedResults, second: ComparedResults, index: int) -> Iterator[tuple[_Key, _RatioTest]]:
     """Yield the tests of two results that can be computed: costs, and overheads over the same baseline."""
     for place, one in first.costs.items():
         other = second.costs.get(place)
@@ -196,7 +199,7 @@ def overhead_text(log_ratio: float) -> str:
     return units.percent(math.expm1(min(log_ratio, 700.0)))
 
 
-def _judge(test: _RatioTest, p_holm: float, level: float, first: Reading) -> JudgedRatio:
+def _judge(test: _RatioTest, p_holm: float, level: float, first: ComparedResults) -> JudgedRatio:
     judgement = stats.verdict(
         test.logs,
         margin=first.margin,
@@ -225,7 +228,7 @@ def _judge(test: _RatioTest, p_holm: float, level: float, first: Reading) -> Jud
 
 
 def _pair(
-    readings: Sequence[Reading],
+    readings: Sequence[ComparedResults],
     index: int,
     judged: Mapping[_Key, JudgedRatio],
     found: Sequence[FactDifference],

@@ -7,7 +7,7 @@ from typing import Any
 from tare.compare import words
 from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.kinds import KINDS, in_words
-from tare.compare.reading import Reading
+from tare.compare.reading import ComparedResults
 from tare.model import Estimate
 
 FORMAT = 1
@@ -38,7 +38,7 @@ def compare_data(across: Across) -> dict[str, Any]:
     }
 
 
-def _result(reading: Reading, label: str) -> dict[str, Any]:
+def _result(reading: ComparedResults, label: str) -> dict[str, Any]:
     return {
         "label": label,
         "path": str(reading.path),

@@ -8,7 +8,7 @@ from typing import Final
 
 from tare.compare.facts import Fact
 from tare.compare.kinds import ALL, KINDS
-from tare.compare.reading import Reading
+from tare.compare.reading import ComparedResults
 from tare.errors import RefusedError, UsageError
 
 LISTED: Final = 12
@@ -50,7 +50,7 @@ def _distinct(value: str | None, common: Collection[str]) -> str:
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 
 
-def differences(readings: Sequence[Reading]) -> tuple[FactDifference, ...]:
+def differences(readings: Sequence[ComparedResults]) -> tuple[FactDifference, ...]:
     """Return the facts in which results differ, in the order of the kinds; those that one lacks are no difference.
 
     Facts of environments, placements and workloads count if all results have them; of launches, those of common cells.
@@ -60,7 +60,7 @@ def differences(readings: Sequence[Reading]) -> tuple[FactDifference, ...]:
     return tuple(sorted(facts, key=lambda each: order[each.kind]))
 
 
-def _recorded(readings: Sequence[Reading]) -> Iterator[FactDifference]:
+def _recorded(readings: Sequence[ComparedResults]) -> Iterator[FactDifference]:
     for name in dict.fromkeys(name for reading in readings for name in reading.facts):
         yield from _difference(name, [reading.facts.get(name) for reading in readings])
 
@@ -76,7 +76,7 @@ def _difference(name: str, facts: Sequence[Fact | None]) -> Iterator[FactDiffere
         )
 
 
-def _launched(readings: Sequence[Reading]) -> Iterator[FactDifference]:
+def _launched(readings: Sequence[ComparedResults]) -> Iterator[FactDifference]:
     """Yield the differences in what launches recorded, for each environment over the cells that all results have."""
     common = set.intersection(*(set(reading.launched) for reading in readings))
     for environment in sorted({environment for _, environment in common}):

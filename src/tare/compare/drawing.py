@@ -18,7 +18,7 @@ TICKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
+class _PointScale:
     """The position of a point: results are equally far apart, values are on a logarithmic axis."""
 
     count: int
@@ -43,7 +43,7 @@ def plot(series: CellHistory, history: History) -> Markup:
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers, fixed text, and texts that are escaped
 
 
-def _scale(series: CellHistory) -> _Scale:
+def _scale(series: CellHistory) -> _PointScale:
     """Return a scale with all points, and the intervals as far as they are not much wider than the points' range."""
     logs = [point.log.value for point in series.points]
     low, high = min(logs), max(logs)
@@ -51,10 +51,10 @@ def _scale(series: CellHistory) -> _Scale:
     lowest = min([low, *(max(point.log.low, low - room) for point in series.points)])
     highest = max([high, *(min(point.log.high, high + room) for point in series.points)])
     edge = 0.06 * max(highest - lowest, 0.02)
-    return _Scale(count=len(logs), low=lowest - edge, high=highest + edge)
+    return _PointScale(count=len(logs), low=lowest - edge, high=highest + edge)
 
 
-def _axes(series: CellHistory, scale: _Scale, history: History) -> list[str]:
+def _axes(series: CellHistory, scale: _PointScale, history: History) -> list[str]:
     parts = []
     for number in range(TICKS):
         log = scale.low + (scale.high - scale.low) * (number + 0.5) / TICKS
@@ -69,7 +69,7 @@ def _axes(series: CellHistory, scale: _Scale, history: History) -> list[str]:
     return parts
 
 
-def _levels(series: CellHistory, scale: _Scale) -> list[str]:
+def _levels(series: CellHistory, scale: _PointScale) -> list[str]:
     parts = []
     for first, end, mean in series.levels:
         parts.append(f'<path class="level" d="M{scale.x(first - 0.4)} {scale.y(mean)}H{scale.x(end - 0.6)}"/>')
@@ -83,7 +83,7 @@ def _levels(series: CellHistory, scale: _Scale) -> list[str]:
     return parts
 
 
-def _points(series: CellHistory, scale: _Scale, history: History) -> list[str]:
+def _points(series: CellHistory, scale: _PointScale, history: History) -> list[str]:
     parts = []
     for number, point in enumerate(series.points):
         x, reading = scale.x(number), history.readings[point.result]

@@ -13,7 +13,7 @@ from typing import Final
 from tare.analysis import stats
 from tare.compare.compare import overhead_text
 from tare.compare.differences import FactDifference, differences
-from tare.compare.reading import CellCosts, CellMetric, Reading, read
+from tare.compare.reading import CellCosts, CellMetric, ComparedResults, read
 from tare.errors import ResultsError, TareError, UsageError
 from tare.model import Estimate
 from tare.model.text import printable
@@ -91,7 +91,7 @@ class History:
     """Results in order of time, series over them, and why folders were left out."""
 
     folder: Path
-    readings: tuple[Reading, ...]
+    readings: tuple[ComparedResults, ...]
     series: tuple[CellHistory, ...]
     left_out: tuple[str, ...]
     alpha: float
@@ -148,7 +148,7 @@ def history(folder: Path, cells: Sequence[str] = (), *, overhead: bool = False, 
     )
 
 
-def _readings(folders: Sequence[Path]) -> tuple[list[Reading], list[str]]:
+def _readings(folders: Sequence[Path]) -> tuple[list[ComparedResults], list[str]]:
     readings, left_out = [], []
     for each in folders:
         try:
@@ -160,7 +160,7 @@ def _readings(folders: Sequence[Path]) -> tuple[list[Reading], list[str]]:
     return sorted(readings, key=lambda each: (each.began_unix_s, str(each.path))), left_out
 
 
-def _chosen(readings: Sequence[Reading], cells: Sequence[str], overhead: bool) -> list[CellMetric]:
+def _chosen(readings: Sequence[ComparedResults], cells: Sequence[str], overhead: bool) -> list[CellMetric]:
     """Return the places with figures that were asked for, in the order of the newest result that has them."""
     known = [
         place
@@ -181,13 +181,13 @@ def _chosen(readings: Sequence[Reading], cells: Sequence[str], overhead: bool) -
     return chosen
 
 
-def _name(readings: Sequence[Reading], place: CellMetric) -> str:
+def _name(readings: Sequence[ComparedResults], place: CellMetric) -> str:
     """Return the name of a series with the metric's key and its label, of which --cell may have a part."""
     info = next(reading.costs[place].info for reading in readings if place in reading.costs)
     return f"{place} ({info.label})" if info.label != place.metric else str(place)
 
 
-def _values(reading: Reading, place: CellMetric, overhead: bool) -> stats.FloatArray | None:
+def _values(reading: ComparedResults, place: CellMetric, overhead: bool) -> stats.FloatArray | None:
     """Return a result's logs of a place, one per round; None without any."""
     costs = reading.costs.get(place)
     logs = None if costs is None else costs.overheads if overhead else costs.logs
@@ -197,7 +197,9 @@ def _values(reading: Reading, place: CellMetric, overhead: bool) -> stats.FloatA
 # --- series -------------------------------------------------------------------------------------------------------
 
 
-def _series(readings: Sequence[Reading], place: CellMetric, overhead: bool, alpha: float, margin: float) -> CellHistory:
+def _series(
+    readings: Sequence[ComparedResults], place: CellMetric, overhead: bool, alpha: float, margin: float
+) -> CellHistory:
     costs = next(reading.costs[place] for reading in reversed(readings) if place in reading.costs)
     points = tuple(_points(readings, place, overhead))
     logs = [point.log.value for point in points]
@@ -219,7 +221,7 @@ def _series(readings: Sequence[Reading], place: CellMetric, overhead: bool, alph
     )
 
 
-def _points(readings: Sequence[Reading], place: CellMetric, overhead: bool) -> Iterator[Point]:
+def _points(readings: Sequence[ComparedResults], place: CellMetric, overhead: bool) -> Iterator[Point]:
     for number, reading in enumerate(readings):
         values = _values(reading, place, overhead)
         if values is None:
@@ -235,7 +237,7 @@ def _error(values: stats.FloatArray) -> float:
     return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else 0.0
 
 
-def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence[Reading]) -> LevelChange:
+def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence[ComparedResults]) -> LevelChange:
     before, after = readings[points[change.at - 1].result], readings[points[change.at].result]
     found = [each for each in differences((before, after)) if each.between(0, 1)]
     return LevelChange(
@@ -250,7 +252,7 @@ def _growth(log: float) -> float:
     return math.expm1(min(log, 700.0))
 
 
-def differing_kinds(readings: Sequence[Reading]) -> list[tuple[str, ...]]:
+def differing_kinds(readings: Sequence[ComparedResults]) -> list[tuple[str, ...]]:
     """Return for each result the kinds of facts in which it differs from the one before it; none for the first."""
     kinds: list[tuple[str, ...]] = [()]
     for before, after in pairwise(readings):

@@ -35,7 +35,7 @@ WORDS: Final[Mapping[Moves, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DifferenceKind:
     """A kind of difference: its facts in words, how it moves figures, and which it could move."""
 
     facts: str
@@ -43,93 +43,99 @@ class Kind:
     moves: Moves = Moves.EVERYTHING
 
 
-KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+KINDS: Final[Mapping[str, DifferenceKind]] = MappingProxyType(
     {
-        "kernel": Kind("release of the kernel", "network stack, scheduler and system calls differ between kernels"),
-        "boot": Kind(
+        "kernel": DifferenceKind(
+            "release of the kernel", "network stack, scheduler and system calls differ between kernels"
+        ),
+        "boot": DifferenceKind(
             "the kernel's command line, clock source, clock governor",
             "idle states, isolated cores, timers and clock rates",
         ),
-        "cpu": Kind(
+        "cpu": DifferenceKind(
             "model, cores, topology and microcode of the processor",
             "it computes, and it copies and checks every packet",
         ),
-        "mitigations": Kind(
+        "mitigations": DifferenceKind(
             "mitigations of the processor's vulnerabilities",
             "they make system calls and changes of process slower, of which messages need many",
         ),
-        "memory": Kind(
+        "memory": DifferenceKind(
             "memory of the machine, transparent huge pages",
             "page faults and misses of the TLB; files that stay in the page cache",
             Moves.COMPUTING | Moves.START_UP,
         ),
-        "cgroup": Kind(
+        "cgroup": DifferenceKind(
             "version of cgroups",
             "limits of CPU time and memory are accounted in another way",
             Moves.COMPUTING | Moves.START_UP,
         ),
-        "sysctls": Kind(
+        "sysctls": DifferenceKind(
             "kernel settings of the network", "buffers and congestion control limit the bandwidth", Moves.MESSAGES
         ),
-        "filter": Kind(
+        "filter": DifferenceKind(
             "rules of the packet filter, netfilter on bridges",
             "each packet passes the rules and connection tracking",
             Moves.MESSAGES,
         ),
-        "link": Kind(
+        "link": DifferenceKind(
             "rate, delay, MTU, offloads and other settings of links",
             "the delay adds to each message; rate, MTU and offloads bound the bandwidth",
             Moves.MESSAGES,
         ),
-        "network": Kind(
+        "network": DifferenceKind(
             "what each network is made of, CNI configurations",
             "another path of packets, and another set-up of interfaces",
             Moves.MESSAGES | Moves.START_UP,
         ),
-        "mpi": Kind(
+        "mpi": DifferenceKind(
             "MPI implementations and their versions",
             "other algorithms of collectives, other protocols, another MPI_Init",
         ),
-        "transport": Kind(
+        "transport": DifferenceKind(
             "what the MPI sends messages over",
             "shared memory, TCP and fabrics differ by orders of magnitude",
             Moves.MESSAGES,
         ),
-        "libraries": Kind(
+        "libraries": DifferenceKind(
             "operating system, MPI and fabric libraries that ranks had loaded",
             "C library, BLAS and fabric libraries compute, copy and send",
         ),
-        "compiler": Kind(
+        "compiler": DifferenceKind(
             "version of the compiler", "tare's kernels and mini-applications were compiled by it", Moves.COMPUTING
         ),
-        "image": Kind(
+        "image": DifferenceKind(
             "contents of images, images of environments",
             "the image has MPI, C library and BLAS of its own, and its size is part of a start-up",
         ),
-        "runtime": Kind(
+        "runtime": DifferenceKind(
             "versions of container runtimes and their daemons",
             "it makes containers, and docker and podman wire their networks too",
             Moves.START_UP | Moves.MESSAGES,
         ),
-        "isolation": Kind(
+        "isolation": DifferenceKind(
             "capabilities, seccomp, speculation control and limits of ranks",
             "seccomp filters each system call; limits take CPU time and memory",
         ),
-        "nodes": Kind("names and number of nodes", "other machines, and other ways through the network between them"),
-        "cluster": Kind(
+        "nodes": DifferenceKind(
+            "names and number of nodes", "other machines, and other ways through the network between them"
+        ),
+        "cluster": DifferenceKind(
             "the cluster: lab, local, ssh or slurm",
             "a lab's nodes share one machine; those of a cluster have a network between them",
         ),
-        "gpu": Kind("GPUs, and who is given them", "a program that uses them computes on them", Moves.COMPUTING),
-        "study": Kind(
+        "gpu": DifferenceKind(
+            "GPUs, and who is given them", "a program that uses them computes on them", Moves.COMPUTING
+        ),
+        "study": DifferenceKind(
             "definitions of environments, placements, workloads and turns",
             "cells with one name measured different things",
         ),
-        "program": Kind("digests of your own programs", "a program that was compiled again"),
-        "tare": Kind(
+        "program": DifferenceKind("digests of your own programs", "a program that was compiled again"),
+        "tare": DifferenceKind(
             "version of tare, and its compiled kernels", "it may measure in another way: the CHANGELOG says so"
         ),
-        "other": Kind("all else that is recorded", "not known to tare"),
+        "other": DifferenceKind("all else that is recorded", "not known to tare"),
     }
 )
 """By the name that `--expect` takes."""

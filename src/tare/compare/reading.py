@@ -67,7 +67,7 @@ def _exp(log: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ComparedResults:
     """What is used of a results folder. `began_unix_s` is the start of its first launch, 0 if it has none."""
 
     path: Path
@@ -88,7 +88,7 @@ class Reading:
         return tuple(dict.fromkeys(f"{place.group} / {place.environment}" for place in self.costs))
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> ComparedResults:
     """Return what a results folder has to compare; damaged lines are left out and named in `caveats`.
 
     Folders of earlier versions are read. Raises `ResultsError` if it is no results folder, or if it has no launches.
@@ -105,12 +105,12 @@ def _tool_of(path: Path) -> str:
     return printable(tool) if isinstance(tool, str) else ""
 
 
-def _reading(results: Results, tool: str) -> Reading:
+def _reading(results: Results, tool: str) -> ComparedResults:
     plan, trials = results.plan, results.trials
     paired = paired_rows(plan, trials)
     table = [row for row in paired.rows if row.info.judged and row.cell.role is not Role.SELF]
     repetition = plan.study.repetition
-    return Reading(
+    return ComparedResults(
         path=results.path,
         name=plan.study.name,
         baseline=next(full_name(each, KNOWN) for each in plan.study.environments if each.name == plan.study.baseline),

@@ -11,7 +11,7 @@ from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.differences import FactDifference
 from tare.compare.history import CellHistory, History, LevelChange
 from tare.compare.kinds import KINDS, in_words
-from tare.compare.reading import Reading
+from tare.compare.reading import ComparedResults
 from tare.report import units
 from tare.report.verdicts import mark
 
@@ -57,7 +57,7 @@ def ratio(judged: JudgedRatio) -> str:
     return units.ratio_interval(judged.ratio.map(lambda part: 1 + part))
 
 
-def heading(reading: Reading, label: str) -> str:
+def heading(reading: ComparedResults, label: str) -> str:
     """Return a result in one line: label, folder, study, date, rounds."""
     rounds = "1 round" if reading.rounds == 1 else f"{reading.rounds} rounds"
     return f"{label}: {reading.path} ({reading.name}, {date(reading.began_unix_s)} UTC, {rounds})"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.daemons.daemons import Daemon, Place, run_daemon
-from tare.daemons.kubernetes import FOLDER, Kubernetes
+from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.system.namespaces import inside_network
 from tare.system.process import find
 
@@ -37,7 +37,7 @@ def program() -> str | None:
 
 
 @contextmanager
-def running(kubernetes: Kubernetes) -> Iterator[Daemon]:
+def running(kubernetes: KubernetesDaemons) -> Iterator[Daemon]:
     """Keep a CoreDNS running on the first node; it knows the cluster's services when the block begins."""
     node = kubernetes.api.place.node
     place = Place(node=node, pid=node.pid, folder=f"{FOLDER}/coredns")
@@ -71,7 +71,7 @@ def corefile() -> str:
     )
 
 
-def address_for_pods(kubernetes: Kubernetes) -> str:
+def address_for_pods(kubernetes: KubernetesDaemons) -> str:
     """Return the address by which pods reach the server: that of the first node in the pods' own network.
 
     A lab's pods have routes to pods only. The node has the address once it has a pod on that network.

@@ -78,7 +78,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kubernetes:
+class KubernetesDaemons:
     """A Kubernetes on nodes of a lab. `administrator` may do everything in it; `store` is its etcd."""
 
     address: str
@@ -195,7 +195,7 @@ def running(
     networks: Mapping[str, str],
     users: Sequence[User] = (),
     addressed: bool = False,
-) -> Iterator[Kubernetes]:
+) -> Iterator[KubernetesDaemons]:
     """Keep a Kubernetes running on nodes; its caller gives pods a network, and waits for the nodes.
 
     `pause_archive` is a Docker archive with `SANDBOX_IMAGE`, `networks` as in `containerd.running`. With `addressed`
@@ -230,7 +230,7 @@ def running(
             _cover_sysctls(place)
             place.path("kubelet.json").write_text(json.dumps(kubelet_configuration(place.node)))
             kubelets.append(stack.enter_context(run_daemon(place, "kubelet", kubelet(place.node, addressed=addressed))))
-        yield Kubernetes(
+        yield KubernetesDaemons(
             address=address,
             certificate=known,
             administrator=administrator,

@@ -15,7 +15,7 @@ from typing import Final
 
 from tare.daemons import coredns
 from tare.daemons.daemons import Daemon, Place, run_daemon
-from tare.daemons.kubernetes import FOLDER, Kubernetes
+from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.errors import InfrastructureError, MissingTool
 from tare.system.process import find
 
@@ -43,7 +43,7 @@ def probe() -> str | None:
 
 
 @contextmanager
-def running(kubernetes: Kubernetes) -> Iterator[Daemon]:
+def running(kubernetes: KubernetesDaemons) -> Iterator[Daemon]:
     """Keep the operator running, with the definition of its objects applied; it works when the block begins."""
     if reason := probe():
         raise MissingTool(f"MPIJobs cannot be run: {reason}")
@@ -63,7 +63,7 @@ def operator() -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def define(kubernetes: Kubernetes) -> None:
+def define(kubernetes: KubernetesDaemons) -> None:
     """Apply the definition of the operator's objects, unless it is there, and wait until the API server serves them."""
     kubernetes.define(DEFINITION)
     until = time.monotonic() + LIMIT_S

@@ -14,7 +14,7 @@ from tare.images import find_recipe
 from tare.images.build import RECORD, Image, read_image
 from tare.images.cache import PRIVATE, Progress, ensure, silent
 from tare.images.inside.archive import sha256_of
-from tare.images.inside.budget import Budget
+from tare.images.inside.budget import UnpackBudget
 from tare.images.inside.layered import unpack_tar
 from tare.images.usage import mark_used
 from tare.system.paths import cache_folder
@@ -43,7 +43,7 @@ def bring_image(folder: Path, cache_dir: Path | None = None, progress: Progress 
         if record.get("tar_digest") != f"sha256:{sha256_of(tar)}":
             raise ImageError(f"{tar} is damaged: its digest is not that of its record", remedy="copy it again")
         (work / "rootfs").mkdir(mode=0o755)
-        unpack_tar(tar, work / "rootfs", tar, Budget(tar, work, tar.stat().st_size))
+        unpack_tar(tar, work / "rootfs", tar, UnpackBudget(tar, work, tar.stat().st_size))
         shutil.copyfile(tar, work / "rootfs.tar")
         (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
 

@@ -26,7 +26,7 @@ from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.cache import PRIVATE, Progress, ensure, locked, make_private, silent
 from tare.images.inside.archive import sha256_of
-from tare.images.inside.budget import MOST_BYTES, Budget, limited
+from tare.images.inside.budget import MOST_BYTES, UnpackBudget, limited
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import mark_used
@@ -186,7 +186,7 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
             part = image.tar.with_suffix(".part")
             try:
                 # a user's own folder may have files of any size
-                most_bytes = Budget(image.rootfs, part.parent, MOST_BYTES).most_bytes
+                most_bytes = UnpackBudget(image.rootfs, part.parent, MOST_BYTES).most_bytes
                 _pack(image.name, image.rootfs, part, limited((), most_bytes))
                 part.rename(image.tar)
             finally:

@@ -47,7 +47,7 @@ _EPOCH: Final = "1700000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
+class ConvertedImage:
     """An image in one format: its path, and the digest of the file (of the image, if it is a folder)."""
 
     path: Path
@@ -60,7 +60,7 @@ def image_tag(image: Image) -> str:
     return f"tare/{name}:{image.digest[:16]}"
 
 
-def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress = silent) -> Converted:
+def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress = silent) -> ConvertedImage:
     """Return an image as a file of the cache in one of `FILES`; create the file first if it is missing.
 
     `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of the packing program's output.
@@ -85,7 +85,7 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
 
 def convert(
     image: Image, wanted: str, out: Path | None = None, program: str = "", progress: Progress = silent
-) -> Converted:
+) -> ConvertedImage:
     """Return an image in one of `FORMATS`: at `out`, or in the cache, or (`podman`) in the user's own storage.
 
     Raises `UsageError` if `out` exists already.
@@ -104,13 +104,13 @@ def convert(
             return converted
         with _written(out), output_file(out) as file:
             shutil.copyfile(converted.path, f"/proc/self/fd/{file.fileno()}")
-        return Converted(path=out, digest=converted.digest)
+        return ConvertedImage(path=out, digest=converted.digest)
     if out is None:
-        return Converted(path=image.rootfs, digest=image.digest)
+        return ConvertedImage(path=image.rootfs, digest=image.digest)
     progress(f"image {image.name}: copying its files to {out}")
     with _written(out):
         _copy(image, out, for_charliecloud=wanted == "charliecloud")
-    return Converted(path=out, digest=image.digest)
+    return ConvertedImage(path=out, digest=image.digest)
 
 
 def formats_of(image: Image) -> tuple[str, ...]:
@@ -142,12 +142,12 @@ def podman_argv(program: str, source: Path, storage: Path | None, state: Path) -
     return (program, *storage_options, "load", "--quiet", "--input", str(source))
 
 
-def _read(place: Path, wanted: str) -> Converted | None:
+def _read(place: Path, wanted: str) -> ConvertedImage | None:
     try:
         record = json.loads((place / _RECORD).read_text())
         file = place / FILES[wanted]
         whole = file.stat().st_size == record["bytes"]
-        return Converted(path=file, digest=str(record["digest"])) if whole else None
+        return ConvertedImage(path=file, digest=str(record["digest"])) if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -212,7 +212,7 @@ def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
             remove_tree(copied)
 
 
-def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Converted:
+def _into_podman(image: Image, storage: Path | None, progress: Progress) -> ConvertedImage:
     program = process.need("podman", package="podman")
     if storage is not None:
         check_only_root_changes(storage.absolute().parent, "storage")
@@ -224,7 +224,7 @@ def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Conv
         process.run(argv, timeout_s=_LIMIT_S, what=f"loading {image.name} into {where}")
     if storage is not None and (storage / "libpod").is_dir():
         remove_tree(storage / "libpod")  # Podman's record of its state a moment ago, which it would insist on
-    return Converted(path=storage or Path(image_tag(image)), digest=image.digest)
+    return ConvertedImage(path=storage or Path(image_tag(image)), digest=image.digest)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ _FOLDER: Final = re.compile(r"-L *(/\S+)")
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A C file with the options that only it needs."""
 
     path: Path
@@ -62,10 +62,10 @@ class Lists:
         words = self._first("project")
         return words[words.index("VERSION") + 1]
 
-    def sources(self, name: str) -> tuple[Source, ...]:
+    def sources(self, name: str) -> tuple[SourceFile, ...]:
         """Return the C files of a target, or of a variable."""
         words = self._first("add_executable", "add_library", "set", of=name)
-        return tuple(Source(self.folder / word, self._options(word)) for word in words[1:] if word.endswith(".c"))
+        return tuple(SourceFile(self.folder / word, self._options(word)) for word in words[1:] if word.endswith(".c"))
 
     def _options(self, file: str) -> tuple[str, ...]:
         for name, words in self._commands:
@@ -95,7 +95,7 @@ class Compiler:
             self._known[option] = process.run(argv, check=False, timeout_s=_LIMIT_S).status == 0
         return self._known[option]
 
-    def compiled(self, sources: Iterable[Source], *options: str) -> list[str]:
+    def compiled(self, sources: Iterable[SourceFile], *options: str) -> list[str]:
         """Return the object files of sources."""
         kept = [option for option in options if option not in OPTIONAL or self.knows(option)]
         return list(self._pool.map(lambda source: self._compile(source, kept), sources))
@@ -112,7 +112,7 @@ class Compiler:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _compile(self, source: Source, options: Sequence[str]) -> str:
+    def _compile(self, source: SourceFile, options: Sequence[str]) -> str:
         kept = [option for option in source.options if option not in OPTIONAL or self.knows(option)]
         stamp = hashlib.sha256(" ".join((str(source.path), *options)).encode()).hexdigest()[:16]
         target = self._objects / f"{source.path.stem}-{stamp}.o"
@@ -167,7 +167,7 @@ def build_miniapps(folder: Path, wrapper: Path, prefix: Path) -> None:
     try:
         of_x86 = platform.machine() == "x86_64"
         levels = [level for level in LEVELS if of_x86 and compiler.knows(f"-march={level}")] or [PLAIN]
-        shared = (Source(kernels / "common" / source.path.name) for source in lists.sources("tare_shared"))
+        shared = (SourceFile(kernels / "common" / source.path.name) for source in lists.sources("tare_shared"))
         alone = lists.sources("tare_once")
         once = compiler.compiled([*alone, *shared], *speed)
         apps = [source for source in lists.sources("tare_apps") if source not in alone]
@@ -175,7 +175,7 @@ def build_miniapps(folder: Path, wrapper: Path, prefix: Path) -> None:
             march = () if level == PLAIN else (f"-march={level}",)
             objects = compiler.compiled(apps, *speed, *march)
             compiler.link(prefix / "bin" / f"tare-miniapps-{level}", [*objects, *once])
-        dispatch = compiler.compiled([Source(folder / "dispatch.c")], f'-DTARE_LEVELS="{" ".join(levels)}"')
+        dispatch = compiler.compiled([SourceFile(folder / "dispatch.c")], f'-DTARE_LEVELS="{" ".join(levels)}"')
         compiler.link(prefix / "bin/tare-miniapps", dispatch, *NO_MPI)
     finally:
         compiler.close()

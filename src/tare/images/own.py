@@ -24,7 +24,7 @@ from tare.images.inside import budget as bounds
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.below import make_folder, strip_privileges, write_file
-from tare.images.inside.budget import Budget, check_depth, check_members, limited, too_large
+from tare.images.inside.budget import UnpackBudget, check_depth, check_members, limited, too_large
 from tare.images.inside.inspect import plain
 from tare.images.inside.layered import KINDS, is_tar, unpack_layers
 from tare.images.inside.variables import merged, variables_of
@@ -140,7 +140,7 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
 def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     program = process.need("unsquashfs", package="squashfs-tools")
     at = ("-offset", str(where.offset))
-    budget = Budget(path, rootfs, path.stat().st_size)
+    budget = UnpackBudget(path, rootfs, path.stat().st_size)
     _check_size(path, (program, *at, "-lln", str(path)), rootfs, budget)
     argv = (program, "-no-progress", "-quiet", "-no-xattrs", "-force", *at, "-dest", str(rootfs), str(path))
     done = process.run(argv, timeout_s=budget.left_s, check=False)
@@ -153,7 +153,7 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     strip_privileges(rootfs)
 
 
-def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path, budget: Budget) -> None:
+def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path, budget: UnpackBudget) -> None:
     """Raise `ImageError` if a squashfs lists more members or bytes than may be unpacked, or deeper folders.
 
     The list goes to a file of bounded size: an image chooses its names, and one with a line end in it counts twice.

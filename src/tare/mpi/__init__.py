@@ -13,7 +13,7 @@ from tare.mpi.mpich import Mpich
 from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.openmpi5 import OpenMpi5
-from tare.mpi.site import Site
+from tare.mpi.site import SiteMpi
 
 __all__ = ["MPIS", "SITE", "USUAL", "Mpi", "MpiWiring"]
 
@@ -24,10 +24,10 @@ MPIS: Final[Mapping[str, Mpi]] = {
     "mpich": Mpich(),
     "mpich5": Mpich5(),
     "intelmpi": IntelMpi(),
-    "site": Site(),
+    "site": SiteMpi(),
     "fake": FakeMpi(),
 }
 USUAL: Final = OpenMpi.name
 """What a command uses that names none."""
-SITE: Final = Site.name
+SITE: Final = SiteMpi.name
 """What a machine has on PATH."""

@@ -10,12 +10,12 @@ from tare.model import RankOrder
 from tare.mpi.launch import Context, Launch
 from tare.mpi.launch.job import Job
 from tare.mpi.launch.mpi import Mpi
-from tare.mpi.launch.ways import Way
+from tare.mpi.launch.ways import TransportSetting
 from tare.networks.fake import FACTORS
 from tare.system.namespaces import plain_python
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"
-WAYS: Final[Mapping[str, Way]] = {}
+WAYS: Final[Mapping[str, TransportSetting]] = {}
 
 
 class FakeMpi(Mpi):

@@ -14,14 +14,14 @@ from tare.model import Binding, Placement
 from tare.mpi.launch import PADDING, Context, Launch
 from tare.mpi.launch.job import Job, JobHost, group_contexts
 from tare.mpi.launch.mpi import Mpi
-from tare.mpi.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
+from tare.mpi.launch.ways import OWN_WITHIN, TransportSetting, libfabric, variables_of, way_of, with_devices
 from tare.networks.wiring import infiniband
 from tare.system import wheels
 
 TITLE: Final = "Intel MPI"
 PROVIDER: Final = "I_MPI_OFI_PROVIDER"
-SHARED: Final = Way(variables={"I_MPI_FABRICS": "shm"})
-OVER_LIBFABRIC: Final = Way(
+SHARED: Final = TransportSetting(variables={"I_MPI_FABRICS": "shm"})
+OVER_LIBFABRIC: Final = TransportSetting(
     variables={"I_MPI_FABRICS": "shm:ofi"},
     devices={"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"},
     asks={"I_MPI_DEBUG": "5"},
@@ -31,12 +31,12 @@ OVER_LIBFABRIC: Final = Way(
 BY_TCP: Final = replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "tcp"})
 
 
-def _asked_itself(ways: Mapping[str, Way]) -> dict[str, Way]:
+def _asked_itself(ways: Mapping[str, TransportSetting]) -> dict[str, TransportSetting]:
     """Return libfabric's ways, with Intel MPI's own report of the provider."""
     return {key: replace(way, asks=OVER_LIBFABRIC.asks, tells=OVER_LIBFABRIC.tells) for key, way in ways.items()}
 
 
-WAYS: Final[Mapping[str, Way]] = {
+WAYS: Final[Mapping[str, TransportSetting]] = {
     "tcp": BY_TCP,
     "shm": SHARED,
     "ipoib": BY_TCP,
@@ -84,7 +84,7 @@ class IntelMpi(Mpi):
         }
 
 
-def hydra_of_intel(program: str, job: Job, way: Way) -> Launch:
+def hydra_of_intel(program: str, job: Job, way: TransportSetting) -> Launch:
     """Return a launch by Intel MPI's launcher; `way` has the settings that leave the MPI no choice."""
     pinned = {**variables_of(way, job), **_binding(job.placement)}
     launcher = (

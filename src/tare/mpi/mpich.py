@@ -13,7 +13,16 @@ from tare.model import Binding, Placement, RankOrder
 from tare.mpi.launch import PADDING, Context, Host, Launch
 from tare.mpi.launch.job import Job, JobHost, group_contexts
 from tare.mpi.launch.mpi import Mpi
-from tare.mpi.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
+from tare.mpi.launch.ways import (
+    EAGER,
+    UCX_DEVICES,
+    TransportSetting,
+    libfabric,
+    ucx,
+    variables_of,
+    way_of,
+    with_devices,
+)
 from tare.system.packages import install
 from tare.system.process import find, run
 
@@ -26,10 +35,10 @@ LAYER: Final = re.compile(r"ch4:(\w+)")
 SHARED: Final = {"UCX_TLS": "self,sysv"}
 """CMA is excluded because some containers forbid it and others allow it. TCP is named only if there are several hosts:
 otherwise UCX would use it for long messages between neighbours, through `lo`."""
-OVER_UCX: Final = Way(alone=SHARED, crowded=EAGER, devices={UCX_DEVICES: "{interface}"}, needs=("ucx",))
+OVER_UCX: Final = TransportSetting(alone=SHARED, crowded=EAGER, devices={UCX_DEVICES: "{interface}"}, needs=("ucx",))
 BY_TCP: Final = replace(OVER_UCX, variables={"UCX_TLS": "self,sysv,tcp"})
-OVER_LIBFABRIC: Final = Way(needs=("ofi",))
-WAYS: Final[Mapping[str, Way]] = {
+OVER_LIBFABRIC: Final = TransportSetting(needs=("ofi",))
+WAYS: Final[Mapping[str, TransportSetting]] = {
     "tcp": BY_TCP,
     "shm": replace(OVER_UCX, variables=SHARED, crowded={}),
     "ipoib": BY_TCP,
@@ -103,13 +112,13 @@ class Mpich(Mpi):
         return named or find_launcher(UNNAMED, MPICH)
 
 
-def for_srun(way: Way, job: Job) -> tuple[JobHost, ...]:
+def for_srun(way: TransportSetting, job: Job) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables of their transport."""
     pinned = variables_of(way, job)
     return tuple(replace(each, environment={**pinned, **each.environment}) for each in with_devices(way, job.members))
 
 
-def hydra(program: str, job: Job, way: Way) -> Launch:
+def hydra(program: str, job: Job, way: TransportSetting) -> Launch:
     """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice.
 
     Hydra begins again at the first host when all have as many ranks as their number says.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tare.mpi.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
+from tare.mpi.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, TransportSetting, libfabric, ucx, way_of
 from tare.mpi.mpich import Mpich
 from tare.system import wheels
 
@@ -17,7 +17,7 @@ TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
 """Neighbours use its own shared memory without single copy, which some containers forbid and others allow."""
 SHARED: Final = {"UCX_TLS": "self,sysv"}
-OVER_UCX: Final = Way(
+OVER_UCX: Final = TransportSetting(
     variables={"MPIR_CVAR_CH4_NETMOD": "ucx", **SAME},
     alone=SHARED,
     crowded=EAGER,
@@ -26,8 +26,8 @@ OVER_UCX: Final = Way(
 """UCX carries the traffic between hosts, and nothing else. If hosts have several ranks, all its messages are eager, as
 with MPICH 4: with rendezvous, ranks that share cores stalled for seconds (observed)."""
 BY_TCP: Final = replace(OVER_UCX, variables={**OVER_UCX.variables, "UCX_TLS": "self,tcp"})
-OVER_LIBFABRIC: Final = Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}, cannot=OWN_WITHIN)
-WAYS: Final[Mapping[str, Way]] = {
+OVER_LIBFABRIC: Final = TransportSetting(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}, cannot=OWN_WITHIN)
+WAYS: Final[Mapping[str, TransportSetting]] = {
     "tcp": BY_TCP,
     "shm": replace(OVER_UCX, variables={**OVER_UCX.variables, **SHARED}, crowded={}),
     "ipoib": BY_TCP,

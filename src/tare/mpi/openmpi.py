@@ -13,7 +13,16 @@ from tare.model import Binding, Placement, RankOrder
 from tare.mpi.launch import PADDING, Context, Launch
 from tare.mpi.launch.job import Job, JobHost, group_contexts
 from tare.mpi.launch.mpi import Mpi
-from tare.mpi.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
+from tare.mpi.launch.ways import (
+    EAGER,
+    TransportSetting,
+    libfabric,
+    parameters_of,
+    ucx,
+    variables_of,
+    way_of,
+    with_devices,
+)
 from tare.system.packages import install
 from tare.system.process import find, run
 
@@ -42,13 +51,13 @@ rank that waits for one on its own core would then poll until the scheduler ends
 """
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
-WITH_PML_UCX: Final = Way(
+WITH_PML_UCX: Final = TransportSetting(
     parameters={"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
     alone={"UCX_TLS": "self,sysv"},
     crowded=EAGER,
     needs=("pml ucx",),
 )
-OVER_LIBFABRIC: Final = Way(
+OVER_LIBFABRIC: Final = TransportSetting(
     parameters={"pml": "cm", "mtl": "ofi"},
     needs=("mtl ofi",),
     by_network=True,
@@ -61,8 +70,8 @@ UCT_TRANSPORTS: Final = "{detail}_verbs,{detail}_mlx5"
 
 
 def ways_of(
-    memory: str, provider: str, same: Mapping[str, str], apart: Mapping[str, str], more: Mapping[str, Way]
-) -> dict[str, Way]:
+    memory: str, provider: str, same: Mapping[str, str], apart: Mapping[str, str], more: Mapping[str, TransportSetting]
+) -> dict[str, TransportSetting]:
     """Return the ways of a version of Open MPI.
 
     `memory` is its component for messages between neighbours, `provider` how its parameters for libfabric begin. `same`
@@ -70,11 +79,11 @@ def ways_of(
     """
     by_tcp = {"pml": "ob1", "btl": f"self,{memory},tcp", "btl_tcp_if_include": "{subnet}", **same}
     by_uct = {"pml": "ob1", "btl": f"self,{memory},uct", "btl_uct_memory_domains": "{adapter}", **same}
-    uct = Way(parameters=by_uct, needs=("btl uct",), asks_parameters=ASKS_BTL, tells="Open MPI")
+    uct = TransportSetting(parameters=by_uct, needs=("btl uct",), asks_parameters=ASKS_BTL, tells="Open MPI")
     return {
-        "tcp": Way(parameters=by_tcp, apart=apart),
-        "shm": Way(parameters={**by_tcp, "btl": f"self,{memory}"}),
-        "ipoib": Way(parameters=by_tcp, apart=apart),
+        "tcp": TransportSetting(parameters=by_tcp, apart=apart),
+        "shm": TransportSetting(parameters={**by_tcp, "btl": f"self,{memory}"}),
+        "ipoib": TransportSetting(parameters=by_tcp, apart=apart),
         **ucx(WITH_PML_UCX, "self,sysv"),
         "uct": uct,
         "uct:": uct.plus(parameters={"btl_uct_transports": UCT_TRANSPORTS}),
@@ -86,7 +95,7 @@ def ways_of(
     }
 
 
-OPENIB: Final = Way(
+OPENIB: Final = TransportSetting(
     parameters={
         "pml": "ob1",
         "btl": "self,vader,openib",
@@ -99,7 +108,9 @@ OPENIB: Final = Way(
     asks_parameters=ASKS_BTL,
     tells="Open MPI",
 )
-WAYS: Final[Mapping[str, Way]] = ways_of("vader", "mtl_ofi_provider", {**SAME, **WINDOWS}, POLLS, {"openib": OPENIB})
+WAYS: Final[Mapping[str, TransportSetting]] = ways_of(
+    "vader", "mtl_ofi_provider", {**SAME, **WINDOWS}, POLLS, {"openib": OPENIB}
+)
 
 
 SPAWNS: Final = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -189,26 +200,26 @@ def rank_arguments(part: Context) -> tuple[str, ...]:
     return ("-n", str(part.ranks), *(token for variable in (PADDING, *carried) for token in ("-x", variable)))
 
 
-def point_to_point(job: Job, ways: Mapping[str, Way], title: str) -> tuple[str, ...]:
+def point_to_point(job: Job, ways: Mapping[str, TransportSetting], title: str) -> tuple[str, ...]:
     """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
     named = parameters_in(way_of(ways, job.wiring.transport, title), job)
     return tuple(token for name, value in named.items() for token in mca(name, value))
 
 
-def parameters_in(way: Way, job: Job) -> dict[str, str]:
+def parameters_in(way: TransportSetting, job: Job) -> dict[str, str]:
     """Return the parameters of an MPI in a job."""
     shared = YIELDS if job.placement.oversubscribe else {}
     return {**parameters_of(way, job), "coll": COLLECTIVES, **shared}
 
 
-def with_parameters(way: Way, job: Job) -> tuple[JobHost, ...]:
+def with_parameters(way: TransportSetting, job: Job) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables of their transport, and those that set the MPI's parameters."""
     named = parameters_in(way, job)
     told = {f"OMPI_MCA_{name}": value for name, value in named.items()}
     return tuple(replace(each, environment={**told, **each.environment}) for each in with_variables(way, job))
 
 
-def with_variables(way: Way, job: Job) -> tuple[JobHost, ...]:
+def with_variables(way: TransportSetting, job: Job) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables of their transport."""
     same = variables_of(way, job)
     members = (replace(each, environment={**same, **each.environment}) for each in job.members)
@@ -225,7 +236,7 @@ def components(program: str) -> frozenset[str]:
     return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(output))
 
 
-def missing_part(way: Way, built: frozenset[str], version: str, transport: str) -> str | None:
+def missing_part(way: TransportSetting, built: frozenset[str], version: str, transport: str) -> str | None:
     """Return a sentence on the component that a build lacks for a transport, or None."""
     lacking = [part for part in way.needs if part not in built] if built else []
     if not lacking:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.mpi.launch.job import Job
-from tare.mpi.launch.ways import Way, way_of
+from tare.mpi.launch.ways import TransportSetting, way_of
 from tare.mpi.openmpi import NEWEST, PROGRAMS, OpenMpi, components, missing_part, reached, ways_of
 from tare.system import wheels
 from tare.system.process import find, run
@@ -21,7 +21,7 @@ from tare.system.process import find, run
 TITLE: Final = "Open MPI 5"
 SAME: Final = {"smsc": "^cma"}
 """Without single copy, for the same reason as in Open MPI 4.1."""
-WAYS: Final[Mapping[str, Way]] = ways_of("sm", "opal_common_ofi_provider", SAME, {}, {})
+WAYS: Final[Mapping[str, TransportSetting]] = ways_of("sm", "opal_common_ofi_provider", SAME, {}, {})
 """`openib` is not among them: Open MPI has dropped it."""
 
 NO_HOSTS: Final = (

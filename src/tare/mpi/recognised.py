@@ -31,7 +31,7 @@ NEWEST_ORTE: Final = 4
 """The last major version of Open MPI with its own launcher; later ones have PRRTE's."""
 
 
-class Kind(Enum):
+class LauncherKind(Enum):
     """The kinds of launchers, which differ in their options."""
 
     OPEN_MPI_4 = "Open MPI up to 4"
@@ -45,7 +45,7 @@ class Kind(Enum):
 class Recognised:
     """An MPI: the kind of its launcher, its name and version for users, and the path of the launcher ("": none)."""
 
-    kind: Kind
+    kind: LauncherKind
     name: str
     version: str = ""
     launcher: str = ""
@@ -69,13 +69,13 @@ def recognise(environment: Mapping[str, str]) -> Recognised | None:
         return cray_mpich(environment)
     stated = mpi_programs.launcher_at(program)
     if stated.family == mpi_programs.OPENMPI:
-        kind = Kind.OPEN_MPI_4 if stated.major <= NEWEST_ORTE else Kind.OPEN_MPI_5
+        kind = LauncherKind.OPEN_MPI_4 if stated.major <= NEWEST_ORTE else LauncherKind.OPEN_MPI_5
         return Recognised(kind=kind, name="Open MPI", version=stated.version, launcher=program)
     if stated.family == mpi_programs.INTELMPI:
-        return Recognised(kind=Kind.INTEL, name="Intel MPI", version=stated.version, launcher=program)
+        return Recognised(kind=LauncherKind.INTEL, name="Intel MPI", version=stated.version, launcher=program)
     if stated.family == mpi_programs.MPICH:
         name, version = mvapich_beside(program) or ("MPICH", stated.version)
-        return Recognised(kind=Kind.HYDRA, name=name, version=version, launcher=program)
+        return Recognised(kind=LauncherKind.HYDRA, name=name, version=version, launcher=program)
     return cray_mpich(environment)
 
 
@@ -88,7 +88,7 @@ def find_launcher() -> str | None:
 def cray_mpich(environment: Mapping[str, str]) -> Recognised | None:
     """Return Cray MPICH if its module is loaded."""
     version = environment.get(CRAY)
-    return Recognised(kind=Kind.NONE, name="Cray MPICH", version=version) if version else None
+    return Recognised(kind=LauncherKind.NONE, name="Cray MPICH", version=version) if version else None
 
 
 @lru_cache(maxsize=16)

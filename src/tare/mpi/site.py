@@ -22,11 +22,11 @@ from tare.mpi.launch.job import Job, JobHost, group_contexts
 from tare.mpi.launch.kept import dropped_names, kept_names
 from tare.mpi.launch.mpi import Mpi
 from tare.mpi.launch.srun import entered_here, started_by_srun
-from tare.mpi.launch.ways import Way, parameters_of, variables_of
+from tare.mpi.launch.ways import TransportSetting, parameters_of, variables_of
 from tare.mpi.mpich import Mpich, hydra
 from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca, rank_arguments
 from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, no_hosts
-from tare.mpi.recognised import Kind, recognise
+from tare.mpi.recognised import LauncherKind, recognise
 from tare.system.packages import install
 from tare.system.process import find
 
@@ -36,7 +36,7 @@ UNKNOWN: Final = "{program} is of no MPI that tare knows: load the module of ano
 NO_LAUNCHER: Final = "{title} has no launcher of its own, the batch system starts its ranks: use launch: srun"
 NO_COMPILER: Final = "mpicc, with which programs for the MPI of the site are compiled, is not on PATH"
 
-FREE: Final = Way(
+FREE: Final = TransportSetting(
     asks={
         "FI_LOG_LEVEL": "info", "I_MPI_DEBUG": "5", "MPICH_OFI_VERBOSE": "1", "MPIR_CVAR_DEBUG_SUMMARY": "1",
         "UCX_LOG_LEVEL": "info",
@@ -53,10 +53,10 @@ COMPONENTS: Final = "OMPI_MCA_mca_base_component_path"
 UNDER_PMIX: Final = "JSM_JSRUN_PORT"
 """The variable of a launcher (jsrun) by which Open MPI 4 knows that a PMIx started it; PRRTE's it does not know."""
 
-WAYS: Final[Mapping[str, Way]] = {"auto": FREE}
+WAYS: Final[Mapping[str, TransportSetting]] = {"auto": FREE}
 
 
-class Site(Mpi):
+class SiteMpi(Mpi):
     """Launch with the `mpirun` or `mpiexec` that is on PATH."""
 
     name = "site"
@@ -68,14 +68,14 @@ class Site(Mpi):
     @property
     def family(self) -> str:
         found = recognise(os.environ)
-        return "openmpi" if found and found.kind in (Kind.OPEN_MPI_4, Kind.OPEN_MPI_5) else "mpich"
+        return "openmpi" if found and found.kind in (LauncherKind.OPEN_MPI_4, LauncherKind.OPEN_MPI_5) else "mpich"
 
     @property
     def alike(self) -> str:
         found = recognise(os.environ)
-        if found is None or found.kind is Kind.OPEN_MPI_4:
+        if found is None or found.kind is LauncherKind.OPEN_MPI_4:
             return "openmpi"
-        if found.kind is Kind.OPEN_MPI_5:
+        if found.kind is LauncherKind.OPEN_MPI_5:
             return "openmpi" if self.only_here() else "openmpi5"  # without daemons, ranks of version 4 suit it too
         newest_of_debian = 4
         return "mpich" if found.major <= newest_of_debian else "mpich5"
@@ -85,15 +85,15 @@ class Site(Mpi):
         if found is None:
             program = next((path for name in ("mpirun", "mpiexec") if (path := find(name))), None)
             return UNKNOWN.format(program=program) if program else NO_MPI.format(remedy=install("openmpi-bin"))
-        return None if found.kind is Kind.NONE else mpi_programs.on_path()
+        return None if found.kind is LauncherKind.NONE else mpi_programs.on_path()
 
     def probe_launcher(self) -> str | None:
         found = recognise(os.environ)
-        return NO_LAUNCHER.format(title=found.title) if found and found.kind is Kind.NONE else None
+        return NO_LAUNCHER.format(title=found.title) if found and found.kind is LauncherKind.NONE else None
 
     def only_here(self) -> str | None:
         found = recognise(os.environ)
-        is_packaged = found and found.kind is Kind.OPEN_MPI_5 and found.launcher.startswith(OF_SYSTEM)
+        is_packaged = found and found.kind is LauncherKind.OPEN_MPI_5 and found.launcher.startswith(OF_SYSTEM)
         return no_hosts(found.launcher) if found and is_packaged else None
 
     def version(self) -> str:
@@ -112,7 +112,7 @@ class Site(Mpi):
 
     def launch(self, job: Job) -> Launch:
         found = recognise(os.environ)
-        if found is None or found.kind is Kind.NONE:
+        if found is None or found.kind is LauncherKind.NONE:
             raise RefusedError(self.probe() or self.probe_launcher() or NO_LAUNCHER.format(title=TITLE))
         program = job.wiring.launcher or found.launcher
         reason = self.only_here() if program == found.launcher else None
@@ -143,7 +143,7 @@ class Site(Mpi):
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         own = {name: os.environ[name] for name in ("LD_PRELOAD",) if name in os.environ}  # of the site's MPI
-        if (found := recognise(os.environ)) and found.kind is Kind.INTEL:
+        if (found := recognise(os.environ)) and found.kind is LauncherKind.INTEL:
             folder = str(Path(agent_program).parent)
             return {**own, "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program, "TMPDIR": folder}
         return {**own, **self._alike.head_environment(agent_program)}
@@ -152,7 +152,7 @@ class Site(Mpi):
     def _alike(self) -> Mpi:
         """Return the MPI whose launcher has the same options."""
         found = recognise(os.environ)
-        return ALIKE[found.kind if found else Kind.HYDRA]
+        return ALIKE[found.kind if found else LauncherKind.HYDRA]
 
 
 def with_user_environment(member: JobHost, environment: Mapping[str, str]) -> JobHost:
@@ -204,31 +204,31 @@ def _asking(job: Job) -> tuple[str, ...]:
     return tuple(token for name, value in named.items() for token in mca(name, value))
 
 
-STARTS: Final[Mapping[Kind, Callable[[str, Job], Launch]]] = {
-    Kind.OPEN_MPI_4: partial(_open_mpi, by_orte),
-    Kind.OPEN_MPI_5: partial(_open_mpi, by_prrte),
-    Kind.HYDRA: lambda program, job: hydra(program, job, FREE),
-    Kind.INTEL: lambda program, job: hydra_of_intel(program, job, FREE),
+STARTS: Final[Mapping[LauncherKind, Callable[[str, Job], Launch]]] = {
+    LauncherKind.OPEN_MPI_4: partial(_open_mpi, by_orte),
+    LauncherKind.OPEN_MPI_5: partial(_open_mpi, by_prrte),
+    LauncherKind.HYDRA: lambda program, job: hydra(program, job, FREE),
+    LauncherKind.INTEL: lambda program, job: hydra_of_intel(program, job, FREE),
 }
-PMIS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.OPEN_MPI_4: ("pmix",),
-    Kind.OPEN_MPI_5: ("pmix",),
-    Kind.HYDRA: ("pmi2",),
-    Kind.INTEL: ("pmi2",),
-    Kind.NONE: ("cray_shasta",),
+PMIS: Final[Mapping[LauncherKind, tuple[str, ...]]] = {
+    LauncherKind.OPEN_MPI_4: ("pmix",),
+    LauncherKind.OPEN_MPI_5: ("pmix",),
+    LauncherKind.HYDRA: ("pmi2",),
+    LauncherKind.INTEL: ("pmi2",),
+    LauncherKind.NONE: ("cray_shasta",),
 }
 LABELS_RANKS: Final = {
-    Kind.OPEN_MPI_4: ("--tag-output",),
-    Kind.OPEN_MPI_5: ("--output", "tag"),
-    Kind.HYDRA: ("-prepend-rank",),
-    Kind.INTEL: ("-prepend-rank",),
+    LauncherKind.OPEN_MPI_4: ("--tag-output",),
+    LauncherKind.OPEN_MPI_5: ("--output", "tag"),
+    LauncherKind.HYDRA: ("-prepend-rank",),
+    LauncherKind.INTEL: ("-prepend-rank",),
 }
 """The options that put each line's rank before it."""
 
-ALIKE: Final[Mapping[Kind, Mpi]] = {
-    Kind.OPEN_MPI_4: OpenMpi(),
-    Kind.OPEN_MPI_5: OpenMpi5(),
-    Kind.HYDRA: Mpich(),
-    Kind.INTEL: Mpich(),
-    Kind.NONE: Mpich(),
+ALIKE: Final[Mapping[LauncherKind, Mpi]] = {
+    LauncherKind.OPEN_MPI_4: OpenMpi(),
+    LauncherKind.OPEN_MPI_5: OpenMpi5(),
+    LauncherKind.HYDRA: Mpich(),
+    LauncherKind.INTEL: Mpich(),
+    LauncherKind.NONE: Mpich(),
 }

@@ -85,7 +85,7 @@ class Calico(StackedNetwork):
             stack.enter_context(lend_nic(place, nic))
             _lead_to_gateway(place, nic)
             far = [
-                ipip.Far(index=other.index, address=find_same_nic(nic, other).address)
+                ipip.Peer(index=other.index, address=find_same_nic(nic, other).address)
                 for other in others
                 if self._wraps(nic, find_same_nic(nic, other))
             ]
@@ -140,10 +140,10 @@ def find_same_nic(nic: Nic, node: Node) -> Nic:
     return next(other for other in node.nics if other.name == nic.name)
 
 
-def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
+def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.BgpSession, ...]:
     """Return the BGP sessions of a NIC's node with all other nodes."""
     return tuple(
-        bird.Session(
+        bird.BgpSession(
             name=other.name,
             own=nic.address,
             other=find_same_nic(nic, other).address,

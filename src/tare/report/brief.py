@@ -21,7 +21,7 @@ from tare.report.cells import BLOCKED, NOT_ESTIMATED, CellText, brief_text, perc
 from tare.report.tables import merge
 from tare.report.terminal import causes, encoder, machine, proof_gaps, symbols, verdict_notes
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 _NAME_WIDTH: Final = 14
 _CELL_WIDTH: Final = 12
@@ -74,7 +74,7 @@ class BriefReport:
             yield Text(encode(f"{', '.join(parts)}: {self.details}"), style="dim")
 
 
-def _table(group: TableGroup, columns: Sequence[Column], summary: Summary, plain: bool, width: int) -> Table:
+def _table(group: TableGroup, columns: Sequence[MetricColumn], summary: Summary, plain: bool, width: int) -> Table:
     """Return the table of some columns of a group."""
     encode = encoder(plain)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="")
@@ -95,7 +95,7 @@ def _folded(label: str) -> str:
     return "\n".join(textwrap.wrap(units.keep_together(label), _CELL_WIDTH)).replace("\u00a0", " ")
 
 
-def _cell(column: Column, name: str, summary: Summary, plain: bool) -> Text:
+def _cell(column: MetricColumn, name: str, summary: Summary, plain: bool) -> Text:
     comparison = column.cells.get(name)
     text = brief_text(column, comparison, summary)
     figure = _figure(comparison, text, summary)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tare.model import Cause, Comparison, Summary, Verdict
 from tare.report import units
-from tare.report.view import LISTED_COLUMNS, Column
+from tare.report.view import LISTED_COLUMNS, MetricColumn
 
 NEXT_STEP: Final = "tare explain RESULTS --run"
 """What to run for a cost without a cause; RESULTS is the folder of the results."""
@@ -35,7 +35,7 @@ class RowCause:
     costs: bool = False
 
 
-def row_cause(name: str, columns: Sequence[Column], summary: Summary) -> RowCause:
+def row_cause(name: str, columns: Sequence[MetricColumn], summary: Summary) -> RowCause:
     """Return why an environment costs more in these columns."""
     if name in {summary.baseline, summary.self_name}:
         return RowCause()

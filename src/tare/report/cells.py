@@ -14,7 +14,7 @@ from tare.model import Comparison, Estimate, FailureRate, Summary, Verdict
 from tare.model.text import counted
 from tare.report import units
 from tare.report.verdicts import mark
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 BLOCKED = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.UNAVAILABLE)
 NOT_ESTIMATED = "not estimated"
@@ -46,7 +46,7 @@ class CellText:
         return mark(self.verdict, self.within, plain=True)
 
 
-def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
+def cell_text(column: MetricColumn, comparison: Comparison | None, summary: Summary) -> CellText:
     """Return a cell of the HTML table: absolute values for the baseline, overhead with interval for the others."""
     if comparison is None:
         return CellText(verdict=Verdict.UNAVAILABLE, lead="not planned")
@@ -77,7 +77,7 @@ def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -
     )
 
 
-def brief_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
+def brief_text(column: MetricColumn, comparison: Comparison | None, summary: Summary) -> CellText:
     """Return a cell of the terminal's table: two short lines, `lead` with its bounds, and `second`."""
     if comparison is None or comparison.verdict in BLOCKED or comparison.environment == summary.baseline:
         text = cell_text(column, comparison, summary)
@@ -128,7 +128,7 @@ def percent_up(fraction: float, *, sign: bool = True) -> str:
     return units.percent(math.ceil(fraction / step - 1e-9) * step, sign=sign)
 
 
-def differ_in_sign(column: Column, comparison: Comparison) -> bool:
+def differ_in_sign(column: MetricColumn, comparison: Comparison) -> bool:
     """Tell whether overhead (geometric mean) and added time (arithmetic mean), as shown, have opposite signs."""
     if comparison.overhead is None or comparison.added_s is None:
         return False
@@ -144,7 +144,7 @@ def reason_text(comparison: Comparison) -> str:
     return reason
 
 
-def loop_overhead(column: Column, comparison: Comparison) -> float | None:
+def loop_overhead(column: MetricColumn, comparison: Comparison) -> float | None:
     """Return the overhead of back-to-back operations (IMB's definition); None if either side did not measure them."""
     base = column.baseline.loop_s if column.baseline else None
     if base is None or comparison.loop_s is None or base.value <= 0:
@@ -163,7 +163,7 @@ def _failures(comparison: Comparison) -> str:
     return failures_text(comparison.failures)
 
 
-def _baseline_cell(column: Column, comparison: Comparison, *, compact: bool = False) -> CellText:
+def _baseline_cell(column: MetricColumn, comparison: Comparison, *, compact: bool = False) -> CellText:
     verdict = comparison.verdict
     if comparison.absolute_s is None:
         alone = comparison.median_s
@@ -187,7 +187,7 @@ def _baseline_cell(column: Column, comparison: Comparison, *, compact: bool = Fa
 
 
 def _typical_readings(
-    column: Column, comparison: Comparison, *, compact: bool = False
+    column: MetricColumn, comparison: Comparison, *, compact: bool = False
 ) -> tuple[units.Interval, units.Interval]:
     """Return the two readings of the typical launch, in the order in which a column shows them."""
     empty = units.Interval(number="", unit="", bounds="")
@@ -215,12 +215,12 @@ def _mean_text(comparison: Comparison) -> str:
     return f"mean {units.overhead_interval(comparison.mean.overhead)}"
 
 
-def _loop_text(column: Column, comparison: Comparison) -> str:
+def _loop_text(column: MetricColumn, comparison: Comparison) -> str:
     loop = loop_overhead(column, comparison)
     return "" if loop is None else f"loop {units.percent(loop)}"
 
 
-def _short_reading(column: Column, comparison: Comparison) -> str:
+def _short_reading(column: MetricColumn, comparison: Comparison) -> str:
     """Return the loop's overhead if the column has one, else the mean's."""
     if loop := _loop_text(column, comparison):
         return loop

@@ -13,24 +13,24 @@ from tare.report import remarks, units, view
 from tare.report.causes import RowCause, row_cause
 from tare.report.cells import BLOCKED, CellText, cell_text, differ_in_sign
 from tare.report.plots import bars
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
     """A cell of the first screen with its bar and tooltip."""
 
-    column: Column
+    column: MetricColumn
     text: CellText
     bar: Markup
     title: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class ColumnHead:
     """The header of a column of the first screen."""
 
-    column: Column
+    column: MetricColumn
     axis: Markup
 
 
@@ -50,7 +50,7 @@ class FirstScreenTable:
 
     group: TableGroup
     heading: str
-    heads: tuple[Head, ...]
+    heads: tuple[ColumnHead, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[remarks.Note, ...]
     caveats: tuple[str, ...]
@@ -84,7 +84,9 @@ def table(group: TableGroup, heading: str, summary: Summary) -> FirstScreenTable
         )
         for name in view.by_cost(group, summary)
     )
-    heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
+    heads = tuple(
+        ColumnHead(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True)
+    )
     notes = tuple(note for note in all_notes if note not in reasons.values())
     return FirstScreenTable(
         group=group,
@@ -100,7 +102,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> FirstScreenTable
     )
 
 
-def _estimates(column: Column) -> list[Estimate]:
+def _estimates(column: MetricColumn) -> list[Estimate]:
     return [
         estimate
         for cell in column.cells.values()
@@ -109,7 +111,7 @@ def _estimates(column: Column) -> list[Estimate]:
     ]
 
 
-def _cell(column: Column, name: str, scale: bars.Scale, summary: Summary) -> TableCell:
+def _cell(column: MetricColumn, name: str, scale: bars.Scale, summary: Summary) -> TableCell:
     comparison = column.cells.get(name)
     text = cell_text(column, comparison, summary)
     noise = column.noise.overhead if column.noise else None
@@ -119,7 +121,7 @@ def _cell(column: Column, name: str, scale: bars.Scale, summary: Summary) -> Tab
     return TableCell(column=column, text=text, bar=svg, title=_cell_title(name, column, comparison, text))
 
 
-def _cell_title(name: str, column: Column, comparison: Comparison | None, text: CellText) -> str:
+def _cell_title(name: str, column: MetricColumn, comparison: Comparison | None, text: CellText) -> str:
     parts = [f"{name}, {column.info.label}: {text.verdict.value}"]
     if comparison and comparison.overhead:
         parts.append(f"n = {counted(comparison.overhead.n, 'round')}")

@@ -16,7 +16,7 @@ from tare.analysis.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, view
 from tare.report.causes import NEXT_STEP
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages
@@ -28,14 +28,14 @@ from tare.report.plots.launches import points
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples.counting import Counts, count_here
-from tare.report.samples.drawing import Wanted, drawing
+from tare.report.samples.drawing import GroupPlots, drawing
 from tare.report.samples.histograms import SampleSource, row_key
 from tare.report.tables import merge
 from tare.report.traffic import traffic_tables
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
 
 Groups = Sequence[view.TableGroup]
-RunsOf = Mapping[str, Sequence[Numbered]]
+RunsOf = Mapping[str, Sequence[NumberedTrial]]
 """The launches of each group."""
 
 
@@ -84,7 +84,7 @@ def laying_out(
 def _parts(
     summary: Summary,
     groups: Groups,
-    runs: Sequence[Numbered],
+    runs: Sequence[NumberedTrial],
     failed: Sequence[FailedCell],
     workload_pages: Callable[[], Sequence[WorkloadPage]],
     addition: embed.Addition | None,
@@ -162,10 +162,10 @@ def _drawing(
         yield workload_pages
 
 
-def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping[str, Style]) -> list[Wanted]:
+def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping[str, Style]) -> list[GroupPlots]:
     """Return what the plots of each group's launches and samples show besides samples."""
     return [
-        Wanted(
+        GroupPlots(
             group=group.name,
             rows=group.rows,
             row_of={
@@ -184,7 +184,7 @@ def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping
 
 
 def _workload_page(
-    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[Numbered], wanted: Wanted
+    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[NumberedTrial], wanted: GroupPlots
 ) -> WorkloadPage:
     """Return the page of a workload, without the plots of its launches and samples."""
     first = view.first_screen(group.columns)

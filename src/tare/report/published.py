@@ -10,7 +10,7 @@ from typing import Final
 
 from tare.model import Comparison, Estimate, MetricKind, Published, Summary
 from tare.report import units
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 NOT_MEASURED: Final = "not measured here"
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([MGT])(?:bit|b/s|bps|\b)")
@@ -56,7 +56,7 @@ def rows(summary: Summary, groups: tuple[TableGroup, ...]) -> tuple[PublishedRow
     return tuple(result)
 
 
-def _applies(published: Published, column: Column) -> bool:
+def _applies(published: Published, column: MetricColumn) -> bool:
     return not published.metric or fnmatchcase(column.info.label, published.metric)
 
 
@@ -107,7 +107,7 @@ def share(ratio: float) -> str:
     return f"{units.number(100 * ratio, 0 if ratio >= 0.1 else 1)} %"
 
 
-def _measured_share(column: Column, environment: str) -> str:
+def _measured_share(column: MetricColumn, environment: str) -> str:
     comparison = column.cells.get(environment)
     if comparison is None:
         return NOT_MEASURED

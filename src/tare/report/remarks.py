@@ -12,7 +12,7 @@ from tare.model.text import counted
 from tare.report import units
 from tare.report.cells import differ_in_sign, failures_text, percent_up, reason_text
 from tare.report.plots import takeaways
-from tare.report.view import LISTED_COLUMNS, Column, TableGroup
+from tare.report.view import LISTED_COLUMNS, MetricColumn, TableGroup
 
 MANY_ROUNDS: Final = 200
 CHANGED: Final = math.log(1.1)
@@ -147,7 +147,7 @@ def _state_effects(group: TableGroup, summary: Summary) -> Iterator[str]:
         yield f"{state}: {', '.join(texts)} per {per}, the same in all environments. Figures are adjusted for it."
 
 
-def state_texts(column: Column, summary: Summary) -> tuple[str, ...]:
+def state_texts(column: MetricColumn, summary: Summary) -> tuple[str, ...]:
     """Return the effects of all states that a column is adjusted for, including those that may be zero."""
     return tuple(
         f"{effect.state} {units.overhead_interval(effect.effect)} per {effect.per}"

@@ -16,7 +16,7 @@ from tare.model import (
     Trial,
 )
 from tare.report import units
-from tare.report.frames.source import Numbered, numbered, outcome_reason, outcome_word, outcomes_of, row_name
+from tare.report.frames.source import NumberedTrial, numbered, outcome_reason, outcome_word, outcomes_of, row_name
 
 MOST_LISTED: Final = 10_000
 STARTUP_WORDS: Final = {
@@ -27,7 +27,7 @@ STARTUP_WORDS: Final = {
 }  # fmt: skip
 
 
-def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[Numbered, ...]:
+def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[NumberedTrial, ...]:
     """Return the trials in order of execution, each with its environment and group."""
     return numbered(summary, trials, select(summary, trials), summary.self_name)
 
@@ -44,7 +44,7 @@ class CellRow:
     reasons: tuple[str, ...]
 
 
-def cell_rows(summary: Summary, runs: Sequence[Numbered]) -> tuple[CellRow, ...]:
+def cell_rows(summary: Summary, runs: Sequence[NumberedTrial]) -> tuple[CellRow, ...]:
     """Return every planned cell with its outcomes and the reasons, including cells that did not run."""
     outcomes, reasons = outcomes_of(runs)
     rows: list[CellRow] = []
@@ -65,21 +65,21 @@ def cell_rows(summary: Summary, runs: Sequence[Numbered]) -> tuple[CellRow, ...]
     return tuple(rows)
 
 
-def by_group(runs: Iterable[Numbered]) -> dict[str, list[Numbered]]:
+def by_group(runs: Iterable[NumberedTrial]) -> dict[str, list[NumberedTrial]]:
     """Return the launches by group."""
-    groups: dict[str, list[Numbered]] = {}
+    groups: dict[str, list[NumberedTrial]] = {}
     for run in runs:
         groups.setdefault(run.group, []).append(run)
     return groups
 
 
-def commands(runs: Sequence[Numbered]) -> Mapping[tuple[str, str], str]:
+def commands(runs: Sequence[NumberedTrial]) -> Mapping[tuple[str, str], str]:
     """Return the command of each environment's last launch."""
     last = {(run.group, run.environment): run.trial for run in runs if run.trial.argv}
     return {key: shlex.join(trial.argv) for key, trial in last.items()}
 
 
-def listed(runs: Sequence[Numbered]) -> Sequence[Numbered]:
+def listed(runs: Sequence[NumberedTrial]) -> Sequence[NumberedTrial]:
     """Return the launches for the page's list, in order.
 
     If there are more than `MOST_LISTED`, these are the ones without figures, up to half of them, and an even selection
@@ -94,7 +94,7 @@ def listed(runs: Sequence[Numbered]) -> Sequence[Numbered]:
     return sorted({run.number: run for run in (*without, *even)}.values(), key=lambda run: run.number)
 
 
-def trial_row(run: Numbered, columns: Iterable[MetricInfo]) -> Mapping[str, Any]:
+def trial_row(run: NumberedTrial, columns: Iterable[MetricInfo]) -> Mapping[str, Any]:
     """Return a launch as a row of the page's list, with its values of some columns."""
     trial = run.trial
     outcome = trial.outcome

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 MOST_COLUMNS: Final = 6
 """Most columns of a merged table: two tables of three in the terminal."""
@@ -49,7 +49,7 @@ def _merge_run(run: Sequence[TableGroup]) -> TableGroup:
     return TableGroup(name=_placement(run[0]), rows=run[0].rows, columns=columns)
 
 
-def _prefixed_column(group: TableGroup) -> Column:
+def _prefixed_column(group: TableGroup) -> MetricColumn:
     (column,) = group.columns
     workload = group.name.partition(" / ")[0]
     return replace(column, info=replace(column.info, label=f"{workload}: {column.info.label}"))

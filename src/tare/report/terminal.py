@@ -22,7 +22,7 @@ from tare.report import published, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import merge
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 _NAME_WIDTH: Final = 14
 """The least width of the names of rows; they take what the columns leave, so that they need not be broken."""
@@ -127,7 +127,7 @@ def _bounds(text: CellText) -> str:
     return bounds if len(whole) <= _CELL_WIDTH or bounds.count(",") > 1 else bounds.replace(", ", ",")
 
 
-def _head(column: Column) -> tuple[str, str]:
+def _head(column: MetricColumn) -> tuple[str, str]:
     """Return the metric, and what the two lines of its cells show."""
     other = "loop" if column.baseline and column.baseline.loop_s else "mean"
     if column.leads_with_time:
@@ -135,7 +135,7 @@ def _head(column: Column) -> tuple[str, str]:
     return column.info.label, f"overhead; {other}"
 
 
-def _printed(column: Column, group: TableGroup, summary: Summary, plain: bool) -> _Printed:
+def _printed(column: MetricColumn, group: TableGroup, summary: Summary, plain: bool) -> _Printed:
     """Return a column as it is printed; in ASCII it can be wider, because `<=` has two characters."""
     head = _head(column)
     cells = tuple(brief_text(column, column.cells.get(name), summary) for name in group.rows)

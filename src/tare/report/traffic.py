@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.model import Completed
 from tare.report import units
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.store.traffic import Carried, carried
 from tare.system.counters.values import MACHINE
 from tare.system.node import SILENT_ROLE
@@ -70,7 +70,7 @@ class TrafficTables:
 
 
 def traffic_tables(
-    group: str, ident: str, environments: Sequence[str], runs: Sequence[Numbered]
+    group: str, ident: str, environments: Sequence[str], runs: Sequence[NumberedTrial]
 ) -> TrafficTables | None:
     """Return the tables of a group, None if its launches have no data for them."""
     launches = [run for run in runs if run.group == group and run.completed]
@@ -84,7 +84,7 @@ def traffic_tables(
     return tables if tables.traffic or tables.reported.columns or tables.counters.rows else None
 
 
-def mean_traffic(environments: Sequence[str], runs: Iterable[Numbered]) -> tuple[RoleTraffic, ...]:
+def mean_traffic(environments: Sequence[str], runs: Iterable[NumberedTrial]) -> tuple[RoleTraffic, ...]:
     """Return the mean traffic of each kind of interface that must carry messages, by environment."""
     by_role: dict[tuple[str, str], list[tuple[Carried, float]]] = {}
     for run in runs:
@@ -109,7 +109,7 @@ def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, fl
     )
 
 
-def reported_values(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
+def reported_values(environments: Sequence[str], runs: Iterable[NumberedTrial]) -> TextTable:
     """Return the mean of each reported value over the launches that count, by environment."""
     labels: dict[str, str] = {}
     values: dict[str, dict[str, list[tuple[float, str]]]] = {}
@@ -129,7 +129,7 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
     return tuple(texts)
 
 
-def mean_counters(environments: Sequence[str], runs: Iterable[Numbered]) -> TextTable:
+def mean_counters(environments: Sequence[str], runs: Iterable[NumberedTrial]) -> TextTable:
     """Return the mean growth of each counter per launch, summed over hosts, and apart over whole machines."""
     totals: dict[str, dict[str, float]] = {}
     launches: dict[str, int] = {}

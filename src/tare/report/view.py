@@ -23,7 +23,7 @@ SMALL_COST_S: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class MetricColumn:
     """One metric of one group, with its comparisons by environment, those of the baseline and of A/A."""
 
     info: MetricInfo
@@ -84,7 +84,7 @@ class TableGroup:
 
     name: str
     rows: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
 
 
 def groups(summary: Summary) -> tuple[TableGroup, ...]:
@@ -109,8 +109,10 @@ def judged(groups: Sequence[TableGroup]) -> tuple[TableGroup, ...]:
     return tuple(replace(group, columns=columns) for group, columns in pairs if columns) or tuple(groups)
 
 
-def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary) -> Column:
-    return Column(info=info, cells=cells, baseline=cells.get(summary.baseline), noise=cells.get(summary.self_name))
+def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary) -> MetricColumn:
+    return MetricColumn(
+        info=info, cells=cells, baseline=cells.get(summary.baseline), noise=cells.get(summary.self_name)
+    )
 
 
 def _ordered(rows: Mapping[str, None], summary: Summary) -> tuple[str, ...]:
@@ -137,14 +139,14 @@ def machine_line(summary: Summary) -> str:
     )
 
 
-def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[Column, ...]:
+def first_screen(columns: Sequence[MetricColumn], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[MetricColumn, ...]:
     """Return the columns of the first screen: of each benchmark the smallest message size, then the largest."""
     if len(columns) <= limit:
         return tuple(columns)
-    by_family: dict[str, list[Column]] = {}
+    by_family: dict[str, list[MetricColumn]] = {}
     for column in columns:
         by_family.setdefault(family(column.info), []).append(column)
-    chosen: list[Column] = []
+    chosen: list[MetricColumn] = []
     for pick in (_smallest, _largest):
         for members in by_family.values():
             candidate = pick(members)
@@ -153,11 +155,11 @@ def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -
     return tuple(column for column in columns if column in chosen)
 
 
-def _smallest(members: Sequence[Column]) -> Column:
+def _smallest(members: Sequence[MetricColumn]) -> MetricColumn:
     return min(members, key=lambda column: (column.info.message_bytes or 0, column.info.key.endswith(".send")))
 
 
-def _largest(members: Sequence[Column]) -> Column:
+def _largest(members: Sequence[MetricColumn]) -> MetricColumn:
     return max(members, key=lambda column: column.info.message_bytes or 0)
 
 

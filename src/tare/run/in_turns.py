@@ -23,10 +23,10 @@ from tare.clusters import Site
 from tare.errors import InfrastructureError
 from tare.model import Cell, Control
 from tare.run.deploy.hosts import Deployed
-from tare.run.outcome import Ready, run_launch
-from tare.run.turns import Seat, Table, Waited
+from tare.run.outcome import ReadyCell, run_launch
+from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 from tare.system.counters import taken
-from tare.system.counters.taken import Reading
+from tare.system.counters.taken import CounterReading
 from tare.system.counters.values import CounterValues, Moment
 from tare.system.fault import reach
 from tare.system.namespaces import command_line
@@ -48,7 +48,7 @@ LEFT_LIMIT_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class WatchedLaunch:
     """A launch that has ended, with counters that exclude the time while it slept.
 
     `active_s` is the time it was active, `kills` how many processes its containers' memory limits had killed before it.
@@ -115,15 +115,15 @@ class _Launch:
     With `shares_pods` another launch at the table uses the same pods, so that all counters are read in every section.
     """
 
-    ready: Ready
+    ready: ReadyCell
     padding: int
     site: Site
-    seat: Seat
+    seat: TurnClient
     ended: socket.socket
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
     shares_pods: bool = False
-    sections: list[tuple[Reading, Reading]] = field(default_factory=list)
+    sections: list[tuple[CounterReading, CounterReading]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
     error: BaseException | None = None
@@ -176,14 +176,14 @@ class _Launch:
 
 
 def run(
-    site: Site, listener: socket.socket, launches: Sequence[tuple[Ready, int]], *, turns: int, drawn: str
-) -> list[Watched]:
+    site: Site, listener: socket.socket, launches: Sequence[tuple[ReadyCell, int]], *, turns: int, drawn: str
+) -> list[WatchedLaunch]:
     """Run launches, each with its padding, in `turns` turns; `drawn` is the seed for the orders of turns.
 
     A launch is ended if it fails or exceeds its time limit, not counting the time it waits; the others continue. Raises
     the errors of starting a launch.
     """
-    table = Table(listener)
+    table = TurnScheduler(listener)
     made: list[_Launch] = []
     try:
         moment = _now(site)
@@ -217,7 +217,7 @@ def own(site: Site, name: str) -> list[int]:
     return [pid for pid in site.pids() if name in " ".join(command_line(Path(f"/proc/{pid}")))]
 
 
-def end_rest(table: Table, deployed: Deployed, seat: Seat) -> None:
+def end_rest(table: TurnScheduler, deployed: Deployed, seat: TurnClient) -> None:
     """Kill what remains of a failed launch before others take turns; ranks in containers outlive the launcher."""
     table.dismiss(seat)
     until = time.monotonic() + LEFT_LIMIT_S
@@ -225,7 +225,7 @@ def end_rest(table: Table, deployed: Deployed, seat: Seat) -> None:
         time.sleep(0.01)
 
 
-def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int) -> _Launch:
+def _seated(table: TurnScheduler, site: Site, ready: ReadyCell, padding: int, *, turns: int) -> _Launch:
     ours, theirs = socket.socketpair()
     seat = table.seat(ready.cell.placement.ranks, ours)
     return _Launch(
@@ -246,7 +246,7 @@ def _now(site: Site, since: int = 0) -> Moment:
 
 
 def _section(
-    table: Table, launch: _Launch, begin: Callable[[], None], start: Moment, *, to_end: bool = False
+    table: TurnScheduler, launch: _Launch, begin: Callable[[], None], start: Moment, *, to_end: bool = False
 ) -> Moment:
     """Let a launch work until it sleeps again or ends; end it if its time is up. Return the moment of its end.
 
@@ -258,9 +258,9 @@ def _section(
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
-    if waited is Waited.TIME_LIMIT or (to_end and waited is not Waited.ENDED):
+    if waited is TurnOutcome.TIME_LIMIT or (to_end and waited is not TurnOutcome.ENDED):
         launch.end()
-    if waited is not Waited.READY and launch.thread is not None:
+    if waited is not TurnOutcome.READY and launch.thread is not None:
         launch.done.wait()
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
         end_rest(table, deployed, launch.seat)
@@ -271,10 +271,10 @@ def _section(
     return end
 
 
-def _watched(launch: _Launch) -> Watched:
+def _watched(launch: _Launch) -> WatchedLaunch:
     if launch.error is not None:
         raise launch.error
     if launch.result is None:
         raise InfrastructureError(f"the launch of {launch.ready.cell.key} has no result")
     before, after = taken.joined_readings(launch.sections)
-    return Watched(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)
+    return WatchedLaunch(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)

@@ -214,7 +214,7 @@ def in_folder(folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class LaunchCommand:
     """A launch that can be started: its argv, and the variables of the launcher."""
 
     launch: Launch
@@ -222,7 +222,7 @@ class Command:
     environment: Mapping[str, str]
 
 
-def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: str) -> Command:
+def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: str) -> LaunchCommand:
     """Write the launch map of a launch and return its command; `name` distinguishes the maps of a site."""
     path = site.folder / f"{name}.json"
     write_map(launch, path)
@@ -231,7 +231,7 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
             if node.node.is_machine:
                 node.write(path, path.read_text())
     variables = head_environment(site, up.environment, up, agent, name)
-    return Command(
+    return LaunchCommand(
         launch=launch,
         argv=launch.argv(str(agent)),
         environment={**variables, "TARE_LAUNCH_MAP": str(path)},
@@ -240,7 +240,7 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
 
 def started(
     site: Site,
-    command: Command,
+    command: LaunchCommand,
     *,
     timeout_s: float | None,
     padding: int = 0,

@@ -80,7 +80,7 @@ class Shell:
         )
 
 
-def prepared(site: Site, cell: Cell, up: Deployed, agent: Path, *, name: str) -> job.Command:
+def prepared(site: Site, cell: Cell, up: Deployed, agent: Path, *, name: str) -> job.LaunchCommand:
     """Return the command of a cell's launch: that of its ranks, or the commands on the node, for the record."""
     if not plugin_of(cell.workload).runs_on_node:
         return job.command_of(site, up, job.make_launch(site, cell, up), agent, name=name)
@@ -88,7 +88,7 @@ def prepared(site: Site, cell: Cell, up: Deployed, agent: Path, *, name: str) ->
     listed = [shell.words(command.run) for command in cell.workload.commands]
     argv = tuple(word for number, words in enumerate(listed) for word in ((";",) if number else ()) + words)
     launch = Launch(head=(), launcher=argv, hosts=(), contexts=())
-    return job.Command(launch=launch, argv=argv, environment=up.sides[0].client.variables)
+    return job.LaunchCommand(launch=launch, argv=argv, environment=up.sides[0].client.variables)
 
 
 def run_commands(site: Site, up: Deployed, workload: Workload) -> Result:

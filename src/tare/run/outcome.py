@@ -14,15 +14,15 @@ from tare.model.trial import ENDED_EARLY, NOT_ENDED
 from tare.networks.wiring.transports import CHOSEN_BY_MPI
 from tare.run import proof
 from tare.run.deploy.hosts import Deployed
-from tare.run.job import ROOT, Command, as_bound, started
+from tare.run.job import ROOT, LaunchCommand, as_bound, started
 from tare.run.on_node import run_commands
 from tare.run.symptoms import recognised
-from tare.run.transport_log import Chosen
+from tare.run.transport_log import ChosenTransports
 from tare.runtimes import RUNTIMES
-from tare.system.counters.monitor import Unread
+from tare.system.counters.monitor import UnreadInterface
 from tare.system.node import stragglers
 from tare.system.process import FLOODED, Result
-from tare.workloads import Began, Parsed, plugin_of
+from tare.workloads import LaunchTiming, Parsed, plugin_of
 from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError
 from tare.workloads.parts import has_records
@@ -37,7 +37,7 @@ OWN_CHOICE: Final = "treatment not proven: the MPI chose what its messages use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class ReadyCell:
     """A cell's launch, prepared once a round: its command, and the start-up time of its pods.
 
     `chosen` is the transport that the MPI library reported, if it was asked.
@@ -45,9 +45,9 @@ class Ready:
 
     cell: Cell
     deployed: Deployed
-    command: Command
+    command: LaunchCommand
     pods_s: float
-    chosen: Chosen | None = None
+    chosen: ChosenTransports | None = None
 
     @property
     def pair(self) -> Pair:
@@ -59,13 +59,13 @@ class Ready:
         """Return the command line of the launch."""
         return self.command.argv
 
-    def with_argv(self, argv: tuple[str, ...]) -> Ready:
+    def with_argv(self, argv: tuple[str, ...]) -> ReadyCell:
         """Return the same launch with another command line."""
         return replace(self, command=replace(self.command, argv=argv))
 
 
 def run_launch(
-    ready: Ready,
+    ready: ReadyCell,
     padding: int,
     site: Site,
     *,
@@ -96,10 +96,10 @@ def run_launch(
 
 
 def judge(
-    ready: Ready,
+    ready: ReadyCell,
     result: Result,
     traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[Unread] = (),
+    closed: Sequence[UnreadInterface] = (),
     *,
     resent: float = 0.0,
 ) -> tuple[Outcome, Parsed | None]:
@@ -117,7 +117,7 @@ def judge(
     if result.flooded:
         return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=result.stderr_tail), None
     try:
-        began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
+        began = LaunchTiming(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)
     except OutputError as error:
         reason = _why_ended(result) if result.status else unread(ready.cell.workload, result)
@@ -167,10 +167,10 @@ def unread(workload: Workload, result: Result) -> str:
 
 
 def untreated(
-    ready: Ready,
+    ready: ReadyCell,
     parsed: Parsed,
     traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[Unread] = (),
+    closed: Sequence[UnreadInterface] = (),
     *,
     said_bytes: int,
     resent: float = 0.0,
@@ -196,10 +196,10 @@ def untreated(
 
 
 def other_path(
-    ready: Ready,
+    ready: ReadyCell,
     parsed: Parsed,
     traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[Unread],
+    closed: Sequence[UnreadInterface],
     *,
     said_bytes: int,
     resent: float,
@@ -218,11 +218,11 @@ def other_path(
 
 
 def proof_gaps(
-    ready: Ready,
+    ready: ReadyCell,
     outcome: Outcome,
     parsed: Parsed | None,
     traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[Unread],
+    closed: Sequence[UnreadInterface],
     *,
     said_bytes: int = 0,
     resent: float = 0.0,

@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
 from tare.model.placement import host_and_local_rank
-from tare.system.counters.monitor import Unread
+from tare.system.counters.monitor import UnreadInterface
 from tare.system.node import SHARED_ROLES, SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
@@ -102,7 +102,7 @@ def check_traffic(
     ranks: int = 0,
     resent_bytes: float = 0.0,
     shared: bool = False,
-    unread: Sequence[Unread] = (),
+    unread: Sequence[UnreadInterface] = (),
 ) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
@@ -155,7 +155,7 @@ def check_traffic(
     return None
 
 
-def state_unproven(unread: Sequence[Unread]) -> str:
+def state_unproven(unread: Sequence[UnreadInterface]) -> str:
     """Return the statement that counters may not be read, with the interfaces and the reasons; "" if all were read."""
     of_why: dict[str, list[str]] = {}
     for item in unread:
@@ -168,7 +168,7 @@ def state_unproven(unread: Sequence[Unread]) -> str:
 
 
 def state_partly_proven(
-    traffic: Sequence[InterfaceTraffic], payload: Payload, *, shared: bool, unread: Sequence[Unread] = ()
+    traffic: Sequence[InterfaceTraffic], payload: Payload, *, shared: bool, unread: Sequence[UnreadInterface] = ()
 ) -> str:
     """Return the statement that only the lower bound was checked, because interfaces are shared; "" if it was not."""
     has_bounds = payload.known and not payload.more

@@ -41,10 +41,10 @@ from tare.run import facts, in_turns, on_node, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
-from tare.run.deploy.timing import Made, made
+from tare.run.deploy.timing import TimedDeployment, made
 from tare.run.ending import Ending
 from tare.run.job import looked_at
-from tare.run.outcome import Pair, Ready, judge, proof_gaps, run_launch
+from tare.run.outcome import Pair, ReadyCell, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import drop_caches, opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
@@ -146,7 +146,7 @@ class Run:
                 order = block_order(self.plan, round_, block, attempt)
                 self._block(ready, [TrialKey(cell=cell, round=round_, block=block, attempt=attempt) for cell in order])
 
-    def _reached(self, ready: Mapping[str, Ready]) -> dict[str, Ready]:
+    def _reached(self, ready: Mapping[str, ReadyCell]) -> dict[str, ReadyCell]:
         """Leave out the cells whose messages do not arrive, which is tried in the first round."""
         if not self.noted:
             self.unreached = transport_probe.unreached(self.site, ready.values(), self.agent)
@@ -155,7 +155,7 @@ class Run:
         self.broken |= reasons
         return {key: each for key, each in ready.items() if key not in reasons}
 
-    def _calibrate(self, ready: Ready | None) -> None:
+    def _calibrate(self, ready: ReadyCell | None) -> None:
         """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
         if ready is None or ready.deployed.ended():
             return  # its trials report why
@@ -170,7 +170,7 @@ class Run:
         self.store.note_facts(**crowded_fact(self.store.facts, ready.cell.workload.name, seen.more_threads()))
         self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
 
-    def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
+    def _block(self, ready: Mapping[str, ReadyCell], keys: Sequence[TrialKey]) -> None:
         """Run the trials of a block in order; at its end repeat those that the machine disturbed."""
         due = []
         if self.plan.study.repetition.turns > 1:
@@ -188,7 +188,7 @@ class Run:
                 return
             self.trial(replace(key, repeat=1), position, one)
 
-    def _in_turns(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> list[TrialKey]:
+    def _in_turns(self, ready: Mapping[str, ReadyCell], keys: Sequence[TrialKey]) -> list[TrialKey]:
         """Run the trials of a block that can take turns, group by group; return the keys of the remaining trials."""
         left = []
         for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
@@ -206,9 +206,9 @@ class Run:
     def _group_of(self, cell: str) -> str:
         return next(each.group for each in self.plan.cells if each.key == cell)
 
-    def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
+    def _take_turns(self, standing: Mapping[TrialKey, ReadyCell], listener: socket.socket) -> None:
         """Run the trials of a group in turns and store them."""
-        launches = list[tuple[Ready, int]]()
+        launches = list[tuple[ReadyCell, int]]()
         for key, one in standing.items():
             self.watcher.launch_started(key, self.done, self.total)
             launches.append((self._drawn(key, one), self._padding(key)))
@@ -230,13 +230,13 @@ class Run:
             trial = trial_of(key, position, started, one, replace(launched, counters=counters))
             self._stored(trial, launched)
 
-    def pods(self, stack: ExitStack) -> dict[str, Ready]:
+    def pods(self, stack: ExitStack) -> dict[str, ReadyCell]:
         """Make new pods for every environment and placement; record failures with their reasons."""
         self.broken.clear()
         cells = available(self.plan)
         slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
-        found: dict[tuple[Environment, Placement], Made[Deployed] | str] = {}
-        ready: dict[str, Ready] = {}
+        found: dict[tuple[Environment, Placement], TimedDeployment[Deployed] | str] = {}
+        ready: dict[str, ReadyCell] = {}
         for cell in cells:
             pair = (cell.environment, cell.placement)
             if pair not in found:
@@ -250,7 +250,7 @@ class Run:
 
     def _deploy(
         self, stack: ExitStack, environment: Environment, placement: Placement, *, slot: int, nic: int
-    ) -> Made[Deployed] | str:
+    ) -> TimedDeployment[Deployed] | str:
         inner = ExitStack()
         make = partial(
             deployed, self.site, environment, placement, slot=slot, nic=nic, files=self.files.of(environment)
@@ -268,12 +268,12 @@ class Run:
         stack.enter_context(inner)
         return up
 
-    def _prepare(self, cell: Cell, made: Made[Deployed], *, number: int) -> Ready:
+    def _prepare(self, cell: Cell, made: TimedDeployment[Deployed], *, number: int) -> ReadyCell:
         up = made.up
         command = on_node.prepared(self.site, cell, up, self.agent, name=f"launch-{number}")
-        return Ready(cell=cell, deployed=up, command=command, pods_s=made.took_s[cell.workload.startup])
+        return ReadyCell(cell=cell, deployed=up, command=command, pods_s=made.took_s[cell.workload.startup])
 
-    def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
+    def trial(self, key: TrialKey, position: int, ready: ReadyCell | None) -> Trial:
         """Run one trial and store it. If its pods could not be made, or have ended since, it is stored as failed."""
         self.watcher.launch_started(key, self.done, self.total)
         self.watcher.launching((key,))
@@ -290,14 +290,14 @@ class Run:
             return self._stored(failed_trial(key, position, started, missing or "it was not made"), None)
         return self._stored(trial_of(key, position, started, ready, launched), launched)
 
-    def _ended(self, ready: Ready) -> str | None:
+    def _ended(self, ready: ReadyCell) -> str | None:
         """Return what of a launch's pods has ended; raise `LabEnded` if that is because the lab itself has."""
         missing = ready.deployed.ended()
         if missing:
             self.site.check_held()
         return missing
 
-    def _attempt(self, key: TrialKey, ready: Ready) -> Launched:
+    def _attempt(self, key: TrialKey, ready: ReadyCell) -> Launched:
         """Launch a trial, with the caches that it requires; record the length of its environment."""
         padding = self._padding(key)
         dropped = self._set_caches(ready, padding)
@@ -305,7 +305,7 @@ class Run:
         counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
         return replace(launched, counters=counters)
 
-    def _drawn(self, key: TrialKey, ready: Ready) -> Ready:
+    def _drawn(self, key: TrialKey, ready: ReadyCell) -> ReadyCell:
         """Return a launch with its kernels in the order of its round and block."""
         return ready.with_argv(in_order(ready.argv, self.plan.study.seed, key.round, key.block))
 
@@ -319,7 +319,7 @@ class Run:
         self.watcher.trial_ended(stored, self.done, self.total)
         return stored
 
-    def _launched(self, ready: Ready, padding: int) -> Launched:
+    def _launched(self, ready: ReadyCell, padding: int) -> Launched:
         """Run a launch between two readings of all counters, and judge it."""
         kills = ready.deployed.memory_kills()
         before = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
@@ -327,10 +327,10 @@ class Run:
         after = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
         return self._judged(
             ready,
-            in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
+            in_turns.WatchedLaunch(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
         )
 
-    def _judged(self, ready: Ready, watched: in_turns.Watched) -> Launched:
+    def _judged(self, ready: ReadyCell, watched: in_turns.WatchedLaunch) -> Launched:
         """Judge a launch that has ended, and end what it left behind."""
         result, before, after = watched.result, watched.before, watched.after
         left = ready.deployed.end_left()
@@ -373,7 +373,7 @@ class Run:
             for metric in metrics
         )
 
-    def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
+    def _set_caches(self, ready: ReadyCell, padding: int) -> dict[str, float]:
         """Put the machine's caches into the state that the workload requires; return counters that record it.
 
         Warm is the state after an uncounted launch, because the launch before may have been a cold one of another cell.

@@ -42,7 +42,7 @@ UCX numbers its configurations in the same form (`ep_cfg[1]`).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenTransports:
     """The transports to other hosts that a library reported (`tcp/data0`).
 
     `reason` is why they contradict the cell's claim, or None. `library` is the library that reported them. `of_ranks`
@@ -63,22 +63,22 @@ class Chosen:
         return f"{self.library}: {', '.join(self.taken)}" if self.taken else f"{self.library} did not tell"
 
 
-def judged(transport: str, library: str, said: str, *, port: bool) -> Chosen:
+def judged(transport: str, library: str, said: str, *, port: bool) -> ChosenTransports:
     """Return the transports that a library reported in a launch between hosts; `port`: an adapter's port is claimed."""
     taken = READERS[library](said)
     if not taken:
         reason = f"{library} did not tell what it took: nothing proves that messages took {transport}"
-        return Chosen(library=library, reason=reason)
+        return ChosenTransports(library=library, reason=reason)
     wrong = [each for each in taken if not accepts(transport, each, port=port)]
     if not wrong:
-        return Chosen(library=library, taken=taken)
+        return ChosenTransports(library=library, taken=taken)
     fell_back = any(_kind(each) in BY_TCP for each in wrong)
     how = f"it fell back to TCP: {library} took" if fell_back else f"{library} took"
     reason = f"{how} {', '.join(wrong)} where the cell claims {transport}"
-    return Chosen(library=library, taken=taken, reason=reason)
+    return ChosenTransports(library=library, taken=taken, reason=reason)
 
 
-def by_rank(library: str, said: str) -> Chosen:
+def by_rank(library: str, said: str) -> ChosenTransports:
     """Return what an MPI that chooses itself reported on each rank, also within a host; it contradicts no claim."""
     lines: defaultdict[int, list[str]] = defaultdict(list)
     for line in RANK_WITHIN_A_LINE.sub("\n", said).splitlines():
@@ -87,8 +87,10 @@ def by_rank(library: str, said: str) -> Chosen:
     of_ranks = {rank: chosen_components("\n".join(lines[rank])) for rank in sorted(lines)}
     told = {rank: taken for rank, taken in of_ranks.items() if taken}
     if not told:
-        return Chosen(library=library, taken=chosen_components(said))
-    return Chosen(library=library, taken=_each_once(each for taken in told.values() for each in taken), of_ranks=told)
+        return ChosenTransports(library=library, taken=chosen_components(said))
+    return ChosenTransports(
+        library=library, taken=_each_once(each for taken in told.values() for each in taken), of_ranks=told
+    )
 
 
 def chosen_components(said: str) -> tuple[str, ...]:

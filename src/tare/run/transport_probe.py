@@ -18,8 +18,8 @@ from tare.networks.wiring.conflist import PREFIX
 from tare.networks.wiring.transports import is_local, needs_port
 from tare.run import job
 from tare.run.deploy.hosts import Deployed
-from tare.run.outcome import Pair, Ready
-from tare.run.transport_log import Chosen, by_rank, judged
+from tare.run.outcome import Pair, ReadyCell
+from tare.run.transport_log import ChosenTransports, by_rank, judged
 from tare.system.counters import monitor
 from tare.workloads import plugin_of
 from tare.workloads.answers import SHOWN
@@ -35,9 +35,9 @@ QUESTION: Final = Workload(
 """Every rank sends a short and a long message to every other."""
 
 
-def answers(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, Chosen]:
+def answers(site: Site, launches: Iterable[ReadyCell], agent: Path) -> dict[Pair, ChosenTransports]:
     """Return the transports that the libraries selected, asking once per environment and placement."""
-    found: dict[Pair, Chosen] = {}
+    found: dict[Pair, ChosenTransports] = {}
     for each in launches:
         if each.pair not in found and asks(each.cell, each.deployed):
             found[each.pair] = ask(site, each.cell, each.deployed, agent)
@@ -51,7 +51,7 @@ TRIES: Final = 2
 """Launches that hang without such a sign until it is said that messages do not arrive."""
 
 
-def unreached(site: Site, launches: Iterable[Ready], agent: Path) -> dict[Pair, str]:
+def unreached(site: Site, launches: Iterable[ReadyCell], agent: Path) -> dict[Pair, str]:
     """Return why messages do not arrive, for environments and placements where a launch that only sends them hangs.
 
     A launch that fails says why itself. Tried is only what tare did not set up itself: machines as they are, and a
@@ -128,7 +128,7 @@ def asks(cell: Cell, up: Deployed) -> bool:
     return bool(mpi.ways) and bool(way_of(mpi.ways, cell.environment.transport, mpi.name).tells)
 
 
-def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
+def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> ChosenTransports:
     """Return the transport that the library selected in an environment that is up, or why it is not known."""
     environment = cell.environment
     asking = replace(cell, workload=QUESTION)
@@ -141,6 +141,6 @@ def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
     if result.status != 0:
         said = " ".join(result.stderr_tail.split())[-SHOWN:] or "it wrote nothing to stderr"
         why = f"asked what it took, the MPI ended with status {result.status}: {said}"
-        return Chosen(library=library, reason=why)
+        return ChosenTransports(library=library, reason=why)
     port = needs_port(environment.transport, environment.devices)
     return judged(environment.transport, library, result.stdout + result.stderr, port=port)

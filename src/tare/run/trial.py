@@ -24,7 +24,7 @@ from tare.model import (
 )
 from tare.run import proof
 from tare.run.deploy.hosts import Deployed
-from tare.run.outcome import Ready, startup
+from tare.run.outcome import ReadyCell, startup
 from tare.store.plausible import DAMAGED_FACTS, sound_facts
 from tare.store.results_checks import sound_ranks
 from tare.system.node import surroundings
@@ -105,7 +105,7 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
     return replace(launched, outcome=replace(outcome, metrics=metrics))
 
 
-def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
+def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: ReadyCell, launched: Launched) -> Trial:
     """Return the trial of a launch that has ended; the store takes it as invalid if what was counted is impossible."""
     parsed = launched.parsed
     ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed)) if parsed else ((), ())
@@ -141,7 +141,7 @@ def failed_trial(key: TrialKey, position: int, started: float, reason: str) -> T
     return Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=Failed(reason=reason))
 
 
-def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:
+def _facts(ready: ReadyCell, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:
     """Return the facts of a trial: of its data path, of the first rank's container, and what could not be read."""
     facts = {**ready.deployed.state(), **(of_rank(ranks[0]) if ranks else {})}
     if ready.chosen:

@@ -28,7 +28,7 @@ BACKLOG: Final = 4096
 GO: Final = b"t"
 
 
-class Waited(Enum):
+class TurnOutcome(Enum):
     """Which came first: the launch waits for its turn, it has ended, or its time is up."""
 
     READY = "ready"
@@ -37,7 +37,7 @@ class Waited(Enum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Seat:
+class TurnClient:
     """A launch at the table. `ended` becomes readable when the launch has ended.
 
     Its ranks say the `key`, which is secret: it is that of its records, a variable (`tare.mpi.launch.PADDING`). The
@@ -52,36 +52,36 @@ class Seat:
     connections: dict[int, socket.socket] = field(default_factory=dict)
 
 
-class Table:
+class TurnScheduler:
     """Where launches wait for their turns; `listener` is bound to an IPv4 address that their ranks can reach."""
 
     def __init__(self, listener: socket.socket) -> None:
         listener.listen(BACKLOG)
         listener.setblocking(False)
         self._listener = listener
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[str, TurnClient] = {}
         self._hellos: dict[socket.socket, tuple[bytes, float]] = {}
         """What connections have said of their key and rank, and until when they may complete it."""
 
-    def seat(self, ranks: int, ended: socket.socket) -> Seat:
+    def seat(self, ranks: int, ended: socket.socket) -> TurnClient:
         """Return a new seat for a launch of `ranks` ranks; the table takes ownership of `ended`."""
-        seat = Seat(ranks=ranks, ended=ended)
+        seat = TurnClient(ranks=ranks, ended=ended)
         self._seats[seat.key] = seat
         return seat
 
-    def option(self, seat: Seat, turns: int) -> str:
+    def option(self, seat: TurnClient, turns: int) -> str:
         """Return the option that makes `tare-kernels` use a seat."""
         address, port = self._listener.getsockname()
         return f"--turns={turns}@{address}:{port}/{seat.name}"
 
-    def wait(self, seat: Seat, limit_s: float) -> Waited:
+    def wait(self, seat: TurnClient, limit_s: float) -> TurnOutcome:
         """Wait until all ranks of a launch sleep."""
         until, told = time.monotonic() + limit_s, False
         while True:
             first = None if told else seat.connections.get(0)
             readable = self._readable(seat.ended, first, until)
             if seat.ended in readable:
-                return Waited.ENDED
+                return TurnOutcome.ENDED
             for connection in readable & self._hellos.keys():
                 self._hear(connection)
             if self._listener in readable:
@@ -91,17 +91,17 @@ class Table:
                     return self._gone(seat, until)
                 told = True
             if told and len(seat.connections) == seat.ranks:  # the others may still be in the listener's queue
-                return Waited.READY
+                return TurnOutcome.READY
             if time.monotonic() >= until:
-                return Waited.TIME_LIMIT
+                return TurnOutcome.TIME_LIMIT
 
-    def give(self, seat: Seat) -> None:
+    def give(self, seat: TurnClient) -> None:
         """Give a launch its turn."""
         for connection in seat.connections.values():
             with suppress(OSError):  # the rank has exited, so its launch ends
                 connection.send(GO)
 
-    def dismiss(self, seat: Seat) -> None:
+    def dismiss(self, seat: TurnClient) -> None:
         """Close a launch's connections: its ranks that wait for a turn exit, and no further rank is accepted."""
         self._seats.pop(seat.key, None)
         for each in (seat.ended, *seat.connections.values()):
@@ -169,12 +169,12 @@ class Table:
         del self._hellos[connection]
         connection.close()
 
-    def _gone(self, seat: Seat, until: float) -> Waited:
+    def _gone(self, seat: TurnClient, until: float) -> TurnOutcome:
         """Wait for the end of a launch whose rank 0 has closed its connection."""
         with selectors.DefaultSelector() as selector:
             selector.register(seat.ended, selectors.EVENT_READ)
             ended = selector.select(max(0.0, until - time.monotonic()))
-        return Waited.ENDED if ended else Waited.TIME_LIMIT
+        return TurnOutcome.ENDED if ended else TurnOutcome.TIME_LIMIT
 
 
 def _said(connection: socket.socket) -> bool:

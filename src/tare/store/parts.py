@@ -50,7 +50,7 @@ class Part:
         return split
 
 
-class Later(Sequence[T]):
+class LazySequence(Sequence[T]):
     """A sequence that is kept as a part and its values, and made of them at each use."""
 
     __slots__ = ("part", "values")
@@ -86,7 +86,7 @@ class Later(Sequence[T]):
 
 def part_of(sequence: Sequence[Any]) -> Part | None:
     """Return what a stored sequence shares with those of other trials, which differ from it only in `VARYING`."""
-    return sequence.part if isinstance(sequence, Later) else None
+    return sequence.part if isinstance(sequence, LazySequence) else None
 
 
 def make_part(wanted: Any, data: Any, size_bytes: int, *, varies: bool) -> Part:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tare.model import InterfaceTraffic
-from tare.store.parts import Later, Part
+from tare.store.parts import LazySequence, Part
 from tare.store.shared import VARYING
 
 _COUNTS: Final = len(VARYING[InterfaceTraffic])
@@ -27,7 +27,7 @@ def carried(traffic: Sequence[InterfaceTraffic], *, but: str) -> Iterator[Carrie
 
     The launches of large results are alike except for their counts; then only these are read.
     """
-    if not isinstance(traffic, Later) or traffic.part.gaps != _COUNTS * traffic.part.length:
+    if not isinstance(traffic, LazySequence) or traffic.part.gaps != _COUNTS * traffic.part.length:
         yield from (_sum(item) for item in traffic if item.role != but)
         return
     counts = str(traffic.values).split(" ")  # they were checked when the line was read

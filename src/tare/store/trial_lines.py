@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tare import model
 from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
-from tare.store.parts import Later, Part, Values, held_bytes, make_part
+from tare.store.parts import LazySequence, Part, Values, held_bytes, make_part
 from tare.store.plausible import MOST_DIGITS, RIGHTS, sound_facts
 from tare.store.results_checks import check_ranks, check_traffic, check_trial, sound_ranks
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
@@ -134,7 +134,7 @@ class TrialLines:
             part.split(values)
         elif not "".join(part.split(values)).isdecimal():
             raise ValueError(f"{name} has a value that is not a count")
-        return Later(part, values)
+        return LazySequence(part, values)
 
     def _part(self, name: str, digest: str) -> Part:
         data = self._shared.parse(digest, to_show=self._to_show)

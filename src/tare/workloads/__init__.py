@@ -13,12 +13,12 @@ from tare.workloads.command import Command
 from tare.workloads.commands import Commands
 from tare.workloads.kernels import Kernels
 from tare.workloads.miniapps import MiniApps
-from tare.workloads.output import Began, Parsed
+from tare.workloads.output import LaunchTiming, Parsed
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.program import Program
 from tare.workloads.startup import Startup
 
-__all__ = ["WORKLOADS", "Began", "Parsed", "WorkloadPlugin", "plugin_of"]
+__all__ = ["WORKLOADS", "LaunchTiming", "Parsed", "WorkloadPlugin", "plugin_of"]
 
 
 WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {

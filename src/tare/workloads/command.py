@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.model import MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, Parsed, Payload, about, metric_of, records, wall_s
+from tare.workloads.output import LaunchTiming, Parsed, Payload, about, metric_of, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.work import own_output, work_of
 
@@ -39,7 +39,7 @@ class Command(WorkloadPlugin):
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return (replace(WALL, group=workload.name),)
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         return gate(lambda: _parsed(stdout))
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:

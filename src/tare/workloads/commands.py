@@ -16,7 +16,7 @@ from tare.networks import find
 from tare.runtimes import RUNTIMES
 from tare.workloads.answers import words_in
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, metric_of, number, records
+from tare.workloads.output import LaunchTiming, OutputError, Parsed, Payload, metric_of, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
 ALL: Final = MetricInfo(
@@ -50,7 +50,7 @@ class Commands(WorkloadPlugin):
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return (replace(ALL, group=workload.name),)
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         return gate(lambda: _parsed(workload, stdout))
 
     def refuse_environment(self, workload: Workload, environment: Environment) -> str | None:

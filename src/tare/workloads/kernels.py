@@ -12,7 +12,18 @@ from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Wo
 from tare.model.text import bytes_label
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import TWO_READINGS, kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, about, decode, metric_of, number, records, timed
+from tare.workloads.output import (
+    LaunchTiming,
+    OutputError,
+    Parsed,
+    Payload,
+    about,
+    decode,
+    metric_of,
+    number,
+    records,
+    timed,
+)
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -54,7 +65,7 @@ class Kernels(WorkloadPlugin):
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         return gate(lambda: _parsed(workload, stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:

@@ -13,7 +13,7 @@ from tare.model import Caches, Figure, MetricInfo, MetricKind, Placement, Worklo
 from tare.store.plausible import LEAST_TIMED_S, MOST_S
 from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
-from tare.workloads.output import BY_TURN, Began, OutputError, Parsed, Payload, about, metric_of, number, records
+from tare.workloads.output import BY_TURN, LaunchTiming, OutputError, Parsed, Payload, about, metric_of, number, records
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class MiniApps(WorkloadPlugin):
         choice = choice_of(workload.miniapp)
         return (_info(choice, choice.app.rate, choice.app.operations(choice, placement.ranks), workload.name),)
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         return gate(lambda: _parsed(choice_of(workload.miniapp), stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:

@@ -39,7 +39,7 @@ class OutputError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Began:
+class LaunchTiming:
     """The times of a launch: when its launcher started and ended (CLOCK_MONOTONIC), and how long its pods took."""
 
     launched_s: float

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.images.inside.inspect import LIBRARIES, plain
-from tare.images.inside.linked import Seen, find_linked
+from tare.images.inside.linked import ContainerView, find_linked
 from tare.system.process import run
 from tare.workloads.located import OWN_FOLDERS, SHORTEST, SYSTEM
 
@@ -25,7 +25,7 @@ OF_SYSTEM: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lacking:
+class MissingLibrary:
     """A library that a program does not find where it is to run: `file` is the one that it finds here, if any.
 
     `package` is the package of Debian that has this file, "" if none has; `damage` why a file of the image is no
@@ -38,7 +38,9 @@ class Lacking:
     damage: str = ""
 
 
-def missing_libraries(program: Path, root: Path | None, seen: Seen | None = None, search: str = "") -> list[str]:
+def missing_libraries(
+    program: Path, root: Path | None, seen: ContainerView | None = None, search: str = ""
+) -> list[str]:
     """Return the libraries that a program does not find, on this machine or inside an image's root file system.
 
     `seen` is what a container sees of this machine, `search` the LD_LIBRARY_PATH of this machine's ranks. A program
@@ -55,7 +57,7 @@ def missing_libraries(program: Path, root: Path | None, seen: Seen | None = None
     return sorted(set(missing))
 
 
-def libraries(program: Path, root: Path | None, seen: Seen | None = None) -> dict[str, Path]:
+def libraries(program: Path, root: Path | None, seen: ContainerView | None = None) -> dict[str, Path]:
     """Return the libraries that the dynamic loader finds for a program, by the names that the program asks for.
 
     The paths are those on this machine, also for libraries in an image. Without `seen`, an image sees the folder of the
@@ -63,7 +65,9 @@ def libraries(program: Path, root: Path | None, seen: Seen | None = None) -> dic
     """
     if root is not None:
         installed = program.parent.name == "bin" and len(program.parents) > SHORTEST
-        return dict(find_linked(program, root, seen or (Seen.of(program.parents[1]) if installed else None)).found)
+        return dict(
+            find_linked(program, root, seen or (ContainerView.of(program.parents[1]) if installed else None)).found
+        )
     return {name: Path(path) for name, path in FOUND.findall(_ldd_output(program))}
 
 
@@ -86,18 +90,18 @@ def _is_of_system(folder: Path) -> bool:
     return str(folder) in OWN_FOLDERS or folder in SYSTEM or any(map(folder.is_relative_to, OF_SYSTEM))
 
 
-def lacking(program: Path, rootfs: Path, seen: Seen) -> tuple[Lacking, ...]:
+def lacking(program: Path, rootfs: Path, seen: ContainerView) -> tuple[MissingLibrary, ...]:
     """Return the libraries that a program does not find in an image, with where this machine has them."""
     resolved = find_linked(program, rootfs, seen)
     if not resolved.missing and not resolved.damaged:
         return ()
     here = libraries(program, None) if not program.is_relative_to(rootfs) else {}
     missing = (_missing(name, here.get(name)) for name in resolved.missing)
-    return (*missing, *(Lacking(name=plain(name), damage=why) for name, why in resolved.damaged.items()))
+    return (*missing, *(MissingLibrary(name=plain(name), damage=why) for name, why in resolved.damaged.items()))
 
 
-def _missing(name: str, file: Path | None) -> Lacking:
-    return Lacking(name=plain(name), file=file, package=package_of(file) if file else "")
+def _missing(name: str, file: Path | None) -> MissingLibrary:
+    return MissingLibrary(name=plain(name), file=file, package=package_of(file) if file else "")
 
 
 @lru_cache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tare.model import Caches, Environment, MetricInfo, Placement, Workload
 from tare.workloads.declares import DECLARED, check_declared
-from tare.workloads.output import Began, Parsed
+from tare.workloads.output import LaunchTiming, Parsed
 
 
 class WorkloadPlugin(ABC):
@@ -61,7 +61,7 @@ class WorkloadPlugin(ABC):
         """Return the metrics that a completed launch will have."""
 
     @abstractmethod
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         """Return the metrics, ranks and samples in a launch's output, or raise `OutputError`.
 
         `began` says when the launch began; a workload that only times what it runs does not need it.

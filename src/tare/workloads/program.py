@@ -12,7 +12,7 @@ from typing import Final
 
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, Parsed, Payload, about, records, wall_s
+from tare.workloads.output import LaunchTiming, Parsed, Payload, about, records, wall_s
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 from tare.workloads.work import own_output, work_of
@@ -44,7 +44,7 @@ class Program(WorkloadPlugin):
         infos = adapter_of(workload).metrics(workload.arguments, placement)
         return tuple(replace(info, group=workload.name) for info in infos)
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         return gate(lambda: _parsed(workload, stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:

@@ -97,7 +97,7 @@ EXIT_CODE_OF_TASK: Final = "Exited with exit code"
 
 
 @dataclass(slots=True)
-class Said:
+class OutputLines:
     """The lines of an output in order of time: the program's own, and the messages of launchers and libraries."""
 
     own: list[str] = field(default_factory=list)
@@ -150,9 +150,9 @@ def _printed(stdout: str) -> str:
     return "\n".join([line for line in lines if PREFIX not in line and OTHERS not in line][-MOST_STDOUT_LINES:])
 
 
-def _read(text: str) -> Said:
+def _read(text: str) -> OutputLines:
     """Return the lines of an output by who said them; notices are left out."""
-    said = Said()
+    said = OutputLines()
     within = False
     for part in RULE.split(COLOUR.sub("", text)):
         within = within or _is(" ".join(part.split()), OF_MPIRUN)  # its rule may have been cut off
@@ -164,7 +164,7 @@ def _read(text: str) -> Said:
     return said
 
 
-def _sort(lines: Sequence[str], said: Said) -> None:
+def _sort(lines: Sequence[str], said: OutputLines) -> None:
     """Add lines outside of mpirun's rules to what was said; those of a traceback but its last are left out."""
     traced = False
     for index, raw in enumerate(lines):

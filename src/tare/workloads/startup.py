@@ -8,7 +8,17 @@ from typing import Final
 
 from tare.model import Caches, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, metric_of, number, ranks_of, records, usage_of
+from tare.workloads.output import (
+    LaunchTiming,
+    OutputError,
+    Parsed,
+    Payload,
+    metric_of,
+    number,
+    ranks_of,
+    records,
+    usage_of,
+)
 from tare.workloads.plugin import WorkloadPlugin
 
 MODULES: Final = 1000
@@ -48,13 +58,13 @@ class Startup(WorkloadPlugin):
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(replace(info, group=workload.name) for info in STEPS)
 
-    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: LaunchTiming | None = None) -> Parsed:
         if began is None:
             raise OutputError("a start-up is timed from its launch, but the times of the launch are missing")
         return gate(lambda: _parsed(stdout, began))
 
 
-def _parsed(stdout: str, began: Began) -> Parsed:
+def _parsed(stdout: str, began: LaunchTiming) -> Parsed:
     all_records = records(stdout)
     startup = next((record for record in all_records if record["type"] == "startup"), None)
     if startup is None:

@@ -14,7 +14,7 @@ import pytest
 
 from tare.agent.order import Files
 from tare.cli import commands, session
-from tare.cli.quick import Wanted, quick_study
+from tare.cli.quick import QuickOptions, quick_study
 from tare.cli.session import plan_text
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.errors import RefusedError
@@ -36,7 +36,9 @@ from unit.study_texts import ENVIRONMENTS
 
 
 def study(**more: object) -> Plan:
-    stated = quick_study(Wanted(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0))
+    stated = quick_study(
+        QuickOptions(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0)
+    )
     return expand(replace(stated, **more), composition.refuse)  # type: ignore[arg-type]
 
 

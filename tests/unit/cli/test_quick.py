@@ -10,7 +10,7 @@ import pytest
 
 from tare.cli import commands, quick
 from tare.cli.commands import Where
-from tare.cli.quick import Wanted, given_input, quick_study, results_of
+from tare.cli.quick import QuickOptions, given_input, quick_study, results_of
 from tare.clusters import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
 from tare.model import Cell, Placement, Plan, Role, Study, Workload
@@ -24,7 +24,7 @@ from tare.system.topology import read_topology
 from tare.workloads import located
 from unit.scripts import script
 
-ASKED = Wanted(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
+ASKED = QuickOptions(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
 
 
 def test_a_quick_study_compares_the_program_bare_against_the_usual_environments() -> None:
@@ -59,7 +59,7 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_ordinary_user_compares_on_this_machine_as_it_is_what_needs_no_root(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    here = quick.on_usual_cluster(Wanted(command=("app",)))
+    here = quick.on_usual_cluster(QuickOptions(command=("app",)))
     stated = quick_study(here)
     assert (stated.cluster, stated.placements[0].nodes, stated.placements[0].ranks_per_node) == ("local", 1, 4)
     names = [each.name for each in stated.environments]
@@ -79,14 +79,14 @@ def test_an_ordinary_user_compares_on_this_machine_as_it_is_what_needs_no_root(
     ],
 )
 def test_what_only_other_clusters_have_is_asked_of_them(change: dict[str, object]) -> None:
-    asked = Wanted(command=("app",), **change)  # type: ignore[arg-type]
+    asked = QuickOptions(command=("app",), **change)  # type: ignore[arg-type]
     assert quick.on_usual_cluster(asked) == asked
     assert asked.placement.ranks_per_node == 1
 
 
 @pytest.mark.usefixtures("ordinary")
 def test_ranks_with_threads_or_containers_of_their_own_take_the_cores_of_this_machine() -> None:
-    here = Wanted(command=("app",), where=Where(cluster="local"))
+    here = QuickOptions(command=("app",), where=Where(cluster="local"))
     assert replace(here, threads_per_rank=2).placement.ranks_per_node == 2
     assert replace(here, threads_per_rank=8).placement.ranks_per_node == 1
     assert replace(here, containers_per_node=3).placement.ranks_per_node == 3

@@ -157,7 +157,7 @@ def test_inodes_and_blocks_stay_free(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         stated = type("Disk", (), {**fields, **changed})
         monkeypatch.setattr(budget.os, "statvfs", lambda _, stated=stated: stated)
-        assert budget.Budget(image, tmp_path, 0).left_members == left
+        assert budget.UnpackBudget(image, tmp_path, 0).left_members == left
 
 
 @root
@@ -304,7 +304,7 @@ def test_what_stands_behind_the_end_of_a_layer_counts_though_it_is_not_unpacked(
     archive = docker(tmp_path / "x.tar", *members, Layers=[f"{n % 2}.tar" for n in range(6)])
     with pytest.raises(ImageError, match="it would need more than"):
         ensure_own(archive, cache)
-    monkeypatch.setattr(budget.Budget, "read", lambda *_: None)
+    monkeypatch.setattr(budget.UnpackBudget, "read", lambda *_: None)
     with pytest.raises(ImageError, match="its manifest lists layers again that have more than"):
         ensure_own(archive, tmp_path / "other")
 
@@ -380,7 +380,7 @@ def test_a_chain_of_versions_that_leads_everywhere_ends(monkeypatch: pytest.Monk
     monkeypatch.setattr(versions, "_name", lambda *_: "x")
     entries = {versions.NEEDED[0]: [0], versions.NEEDED[1]: [1 << 31], elf.STRINGS: [0], elf.STRINGS_SIZE: [1]}
     everything = elf.Segment(kind=elf.LOAD, offset=0, address=0, length=1 << 40)
-    made = elf.Layout(order="<", machine=62, segments=(everything,), entries=entries)
+    made = elf.ElfLayout(order="<", machine=62, segments=(everything,), entries=entries)
     with pytest.raises(elf.DamagedError, match="needs more than"):
         list(versions._needed(None, made))  # type: ignore[arg-type]
     assert len(read) < 3 * versions.MOST_VERSIONS

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from tare.images.inside import elf
 from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
-from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, Seen, cache_of, find_linked
+from tare.images.inside.linked import (
+    CACHE_ENTRY,
+    CACHE_HEAD,
+    CACHE_MAGIC,
+    OLD_MAGIC,
+    ContainerView,
+    cache_of,
+    find_linked,
+)
 from tare.study.feasibility.preflight import mpi_of_program
 from tare.workloads.own_programs import lacking, libraries, missing_libraries
 from unit.images.writing import link, put, root
@@ -109,7 +117,7 @@ def test_what_is_missing_is_named_and_only_the_own_loader_is_asked(
     assert missing_libraries(tmp_path / "run.sh", None) == []
     assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
     (image / LOADER.lstrip("/")).unlink()
-    (lost, *_) = lacking(Path(shutil.copy("/bin/true", tmp_path / "app")), image, Seen())
+    (lost, *_) = lacking(Path(shutil.copy("/bin/true", tmp_path / "app")), image, ContainerView())
     assert lost.name == LOADER
 
 
@@ -201,16 +209,16 @@ def test_what_a_container_is_shown_hides_the_images_files(image: Path, tmp_path:
     app = put(tmp_path, "app/bin/app", an_elf("libown.so", interpreter=LOADER))
     library = put(tmp_path, "libs/libown.so.1", an_elf())
     (tmp_path / "libs/libown.so").symlink_to("libown.so.1")
-    bound = Seen(places=(("/srv/own", tmp_path / "libs"),), search=("/srv/own",))
-    assert [each.name for each in lacking(app, image, Seen.of(app.parent))] == ["libown.so"]
+    bound = ContainerView(places=(("/srv/own", tmp_path / "libs"),), search=("/srv/own",))
+    assert [each.name for each in lacking(app, image, ContainerView.of(app.parent))] == ["libown.so"]
     assert lacking(app, image, bound) == ()
     assert libraries(app, image, bound)["libown.so"].resolve() == library
-    assert [each.name for each in lacking(app, image, Seen(places=bound.places))] == ["libown.so"]
+    assert [each.name for each in lacking(app, image, ContainerView(places=bound.places))] == ["libown.so"]
     put(image, "/srv/own/libother.so", an_elf())
     other = put(tmp_path, "app/bin/other", an_elf("libother.so", interpreter=LOADER))
-    assert lacking(other, image, Seen(search=("/srv/own",))) == ()
+    assert lacking(other, image, ContainerView(search=("/srv/own",))) == ()
     assert [each.name for each in lacking(other, image, bound)] == ["libother.so"], "the bind hides it"
-    one = Seen(places=(("/usr/lib/libown.so", library),))
+    one = ContainerView(places=(("/usr/lib/libown.so", library),))
     assert lacking(app, image, one) == ()
 
 

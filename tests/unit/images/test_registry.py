@@ -265,12 +265,12 @@ def test_nothing_is_sent_of_an_archive_that_is_damaged(registry: Registry, layou
 
 
 def test_nobody_is_led_from_tls_to_plain_http_and_loopback_is_known() -> None:
-    client = client_module.Client(reference=parse("reg.example/a", "x"), scheme="https")
-    answer = client_module.Answer(status=202, headers={"location": "http://reg.example/up"})
+    client = client_module.RegistryClient(reference=parse("reg.example/a", "x"), scheme="https")
+    answer = client_module.Response(status=202, headers={"location": "http://reg.example/up"})
     with pytest.raises(InfrastructureError, match="leads from TLS to http"):
         client.next_url(answer, "https://reg.example/v2/")
     with pytest.raises(InfrastructureError, match="does not say where"):
-        client.next_url(client_module.Answer(status=202, headers={}), "https://reg.example/v2/")
+        client.next_url(client_module.Response(status=202, headers={}), "https://reg.example/v2/")
     assert all(is_loopback(host) for host in ("localhost", "localhost:5000", "127.0.0.1:80", "[::1]:5000", "127.1.2.3"))
     assert not any(is_loopback(host) for host in ("reg.example", "10.0.0.1:5000", "localhost.example", "127.example"))
     assert (split_port("[::1]:5000", 443), split_port("[::1]", 443)) == (("::1", 5000), ("::1", 443))

@@ -24,7 +24,7 @@ from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
 from tare.mpi.launch import Entry, Host
 from tare.mpi.launch.kept import PLACES, SETTINGS, dropped_names
-from tare.mpi.recognised import Kind, recognise
+from tare.mpi.recognised import LauncherKind, recognise
 from tare.run import job as run_job
 from tare.study import parse
 from tare.study.feasibility.availability import out_of_reach
@@ -52,13 +52,13 @@ SAID = {
     "intelmpi": {"mpirun": "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)\\n"},
 }
 TITLES = {
-    "openmpi4": (Kind.OPEN_MPI_4, "Open MPI 4.1.4"),
-    "openmpi5": (Kind.OPEN_MPI_5, "Open MPI 5.0.3"),
-    "mpich": (Kind.HYDRA, "MPICH 4.1.2"),
-    "mvapich2": (Kind.HYDRA, "MVAPICH2 2.3.7"),
-    "mvapich2-by-mpiname": (Kind.HYDRA, "MVAPICH2 2.3.7"),
-    "mvapich": (Kind.HYDRA, "MVAPICH 3.0"),
-    "intelmpi": (Kind.INTEL, "Intel MPI 2021.11"),
+    "openmpi4": (LauncherKind.OPEN_MPI_4, "Open MPI 4.1.4"),
+    "openmpi5": (LauncherKind.OPEN_MPI_5, "Open MPI 5.0.3"),
+    "mpich": (LauncherKind.HYDRA, "MPICH 4.1.2"),
+    "mvapich2": (LauncherKind.HYDRA, "MVAPICH2 2.3.7"),
+    "mvapich2-by-mpiname": (LauncherKind.HYDRA, "MVAPICH2 2.3.7"),
+    "mvapich": (LauncherKind.HYDRA, "MVAPICH 3.0"),
+    "intelmpi": (LauncherKind.INTEL, "Intel MPI 2021.11"),
 }
 USER = {
     "FI_PROVIDER": "tcp", "FI_PROVIDER_PATH": "/opt/fabric", "LD_LIBRARY_PATH": "/opt/mpi/lib", "LOADEDMODULES": "mpi",

@@ -320,7 +320,7 @@ def test_packets_are_led_into_tunnels_and_bird_is_needed(monkeypatch: pytest.Mon
     ipip.add_route(NONE, "10.216.3.2", "10.214.3.2")
     assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
     nic = Nic(name="data3", address="10.214.3.1", prefix=24)
-    argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2"))
+    argv = ipip.tunnel_command(nic, ipip.Peer(index=1, address="10.214.3.2"))
     assert argv[:5] == ("link", "add", "tareip3-1", "mtu", "1480")
     assert argv[5:11] == ("type", "ipip", "local", "10.214.3.1", "remote", "10.214.3.2")
 

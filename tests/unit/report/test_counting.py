@@ -80,7 +80,7 @@ def test_another_process_counts_and_draws_the_same(results: Results, monkeypatch
     assert '"order-' in page
     monkeypatch.setattr(counting, "collect", lambda *_: pytest.fail("counted here"))
     assert quantiles(counted(results)) == expected
-    monkeypatch.setattr(drawing.Wanted, "draw", lambda *_: pytest.fail("drawn here"))
+    monkeypatch.setattr(drawing.GroupPlots, "draw", lambda *_: pytest.fail("drawn here"))
     assert drawn_elsewhere(results) == page
 
 
@@ -161,7 +161,7 @@ def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
     wanted = [SimpleNamespace(row_of=number, draw_samples=lambda histograms: histograms) for number in range(5)]
     counts = SimpleNamespace(read=lambda number: f"plots of {number}")
     first, second = (
-        drawing.Work(folder=tmp_path, counted=tmp_path / "none", digests={}, wanted=wanted) for _ in range(2)
+        drawing.DrawingTask(folder=tmp_path, counted=tmp_path / "none", digests={}, wanted=wanted) for _ in range(2)
     )
     up, down = first.samples(counts, range(5)), second.samples(counts, reversed(range(5)))
     drawn = [next(up), next(down), next(down), *up, *down]
@@ -170,7 +170,7 @@ def test_two_processes_draw_each_group_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ended", [(0, 0), (0, 1), (1, 0)])
 def test_groups_that_the_other_process_has_not_begun_are_drawn_here(tmp_path: Path, ended: tuple[int, int]) -> None:
-    class Counted(drawing.Work):
+    class Counted(drawing.DrawingTask):
         def histograms(self) -> nullcontext[SimpleNamespace]:
             return nullcontext(SimpleNamespace(read=lambda number: {"c": [drawn_as(f"samples {number} here")]}))
 

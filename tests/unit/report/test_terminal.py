@@ -23,7 +23,7 @@ from tare.model import Estimate, MetricInfo, MetricKind, ProofGap, Summary
 from tare.report import BriefReport, render, render_text, units
 from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.verdicts import VERDICT_STYLES
-from tare.report.view import Column, TableGroup, heading
+from tare.report.view import MetricColumn, TableGroup, heading
 from unit.summaries import make_plan, make_trials
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
@@ -218,9 +218,9 @@ def test_numbers_have_no_sign_of_zero_no_infinities_an_ascii_form_and_stay_with_
     )
 
 
-def column(group: str, label: str) -> Column:
+def column(group: str, label: str) -> MetricColumn:
     info = MetricInfo(key=label, label=label, kind=MetricKind.COST, statistic="mean", group=group)
-    return Column(info=info, cells={}, baseline=None, noise=None)
+    return MetricColumn(info=info, cells={}, baseline=None, noise=None)
 
 
 def group(

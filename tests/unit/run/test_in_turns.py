@@ -23,9 +23,9 @@ from tare.model import Cell, Completed, Control, Failed, KernelSpec, Metric, Met
 from tare.run import in_turns
 from tare.run.deploy.hosts import Deployed
 from tare.run.trial import Launched, in_the_same_passes
-from tare.run.turns import Seat, Table, Waited
+from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 from tare.study.plan.cells import expand
-from tare.system.counters.taken import Reading
+from tare.system.counters.taken import CounterReading
 from tare.system.counters.values import Moment
 from tare.system.process import Result, run
 from tare.workloads import Parsed
@@ -88,7 +88,7 @@ def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
     ours, theirs = socket.socketpair()
     with socket.socket() as listener, theirs:
         listener.bind(("127.0.0.1", 0))
-        table = Table(listener)
+        table = TurnScheduler(listener)
         seat = table.seat(1, ours)
         script = "trap '' TERM HUP; read until_the_test_ends"
         mine, other = (
@@ -121,10 +121,10 @@ def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> No
     moments: list[Moment] = []
     begun: list[bool] = []
 
-    def take(moment: Moment, *, whole: bool, begins: bool = False) -> Reading:
+    def take(moment: Moment, *, whole: bool, begins: bool = False) -> CounterReading:
         moments.append(moment)
         begun.append(begins)
-        return Reading(moment=moment, nodes=())
+        return CounterReading(moment=moment, nodes=())
 
     cell = SimpleNamespace(workload=SimpleNamespace(time_limit_s=1.0))
     usages = iter((1.0, 2.0, 4.0))
@@ -133,7 +133,7 @@ def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> No
         site=SimpleNamespace(usage_s=lambda: next(usages)),
         sections=[], shares_pods=False, active_s=0.0, seat=None, thread=None, waits=True,
     )  # fmt: skip
-    table = cast("Table", SimpleNamespace(wait=lambda *_: Waited.READY))
+    table = cast("TurnScheduler", SimpleNamespace(wait=lambda *_: TurnOutcome.READY))
     moment = in_turns._now(launch.site)
     for _ in range(2):
         moment = in_turns._section(table, cast("in_turns._Launch", launch), lambda: None, moment)
@@ -159,7 +159,7 @@ def test_a_launch_still_runs_when_waiting_for_its_end_was_interrupted(monkeypatc
     ours, theirs = socket.socketpair()
     launch = in_turns._Launch(
         ready=cast("in_turns.Ready", SimpleNamespace(cell=SimpleNamespace(key="one"))), padding=0, kills={},
-        site=cast("Site", None), seat=Seat(ranks=1, ended=ours), ended=theirs, stop=socket.socketpair(),
+        site=cast("Site", None), seat=TurnClient(ranks=1, ended=ours), ended=theirs, stop=socket.socketpair(),
     )  # fmt: skip
     launch.start()
     with pytest.raises(KeyboardInterrupt):

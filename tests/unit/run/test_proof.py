@@ -26,9 +26,9 @@ from tare.model import (
 )
 from tare.model.topology import HardwareThread
 from tare.run import outcome, proof
-from tare.run.outcome import Ready, judge, proof_gaps
+from tare.run.outcome import ReadyCell, judge, proof_gaps
 from tare.run.proof import LOWER_BOUND_ONLY, check_places, check_traffic, check_transport, core_sharers
-from tare.system.counters.monitor import Unread
+from tare.system.counters.monitor import UnreadInterface
 from tare.system.node import SILENT_ROLE, Node
 from tare.workloads import Parsed
 from tare.workloads.output import Payload
@@ -273,8 +273,10 @@ def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said
 MEBIBYTE = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
 
 
-def closed(node: str, interface: str = "data0", role: str = "data NIC", why: str = "permission denied") -> Unread:
-    return Unread(node=node, interface=interface, role=role, why=why)
+def closed(
+    node: str, interface: str = "data0", role: str = "data NIC", why: str = "permission denied"
+) -> UnreadInterface:
+    return UnreadInterface(node=node, interface=interface, role=role, why=why)
 
 
 @pytest.mark.parametrize("payload", [MEBIBYTE, Payload()], ids=["known", "unknown"])
@@ -357,10 +359,10 @@ def parsed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judged(
-    traffic: Sequence[InterfaceTraffic], unread: Sequence[Unread] = (), *, shared: bool = False
+    traffic: Sequence[InterfaceTraffic], unread: Sequence[UnreadInterface] = (), *, shared: bool = False
 ) -> tuple[Outcome, tuple[str, str]]:
     sides = tuple(SimpleNamespace(pod=SimpleNamespace(node=node)) for node in nodes_of(Placement()))
-    ready = Ready(
+    ready = ReadyCell(
         cell=CELL,
         deployed=cast("Any", SimpleNamespace(sides=sides, shares_nics=shared)),
         command=cast("Any", None),

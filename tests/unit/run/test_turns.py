@@ -11,11 +11,11 @@ import pytest
 
 from at_table import LIMIT_S, opened
 from tare.run import turns
-from tare.run.turns import Seat, Table, Waited
+from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 
 
 @contextmanager
-def seated(table: Table, ranks: int = 1) -> Iterator[Seat]:
+def seated(table: TurnScheduler, ranks: int = 1) -> Iterator[TurnClient]:
     ours, theirs = socket.socketpair()
     with theirs:
         seat = table.seat(ranks, ours)
@@ -23,13 +23,13 @@ def seated(table: Table, ranks: int = 1) -> Iterator[Seat]:
         table.dismiss(seat)
 
 
-def caller(table: Table, said: bytes = b"") -> socket.socket:
+def caller(table: TurnScheduler, said: bytes = b"") -> socket.socket:
     made = socket.create_connection(table._listener.getsockname())
     made.sendall(said)
     return made
 
 
-def hello(seat: Seat, rank: int = 0) -> bytes:
+def hello(seat: TurnClient, rank: int = 0) -> bytes:
     return f"{seat.key} {rank:8d}\n".encode()
 
 
@@ -42,7 +42,7 @@ def test_strangers_delay_no_rank(said: bytes, monkeypatch: pytest.MonkeyPatch) -
     with opened() as table, seated(table) as seat:
         strangers = [caller(table, said) for _ in range(40)]
         rank = caller(table, hello(seat) + b"d")
-        assert table.wait(seat, LIMIT_S) is Waited.READY
+        assert table.wait(seat, LIMIT_S) is TurnOutcome.READY
         table.give(seat)
         assert rank.recv(1) == b"t"
         for each in (*strangers, rank):
@@ -52,14 +52,14 @@ def test_strangers_delay_no_rank(said: bytes, monkeypatch: pytest.MonkeyPatch) -
 def test_a_greeting_may_come_in_parts_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "HELLO_LIMIT_S", 3600.0)
     with opened() as table, seated(table, ranks=2) as seat:
-        waited: list[Waited] = []
+        waited: list[TurnOutcome] = []
         waiter = threading.Thread(target=lambda: waited.append(table.wait(seat, LIMIT_S)))
         first, second = caller(table, hello(seat)[:7]), caller(table, hello(seat, 1)[:20])
         waiter.start()
         second.sendall(hello(seat, 1)[20:])
         first.sendall(hello(seat)[7:] + b"d")
         waiter.join()
-        assert waited == [Waited.READY]
+        assert waited == [TurnOutcome.READY]
         for each in (first, second):
             each.close()
 
@@ -70,7 +70,7 @@ def test_no_more_strangers_are_kept_than_may_wait(monkeypatch: pytest.MonkeyPatc
     with opened() as table, seated(table) as seat:
         strangers = [caller(table) for _ in range(9)]
         rank = caller(table, hello(seat) + b"d")
-        assert table.wait(seat, LIMIT_S) is Waited.READY
+        assert table.wait(seat, LIMIT_S) is TurnOutcome.READY
         assert len(table._hellos) <= 3
         assert strangers[0].recv(1) == b""
         for each in (*strangers, rank):

@@ -11,12 +11,12 @@ from tare.clusters import Site
 from tare.model import Cell, Environment, KernelSpec, Placement, Role, Workload
 from tare.run import transport_probe
 from tare.run.deploy.hosts import Deployed
-from tare.run.outcome import Ready
+from tare.run.outcome import ReadyCell
 
 KERNELS = Workload(name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8),), time_limit_s=12.0)
 
 
-def ready(*, hosts: int = 2, is_machine: bool = True, workload: Workload = KERNELS, **settings: Any) -> Ready:
+def ready(*, hosts: int = 2, is_machine: bool = True, workload: Workload = KERNELS, **settings: Any) -> ReadyCell:
     environment = Environment(name="it", **{"runtime": "bare", "network": "host", **settings})
     cell = Cell(
         key="g|it", group="g", role=Role.ENVIRONMENT, workload=workload, environment=environment, placement=Placement()
@@ -25,7 +25,7 @@ def ready(*, hosts: int = 2, is_machine: bool = True, workload: Workload = KERNE
         pod=SimpleNamespace(node=SimpleNamespace(is_machine=is_machine)), endpoint=SimpleNamespace(mtu=1450)
     )
     up = cast("Deployed", SimpleNamespace(sides=(side,) * hosts, end_left=dict))
-    return Ready(cell=cell, deployed=up, command=cast("Any", None), pods_s=0.0)
+    return ReadyCell(cell=cell, deployed=up, command=cast("Any", None), pods_s=0.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import large_results
 from tare.analysis.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, findings
 from tare.model import InterfaceTraffic, Plan, Trial, TrialKey
-from tare.store.parts import Later, make_part, part_of
+from tare.store.parts import LazySequence, make_part, part_of
 from tare.store.shared import Shared
 from tare.store.traffic import Carried, carried
 from tare.store.trial_lines import LineWriter, TrialLines
@@ -123,12 +123,12 @@ def test_counts_that_a_part_states_are_summed_in_any_order() -> None:
          "rx_bytes": None},
     ]  # fmt: skip
     part = make_part(Sequence[InterfaceTraffic], interfaces, 100, varies=False)
-    traffic: Sequence[InterfaceTraffic] = Later(part, "10 2 3 4 5 6 8")
+    traffic: Sequence[InterfaceTraffic] = LazySequence(part, "10 2 3 4 5 6 8")
     assert list(carried(traffic, but=SILENT)) == [Carried("n0", "data NIC", 5, 17)]
     interface = {"tx_packets": None, "node": "n0", "rx_packets": None, "role": "data NIC", "tx_bytes": None,
                  "rx_bytes": None, "interface": "eth0"}  # fmt: skip
     part = make_part(Sequence[InterfaceTraffic], [interface], 100, varies=False)
-    traffic: Sequence[InterfaceTraffic] = Later(part, "1 20 300 4000")
+    traffic: Sequence[InterfaceTraffic] = LazySequence(part, "1 20 300 4000")
     assert list(carried(traffic, but=SILENT)) == [Carried("n0", "data NIC", 21, 4300)]
 
 

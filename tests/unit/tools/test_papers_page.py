@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from source_tree import ROOT, program
-from tare.compare.claims import Paper, Verdict, read_paper
+from tare.compare.claims import ClaimVerdict, Paper, read_paper
 
 page = program("papers_page")
 FIVE = ("000", "001", "002", "003", "004")
@@ -38,7 +38,9 @@ def test_a_row_says_a_claim_in_twelve_words_or_fewer(name: str) -> None:
     claims = paper_of(name).claims
     outcomes = page.outcomes_in(written(name))
     said = [
-        page.stated(claims[number]) for number, each in outcomes.items() if each.verdict != Verdict.UNTESTABLE.value
+        page.stated(claims[number])
+        for number, each in outcomes.items()
+        if each.verdict != ClaimVerdict.UNTESTABLE.value
     ]
     assert [text for text in said if len(text.split()) > 12] == []
 
@@ -47,7 +49,7 @@ def test_a_row_says_a_claim_in_twelve_words_or_fewer(name: str) -> None:
 def test_the_list_of_papers_has_the_counts_of_each_page(name: str) -> None:
     verdicts = [outcome.verdict for outcome in page.outcomes_in(written(name)).values()]
     row = next(line for line in INDEX.splitlines() if line.startswith(f"| [{name}]"))
-    assert f"| {len(verdicts)} | {' | '.join(str(verdicts.count(verdict.value)) for verdict in Verdict)} |" in row
+    assert f"| {len(verdicts)} | {' | '.join(str(verdicts.count(verdict.value)) for verdict in ClaimVerdict)} |" in row
 
 
 def test_texts_are_written_again_and_verdicts_stay() -> None:

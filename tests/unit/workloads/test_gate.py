@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tare.model import Caches, KernelSpec, Workload
-from tare.workloads import WORKLOADS, Began
+from tare.workloads import WORKLOADS, LaunchTiming
 from tare.workloads.kernel_order import in_flight_bytes, in_order, kernel_order
 from tare.workloads.output import OutputError, Parsed, records
 from tare.workloads.parts import has_records, with_whole_records
@@ -129,7 +129,7 @@ def test_moments_of_a_start_up_that_cannot_be_fail_the_launch() -> None:
         "type": "startup", "verified": True, "modules": 1, "wrong_modules": 0, "rank_main_s": [10.1],
         "rank_ready_s": [10.2], "rank_init_s": [0.1], "rank_modules_s": [0.01],
     }  # fmt: skip
-    began = Began(launched_s=10.0, ended_s=11.0, pods_s=0.5)
+    began = LaunchTiming(launched_s=10.0, ended_s=11.0, pods_s=0.5)
     assert WORKLOADS["startup"].parse(STARTUP, text(START, RANK, told, END), began).metrics
     for changed in ({"rank_modules_s": [float("nan")]}, {"rank_modules_s": [-1]}, {"rank_init_s": [10**400]}):
         with pytest.raises(OutputError):

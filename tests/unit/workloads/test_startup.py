@@ -19,7 +19,7 @@ from tare.report import view
 from tare.run.deploy.timing import made
 from tare.store.writer import read_only
 from tare.system.node import page_cache
-from tare.workloads import WORKLOADS, Began
+from tare.workloads import WORKLOADS, LaunchTiming
 from tare.workloads.output import OutputError, Parsed
 from tare.workloads.startup import LABELS, MODULES
 from unit.launch_records import END, text
@@ -29,7 +29,7 @@ WARM = Workload(name="warm", startup=Caches.WARM)
 COLD = Workload(name="cold", startup=Caches.COLD)
 COLD_FILES = Workload(name="cold files", miniapp="io-metadata:image=1,cold=1")
 WARM_FILES = Workload(name="warm files", miniapp="io-metadata:image=1")
-BEGAN = Began(launched_s=100.0, ended_s=102.0, pods_s=0.75)
+BEGAN = LaunchTiming(launched_s=100.0, ended_s=102.0, pods_s=0.75)
 
 
 def said(ranks: int = 2, **changes: Any) -> str:
@@ -50,7 +50,7 @@ def said(ranks: int = 2, **changes: Any) -> str:
     return text(start, *places, told, END)
 
 
-def parse(output: str, began: Began = BEGAN) -> Parsed:
+def parse(output: str, began: LaunchTiming = BEGAN) -> Parsed:
     return WORKLOADS["startup"].parse(WARM, output, began)
 
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_a_start_up_is_no_result(changes: dict[str, Any], said_of
 
 @given(st.integers(1, 20), st.floats(0, 50), st.floats(1e-6, 1e-3))
 def test_the_last_rank_counts_whenever_the_launcher_was_started(ranks: int, earlier_s: float, pods_s: float) -> None:
-    began = Began(launched_s=100.0 - earlier_s, ended_s=103.0, pods_s=pods_s)
+    began = LaunchTiming(launched_s=100.0 - earlier_s, ended_s=103.0, pods_s=pods_s)
     found = {metric.key: metric for metric in parse(said(ranks), began).metrics}
     assert found["main"].value == pytest.approx(0.5 + earlier_s + (ranks - 1) / 100)
     assert found["main"].value - found["main"].rank_average_s == pytest.approx((ranks - 1) / 200, abs=1e-9)

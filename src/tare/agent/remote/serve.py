@@ -33,7 +33,7 @@ OWN: Final = ("interfaces", "open", "clean", "probe", "unfit", "start_docker", "
 """What can be asked before a site's node is opened."""
 
 
-class Gone(BaseException):
+class HeadGone(BaseException):
     """The head has closed the stream, nothing has arrived during the lease, or a signal ended the service."""
 
 
@@ -58,7 +58,7 @@ def serve(requests: int, answers: int, *, lease_s: float = LEASE_S) -> int:
                 _write(answers, wire.dumps(calls.answer(line)))
                 with suppress(ImportError):  # the next request answers it
                     calls.service()
-        except (Gone, BrokenPipeError) as reason:
+        except (HeadGone, BrokenPipeError) as reason:
             print(f"tare node: {reason}", file=sys.stderr)
         finally:
             for number in ENDING:
@@ -67,7 +67,7 @@ def serve(requests: int, answers: int, *, lease_s: float = LEASE_S) -> int:
 
 
 def lines(requests: int, lease_s: float, *, partial: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the lines that arrive; an empty one only renews the lease. Raise `Gone` when there will be no more.
+    """Yield the lines that arrive; an empty one only renews the lease. Raise `HeadGone` when there will be no more.
 
     `partial` is called when a part of a line has come and the rest does not follow at once.
     """
@@ -84,10 +84,10 @@ def lines(requests: int, lease_s: float, *, partial: Callable[[], None]) -> Iter
         if left and not wire.arrives(requests, wire.PARTIAL_S):
             partial()
         if not wire.arrives(requests, until - time.monotonic()):
-            raise Gone(f"nothing came from the head for {lease_s:g} s")
+            raise HeadGone(f"nothing came from the head for {lease_s:g} s")
         more = os.read(requests, 1 << 20)
         if not more:
-            raise Gone("the head closed the connection")
+            raise HeadGone("the head closed the connection")
         left += more
 
 
@@ -139,4 +139,4 @@ def _write(answers: int, data: bytes) -> None:
 
 
 def _ended(number: int, _frame: object) -> None:
-    raise Gone(f"ended by {signal.Signals(number).name}")
+    raise HeadGone(f"ended by {signal.Signals(number).name}")

@@ -10,8 +10,8 @@ from tare import __version__
 from tare.analysis.explain.cause import Clue, Suspect
 from tare.analysis.explain.explained import Explained
 from tare.analysis.explain.failed import FailedCell
-from tare.analysis.explain.remedy import Outcome, Remedy, effect_of, outcome_of
-from tare.analysis.explain.shares import Place, Share
+from tare.analysis.explain.remedy import Remedy, RemedyOutcome, effect_of, outcome_of
+from tare.analysis.explain.shares import CostShare, ResultsIndex
 from tare.analysis.explain.unmeasured import Failures, why_not_measured
 from tare.analysis.explain.written import environment_text
 from tare.model import Comparison, Estimate, Verdict
@@ -76,7 +76,7 @@ class EffectAnswer:
     label: str
     before: Estimate | None
     after: Estimate | None
-    outcome: Outcome
+    outcome: RemedyOutcome
     measured_in: str
 
 
@@ -100,7 +100,7 @@ class RemedyAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unlike:
+class NotComparable:
     """An environment of a group that is not comparable: it did other work than the baseline, as `reason` says."""
 
     group: str
@@ -119,14 +119,14 @@ class Answer:
     tool: str
     costs: tuple[CostAnswer, ...]
     failed: tuple[FailedCell, ...]
-    not_comparable: tuple[Unlike, ...]
+    not_comparable: tuple[NotComparable, ...]
     remedies: tuple[RemedyAnswer, ...] | None
 
 
-def unlike_cells(comparisons: Iterable[Comparison]) -> tuple[Unlike, ...]:
+def unlike_cells(comparisons: Iterable[Comparison]) -> tuple[NotComparable, ...]:
     """Return the cells that are not comparable, each once."""
     found = (
-        Unlike(group=each.group, environment=each.environment, reason=each.reason or "")
+        NotComparable(group=each.group, environment=each.environment, reason=each.reason or "")
         for each in comparisons
         if each.verdict is Verdict.NOT_COMPARABLE
     )
@@ -136,7 +136,7 @@ def unlike_cells(comparisons: Iterable[Comparison]) -> tuple[Unlike, ...]:
 def answer_of(
     costs: Iterable[Explained],
     failed: Iterable[FailedCell],
-    unlike: Iterable[Unlike],
+    unlike: Iterable[NotComparable],
     remedies: Iterable[RemedyAnswer] | None,
 ) -> Answer:
     """Return the answer about some costs, and about cells that failed or are not comparable."""
@@ -183,7 +183,9 @@ def _suspect(cost: Explained, suspect: Suspect) -> SuspectAnswer:
     )
 
 
-def remedy_answer(remedy: Remedy, places: Sequence[Place], failures: Sequence[Failures], margin: float) -> RemedyAnswer:
+def remedy_answer(
+    remedy: Remedy, places: Sequence[ResultsIndex], failures: Sequence[Failures], margin: float
+) -> RemedyAnswer:
     """Return a remedy with its effects in results that have the remedied cell; `margin` as in `outcome_of`."""
     evidence, change = remedy.costs[0].evidence, remedy.change
     cell = evidence.here.cell
@@ -203,7 +205,7 @@ def remedy_answer(remedy: Remedy, places: Sequence[Place], failures: Sequence[Fa
     )
 
 
-def _effect(cost: Explained, effect: Share, margin: float) -> EffectAnswer:
+def _effect(cost: Explained, effect: CostShare, margin: float) -> EffectAnswer:
     return EffectAnswer(
         metric=cost.evidence.info.key,
         label=cost.evidence.info.label,

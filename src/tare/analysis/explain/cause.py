@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tare.analysis.explain.evidence import Evidence
-from tare.analysis.explain.kinds import Kind
+from tare.analysis.explain.kinds import TimeKind
 from tare.model import Environment
 from tare.runtimes import RUNTIMES
 
@@ -72,7 +72,7 @@ class CausePlugin(Protocol):
     name: str
     words: str
     """The cause in at most five words."""
-    takes: frozenset[Kind]
+    takes: frozenset[TimeKind]
     """The kinds of time that it can take; a cost of another kind has another cause."""
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:

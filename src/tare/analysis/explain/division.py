@@ -15,7 +15,7 @@ import numpy as np
 from tare.analysis import stats
 from tare.analysis.explain.cause import Change, Suspect
 from tare.analysis.explain.evidence import Evidence
-from tare.analysis.explain.shares import Effect, Place, Share, effect_of
+from tare.analysis.explain.shares import ChangeEffect, CostShare, ResultsIndex, effect_of
 from tare.analysis.stats import MIN_ROUNDS, FloatArray
 from tare.model import Estimate
 
@@ -28,14 +28,14 @@ class Division:
     measured and cannot be it: the cell costs less than its control, or more without the factor. They have no share.
     """
 
-    shares: Mapping[str, Share] = field(default_factory=dict)
-    alone: Mapping[str, Share] = field(default_factory=dict)
-    refuted: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, CostShare] = field(default_factory=dict)
+    alone: Mapping[str, CostShare] = field(default_factory=dict)
+    refuted: Mapping[str, CostShare] = field(default_factory=dict)
     rest: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class JointChange:
     """The change that removes several suspects at once, and their names."""
 
     change: Change
@@ -45,8 +45,8 @@ class Together:
 def divide(
     evidence: Evidence,
     suspects: Iterable[Suspect],
-    together: Together | None,
-    places: Sequence[Place],
+    together: JointChange | None,
+    places: Sequence[ResultsIndex],
     confidence: float,
 ) -> Division:
     """Return how a cost divides in the results that have most of its suspects; `together` removes several of them."""
@@ -67,7 +67,7 @@ def divide(
     )
 
 
-def _effects(evidence: Evidence, suspects: Iterable[Suspect], place: Place) -> dict[str, Effect]:
+def _effects(evidence: Evidence, suspects: Iterable[Suspect], place: ResultsIndex) -> dict[str, ChangeEffect]:
     return {
         suspect.name: effect
         for suspect in suspects
@@ -76,8 +76,8 @@ def _effects(evidence: Evidence, suspects: Iterable[Suspect], place: Place) -> d
 
 
 def _divided(
-    effects: Mapping[str, Effect], joint: Effect | None, removed: Collection[str]
-) -> tuple[dict[str, Share], Estimate | None]:
+    effects: Mapping[str, ChangeEffect], joint: ChangeEffect | None, removed: Collection[str]
+) -> tuple[dict[str, CostShare], Estimate | None]:
     """Return the shares and the rest; `joint` is the effect of the suspects `removed`, all at once."""
     if not effects:
         return {}, None
@@ -124,7 +124,7 @@ def _series(logs: Mapping[int, float], rounds: Sequence[int]) -> FloatArray:
     return np.array([logs[number] for number in rounds])
 
 
-def _within(share: Share) -> Share:
+def _within(share: CostShare) -> CostShare:
     return replace(share, share=_clipped(share.share))
 
 

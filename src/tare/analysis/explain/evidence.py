@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from tare.analysis.explain.kinds import Added, Kind, added, spent_by
+from tare.analysis.explain.kinds import AddedTime, TimeKind, added, spent_by
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.runtimes import RUNTIMES
 from tare.store.traffic import carried
@@ -33,7 +33,7 @@ class Launches:
     shares: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     ranks: Sequence[RankPlace] = ()
-    spent: Mapping[Kind, float] = field(default_factory=dict)
+    spent: Mapping[TimeKind, float] = field(default_factory=dict)
     threads: float = 0.0
 
     @property
@@ -97,12 +97,12 @@ class Evidence:
         return self.comparison.overhead.value if self.comparison.overhead else 0.0
 
     @property
-    def added(self) -> Added:
+    def added(self) -> AddedTime:
         """Return the added time by kind; not known where a metric is only a part of a launch."""
         workload = self.here.cell.workload
         cost = self.comparison.added_s
         if workload.kernels or workload.startup is not None or cost is None:
-            return Added(seconds={})
+            return AddedTime(seconds={})
         return added(self.here.spent, self.base.spent, cost.value)
 
     @property

@@ -13,9 +13,9 @@ from typing import Final
 
 from tare.analysis.explain.cause import CausePlugin, Change, Suspect
 from tare.analysis.explain.causes import CAUSES
-from tare.analysis.explain.division import Division, Together, divide
+from tare.analysis.explain.division import Division, JointChange, divide
 from tare.analysis.explain.evidence import Evidence, Launches, launches_of
-from tare.analysis.explain.shares import Measured, Place, Share
+from tare.analysis.explain.shares import CostShare, Measured, ResultsIndex
 from tare.analysis.explain.unmeasured import Failures, reasons_of, why_not_measured
 from tare.analysis.summary import Compared
 from tare.analysis.summary.select import select
@@ -55,7 +55,7 @@ class Explained:
     unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def shares(self) -> Mapping[str, Share]:
+    def shares(self) -> Mapping[str, CostShare]:
         """Return the shares of the suspects that are measured, by name."""
         return self.division.shares
 
@@ -100,7 +100,7 @@ def explain(
     for each in summary.comparisons:
         of_row[each.group, each.environment].append(each)
     own = Measured(plan=plan, comparisons=summary.comparisons, failed=reasons_of(plan, trials))
-    places, failures = tuple(map(Place, (*ablations, own))), tuple(map(Failures, (*ablations, own)))
+    places, failures = tuple(map(ResultsIndex, (*ablations, own))), tuple(map(Failures, (*ablations, own)))
     found = []
     for row, compared in of_row.items():
         cell, base = cells.get(row), baselines.get(row[0])
@@ -149,7 +149,7 @@ def _change(cause: CausePlugin, evidence: Evidence) -> Change | None:
     return None if change is None or replace(change.environment, name=here.name) == here else change
 
 
-def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Together | None:
+def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> JointChange | None:
     """Return the change that removes all suspects that can be removed together; None if there are not two."""
     removed, last = list[tuple[str, str]](), evidence
     for suspect in suspects:
@@ -164,11 +164,11 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Together | N
         return None
     words = "; ".join(words for _, words in removed)
     change = Change(words=words, environment=last.here.environment)
-    return Together(change=change, names=frozenset(name for name, _ in removed))
+    return JointChange(change=change, names=frozenset(name for name, _ in removed))
 
 
 def _explained(
-    evidence: Evidence, places: Sequence[Place], failures: Sequence[Failures], confidence: float
+    evidence: Evidence, places: Sequence[ResultsIndex], failures: Sequence[Failures], confidence: float
 ) -> Explained:
     every = suspects_of(evidence)
     division = divide(evidence, every, all_removed(evidence, every), places, confidence)

@@ -16,7 +16,7 @@ from typing import Final
 from tare.analysis.explain.unmeasured import is_failure, reason_of
 from tare.analysis.summary.isolation import capabilities
 from tare.analysis.summary.loaded import files_of
-from tare.analysis.summary.select import Planned, select
+from tare.analysis.summary.select import PlannedCells, select
 from tare.model import Cell, Completed, Role, Trial
 from tare.model.trial import NOT_ENDED
 from tare.system.node.allowed import OF_POD
@@ -56,7 +56,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class OtherValues:
     """The value of a fact in environments that ran."""
 
     value: str
@@ -72,7 +72,7 @@ class Difference:
 
     fact: str
     value: str
-    others: tuple[Elsewhere, ...]
+    others: tuple[OtherValues, ...]
     separates: bool
 
 
@@ -121,7 +121,7 @@ PERHAPS: Final = (
 """Patterns of reasons with the facts that limit what they name: both together make a cause possible, not certain."""
 
 
-def failed_cells(plan: Planned, trials: Sequence[Trial]) -> tuple[FailedCell, ...]:
+def failed_cells(plan: PlannedCells, trials: Sequence[Trial]) -> tuple[FailedCell, ...]:
     """Return the environments of which launches failed, in the order of the plan."""
     chosen = select(plan, trials).trials
     groups: defaultdict[str, list[tuple[Cell, list[Trial]]]] = defaultdict(list)
@@ -219,7 +219,7 @@ def _differences(here: Mapping[str, str], others: Mapping[str, Mapping[str, str]
         for name, facts in others.items():
             if fact in facts:
                 theirs[facts[fact]].append(name)
-        unlike = tuple(Elsewhere(value=t, environments=tuple(names)) for t, names in theirs.items() if t != value)
+        unlike = tuple(OtherValues(value=t, environments=tuple(names)) for t, names in theirs.items() if t != value)
         if unlike:
             found.append(Difference(fact=fact, value=value, others=unlike, separates=value not in theirs))
     return tuple(sorted(found, key=lambda each: (not each.separates, each.fact in OF_ENVIRONMENT))[:MOST_DIFFERENCES])

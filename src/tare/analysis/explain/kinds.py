@@ -11,7 +11,7 @@ from typing import Final
 from tare.model import Trial
 
 
-class Kind(StrEnum):
+class TimeKind(StrEnum):
     """Where the time of a rank goes, as the scheduler sees it, from its start to its end.
 
     An MPI that waits for a message polls, so waiting for others is `CORE`, too; `SLEEPING` is what blocks in the
@@ -25,21 +25,21 @@ class Kind(StrEnum):
     STOLEN = "stolen by the hypervisor"
 
 
-ALWAYS: Final = frozenset(Kind)
-RUNNING: Final = frozenset({Kind.CORE, Kind.QUEUED})
+ALWAYS: Final = frozenset(TimeKind)
+RUNNING: Final = frozenset({TimeKind.CORE, TimeKind.QUEUED})
 """What polling ranks take while they wait for messages, or compute for longer."""
 LEAST_PART: Final = 0.2
 """The part of the added time that must be of a kind that a cause can take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
+class AddedTime:
     """The seconds that a rank of the cell takes longer than one of the baseline, by kind: medians over launches.
 
     Empty if the launches do not record them, as those before tare 0.3 and programs without tare's library.
     """
 
-    seconds: Mapping[Kind, float]
+    seconds: Mapping[TimeKind, float]
 
     @property
     def words(self) -> str:
@@ -53,35 +53,35 @@ class Added:
         """Return the seconds that were added, in all kinds."""
         return sum(self.seconds.values())
 
-    def is_mostly(self, kind: Kind) -> bool:
+    def is_mostly(self, kind: TimeKind) -> bool:
         """Return whether at least half of the added time is of a kind."""
         whole = sum(s for s in self.seconds.values() if s > 0)
         return whole > 0 and self.seconds[kind] >= 0.5 * whole
 
-    def fits(self, kinds: frozenset[Kind]) -> bool:
+    def fits(self, kinds: frozenset[TimeKind]) -> bool:
         """Return whether a cause that takes these kinds of time can be that of the cost."""
         whole = sum(s for s in self.seconds.values() if s > 0)
         can = sum(s for kind, s in self.seconds.items() if kind in kinds and s > 0)
         return whole <= 0 or can >= LEAST_PART * whole
 
 
-def added(here: Mapping[Kind, float], base: Mapping[Kind, float], cost_s: float) -> Added:
+def added(here: Mapping[TimeKind, float], base: Mapping[TimeKind, float], cost_s: float) -> AddedTime:
     """Return what kind of time the ranks of a cell take longer than those of its baseline (`spent_by`).
 
     It is not known if less than half of the cost is found in it, as where a metric is not the time of a whole program.
     """
-    seconds = {kind: here[kind] - base[kind] for kind in Kind} if here and base else {}
+    seconds = {kind: here[kind] - base[kind] for kind in TimeKind} if here and base else {}
     found_s = sum(s for s in seconds.values() if s > 0)
-    return Added(seconds=seconds if 0 < cost_s <= 2 * found_s else {})
+    return AddedTime(seconds=seconds if 0 < cost_s <= 2 * found_s else {})
 
 
-def spent_by(trials: Sequence[Trial]) -> dict[Kind, float]:
+def spent_by(trials: Sequence[Trial]) -> dict[TimeKind, float]:
     """Return the seconds of a launch by kind, of a rank on average; {} if no launch has them."""
     spent = [found for trial in trials if (found := _of_launch(trial)) is not None]
-    return {kind: median(each[kind] for each in spent) for kind in Kind} if spent else {}
+    return {kind: median(each[kind] for each in spent) for kind in TimeKind} if spent else {}
 
 
-def _of_launch(trial: Trial) -> dict[Kind, float] | None:
+def _of_launch(trial: Trial) -> dict[TimeKind, float] | None:
     ranks, steps = len(trial.ranks), trial.startup_s
     used = [sum(of_node.get(name, 0.0) for of_node in trial.node_counters.values()) for name in _USED]
     if not ranks or not used[0] or not {"launch_s", "mpi_init_s"} <= steps.keys():
@@ -90,7 +90,7 @@ def _of_launch(trial: Trial) -> dict[Kind, float] | None:
     starting = max(0.0, steps["launch_s"] - steps["mpi_init_s"])  # MPI_Init is in the life of a rank
     away = max(0.0, trial.elapsed_s - starting - on_core - queued)
     stolen = min(away, trial.noise.get("steal_s", 0.0) / ranks)  # Linux counts it neither as running nor as waiting
-    return {Kind.CORE: on_core, Kind.QUEUED: queued, Kind.SLEEPING: away - stolen, Kind.STOLEN: stolen}
+    return {TimeKind.CORE: on_core, TimeKind.QUEUED: queued, TimeKind.SLEEPING: away - stolen, TimeKind.STOLEN: stolen}
 
 
 _USED: Final = ("on_cpu_s", "run_delay_s")

@@ -12,14 +12,14 @@ from tare.analysis.explain.ablation import ROUNDS, Ablation, folder_of, stated, 
 from tare.analysis.explain.cause import Change, Suspect
 from tare.analysis.explain.causes import CAUSES
 from tare.analysis.explain.explained import Explained
-from tare.analysis.explain.shares import Place, Share, share_of
+from tare.analysis.explain.shares import CostShare, ResultsIndex, share_of
 from tare.model import Environment, Study
 
 REMEDIED: Final = "remedied"
 """What the name of a remedied environment ends in, and the folder of its results begins with."""
 
 
-class Outcome(StrEnum):
+class RemedyOutcome(StrEnum):
     """What a remedy does to a cost."""
 
     BACK = "back at the baseline"
@@ -88,22 +88,22 @@ def _remedy(row: Sequence[Explained]) -> Remedy:
     )
 
 
-def effect_of(cost: Explained, remedy: Remedy, places: Sequence[Place]) -> Share | None:
+def effect_of(cost: Explained, remedy: Remedy, places: Sequence[ResultsIndex]) -> CostShare | None:
     """Return what a remedy does to a cost, None if no results have the cell."""
     return None if remedy.change is None else share_of(cost.evidence, remedy.change, places)
 
 
-def outcome_of(effect: Share, margin: float) -> Outcome:
+def outcome_of(effect: CostShare, margin: float) -> RemedyOutcome:
     """Return what an effect says; a cost surely below `margin` (a fraction) is none."""
     if effect.share is None or effect.without is None:
-        return Outcome.GONE
+        return RemedyOutcome.GONE
     if effect.share.low <= 0:
-        return Outcome.SAME
-    return Outcome.BACK if effect.without.low <= 0 or effect.without.high < margin else Outcome.LESS
+        return RemedyOutcome.SAME
+    return RemedyOutcome.BACK if effect.without.low <= 0 or effect.without.high < margin else RemedyOutcome.LESS
 
 
 def studies_of(
-    study: Study, remedies: Iterable[Remedy], places: Sequence[Place], *, rounds: int = ROUNDS
+    study: Study, remedies: Iterable[Remedy], places: Sequence[ResultsIndex], *, rounds: int = ROUNDS
 ) -> tuple[Ablation, ...]:
     """Return the studies that measure the remedied cells, one for each group; cells that `places` have are left out."""
     groups: defaultdict[str, list[Remedy]] = defaultdict(list)

@@ -33,7 +33,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class CostShare:
     """The share of a cost that a change explains, and the overheads of the cell without and with the change.
 
     All three are fractions, over the same rounds of the results in `folder` (as in `Measured`).
@@ -50,7 +50,7 @@ Logs = Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class ChangeEffect:
     """What a change does to a cost in the results in `folder` (as in `Measured`).
 
     `cost` is that of the cell to its baseline, `left` that of the changed cell; with `adds` this is the baseline with
@@ -73,10 +73,10 @@ class Effect:
         found = stats.paired_t(more, 2 * confidence - 1)
         return found is not None and found.high < 0
 
-    def by_itself(self) -> Share:
+    def by_itself(self) -> CostShare:
         """Return the share of the cost that the factor takes by itself, which may be below 0 or above 1."""
         cost = list(self.cost.values())
-        return Share(
+        return CostShare(
             share=stats.share_of_cost(list(self.explained.values()), cost),
             without=stats.estimated(stats.paired_t(list(self.left.values()), 0.95)),
             before=stats.estimated(stats.paired_t(cost, 0.95)),
@@ -84,7 +84,7 @@ class Effect:
         )
 
 
-class Place:
+class ResultsIndex:
     """Results in which cells are looked up by what they measure: studies have thousands of cells and of costs."""
 
     def __init__(self, measured: Measured) -> None:
@@ -127,7 +127,7 @@ def changed_cell(evidence: Evidence, change: Change) -> Cell:
     return replace(here, environment=environment, placement=environment.placement.of(here.placement))
 
 
-def effect_of(evidence: Evidence, change: Change, place: Place) -> Effect | None:
+def effect_of(evidence: Evidence, change: Change, place: ResultsIndex) -> ChangeEffect | None:
     """Return what a change does to a cost in some results; None if they do not have its cell in enough rounds."""
     here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
     without = changed_cell(evidence, change)
@@ -137,7 +137,7 @@ def effect_of(evidence: Evidence, change: Change, place: Place) -> Effect | None
     common = sorted(cell.keys() & baseline.keys() & changed.keys())
     if len(common) < MIN_ROUNDS:
         return None
-    return Effect(
+    return ChangeEffect(
         cost={number: cell[number] - baseline[number] for number in common},
         left={number: changed[number] - baseline[number] for number in common},
         adds=change.adds,
@@ -145,7 +145,7 @@ def effect_of(evidence: Evidence, change: Change, place: Place) -> Effect | None
     )
 
 
-def share_of(evidence: Evidence, change: Change, places: Iterable[Place]) -> Share | None:
+def share_of(evidence: Evidence, change: Change, places: Iterable[ResultsIndex]) -> CostShare | None:
     """Return the share of a cost that a change explains by itself, from the first results that have its cell."""
     effect = next((found for place in places if (found := effect_of(evidence, change, place))), None)
     return None if effect is None else effect.by_itself()

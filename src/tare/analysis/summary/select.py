@@ -39,7 +39,7 @@ class Selection:
         return chosen is trial or (chosen is not None and chosen.key == key)
 
 
-class Planned(Protocol):
+class PlannedCells(Protocol):
     """The planned cells: a plan, or the summary of its results."""
 
     @property
@@ -51,7 +51,7 @@ class Planned(Protocol):
         """Return why cells cannot run, by their keys."""
 
 
-def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
+def select(plan: PlannedCells, trials: Sequence[Trial]) -> Selection:
     """Return the trials of each block's highest attempt in which every available cell of the group has its line.
 
     An `Interrupted` line breaks the attempt for its group. A failed or invalid trial is a line like any other: it

@@ -27,7 +27,7 @@ from tare.model import Estimate, StateEffect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class Covariate:
     """One covariate: how to read it from a launch (None if unknown), and how to state its effect.
 
     `unit` is the increase of the covariate that `per` names. A covariate whose standard deviation in a column is at
@@ -64,16 +64,18 @@ def _throttled(reading: LaunchFigure) -> float | None:
 
 
 STATES: Final = (
-    State(name="vCPU speed", read=_log_of("core_counting_s"), per="10 % slower vCPUs", unit=math.log(1.1), least=0.02),
-    State(
+    Covariate(
+        name="vCPU speed", read=_log_of("core_counting_s"), per="10 % slower vCPUs", unit=math.log(1.1), least=0.02
+    ),
+    Covariate(
         name="vCPU distance",
         read=_log_of("core_hand_over_s"),
         per="doubling of the distance",
         unit=math.log(2.0),
         least=0.05,
     ),
-    State(name="background load", read=_taken, per="tenth of the machine", unit=0.1, least=0.01),
-    State(name="throttling", read=_throttled, per="tenth of a launch", unit=0.1, least=0.01),
+    Covariate(name="background load", read=_taken, per="tenth of the machine", unit=0.1, least=0.01),
+    Covariate(name="throttling", read=_throttled, per="tenth of a launch", unit=0.1, least=0.01),
 )
 """In order of priority: with too few launches for all of them, the last are dropped (`stats.LAUNCHES_PER_STATE`)."""
 
@@ -93,7 +95,7 @@ Cost = Callable[[Block, LaunchFigure], float]
 class Adjustment:
     """The adjustment of the launches of one column: `coefficients` of `states`, relative to the `means` of blocks."""
 
-    states: tuple[State, ...] = ()
+    states: tuple[Covariate, ...] = ()
     coefficients: tuple[float, ...] = ()
     means: Mapping[Block, tuple[float, ...]] = field(default_factory=dict)
     effects: tuple[StateEffect, ...] = ()
@@ -189,7 +191,7 @@ def _states(reading: LaunchFigure, read: StatesOfTrials) -> tuple[float | None, 
     return values
 
 
-def _usable(launches: Sequence[tuple[float | None, ...]]) -> dict[State, stats.FloatArray]:
+def _usable(launches: Sequence[tuple[float | None, ...]]) -> dict[Covariate, stats.FloatArray]:
     """Return the states that vary and are known for every launch, in order, with their values, shape (launches,)."""
     usable = {}
     for state, values in zip(STATES, zip(*launches, strict=True), strict=False):
@@ -200,5 +202,5 @@ def _usable(launches: Sequence[tuple[float | None, ...]]) -> dict[State, stats.F
     return usable
 
 
-def _growth(coefficient: Estimate, state: State) -> Estimate:
+def _growth(coefficient: Estimate, state: Covariate) -> Estimate:
     return coefficient.map(lambda bound: math.expm1(min(bound * state.unit, 700.0)))

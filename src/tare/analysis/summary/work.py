@@ -49,7 +49,7 @@ def _bytes_text(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
+class WorkQuantity:
     """A number of a launch that shows whether it did the same work.
 
     `text` has the cell's number and the baseline's. A launch differs if its number is below `share` of the lowest usual
@@ -85,7 +85,7 @@ def _packets(trial: Trial) -> float:
     return PACKET_S * sum(each.tx_packets for each in trial.traffic)
 
 
-WRITTEN: Final = Quantity(
+WRITTEN: Final = WorkQuantity(
     text="its ranks wrote {}, the baseline's {}: does it write where it may not? (--writable, binds)",
     read=lambda _, work: _files(work.written_bytes, work.sent_bytes),
     raw=lambda _, work: work.written_bytes,
@@ -94,7 +94,7 @@ WRITTEN: Final = Quantity(
     least=512,
     more=1 << 16,
 )
-LOADED: Final = Quantity(
+LOADED: Final = WorkQuantity(
     text="its ranks read {}, the baseline's {}: is its input there, and the same? (binds)",
     read=lambda _, work: _files(work.read_bytes, work.received_bytes),
     raw=lambda _, work: work.read_bytes,
@@ -102,7 +102,7 @@ LOADED: Final = Quantity(
     least=1 << 20,
     more=1 << 20,
 )
-THREADS: Final = Quantity(
+THREADS: Final = WorkQuantity(
     text="its ranks created {} threads, the baseline's {}: do limits or variables differ?",
     read=lambda _, work: work.threads,
     share=0.99,
@@ -110,14 +110,14 @@ THREADS: Final = Quantity(
     more=2,
     shown=lambda value: f"{value:.0f}",
 )
-SENT: Final = Quantity(
+SENT: Final = WorkQuantity(
     text="its ranks sent {} over TCP, the baseline's {}",
     read=lambda _, work: work.sent_bytes,
     share=0.5,
     least=1 << 16,
     more=1 << 16,
 )
-COMPUTED: Final = Quantity(
+COMPUTED: Final = WorkQuantity(
     text="its ranks computed for {}, the baseline's for {}: did it find its input, and end early?",
     read=lambda _, work: work.user_s,
     share=0.5,
@@ -127,7 +127,7 @@ COMPUTED: Final = Quantity(
     shown=lambda value: f"{three_digits(value)} s",
     polled=_packets,
 )
-LINES: Final = Quantity(
+LINES: Final = WorkQuantity(
     text="it printed {} lines, the baseline {}",
     read=lambda _, work: work.output_lines,
     share=0.5,
@@ -241,7 +241,7 @@ def _family(name: str) -> str:
     return stem(name).partition("-r0")[0].rstrip("0123456789.-")
 
 
-def _usual(quantity: Quantity, read: Read, there: Launches) -> tuple[float, float] | None:
+def _usual(quantity: WorkQuantity, read: Read, there: Launches) -> tuple[float, float] | None:
     """Return the range of what the baseline usually does, as much wider on each side as it is; None if not known."""
     values = [value for trial, work in there if (value := read(trial, work)) is not None]
     if len(values) < max(LEAST_LAUNCHES, len(there)):
@@ -252,7 +252,7 @@ def _usual(quantity: Quantity, read: Read, there: Launches) -> tuple[float, floa
     return 2 * low - high, 2 * high - low
 
 
-def _by_number(quantity: Quantity, here: Launches, there: Launches) -> Iterator[Flags]:
+def _by_number(quantity: WorkQuantity, here: Launches, there: Launches) -> Iterator[Flags]:
     """Yield which launches have another number than the baseline's."""
     usual = _usual(quantity, quantity.read, there)
     values = [quantity.read(trial, work) for trial, work in here]
@@ -270,7 +270,7 @@ def _by_number(quantity: Quantity, here: Launches, there: Launches) -> Iterator[
         yield flags, quantity.text.format(quantity.shown(median(known)), quantity.shown(base))
 
 
-def _is_other(quantity: Quantity, usual: tuple[float, float], value: float, polled: float = 0.0) -> bool:
+def _is_other(quantity: WorkQuantity, usual: tuple[float, float], value: float, polled: float = 0.0) -> bool:
     low, high = usual
     share = max(quantity.share, quantity.large_share) if low >= LARGE_BYTES else quantity.share
     if low - value >= quantity.least + polled and value < share * low:
@@ -279,7 +279,7 @@ def _is_other(quantity: Quantity, usual: tuple[float, float], value: float, poll
 
 
 def _shows(
-    quantity: Quantity, usual: tuple[float, float], value: float, launch: tuple[Trial, Work], there: Launches
+    quantity: WorkQuantity, usual: tuple[float, float], value: float, launch: tuple[Trial, Work], there: Launches
 ) -> bool:
     """Tell whether a second reading shows at least half of a difference, too: messages cannot be the cause then."""
     if quantity.raw is None:
@@ -292,7 +292,7 @@ def _shows(
     return raw - max(raws) >= (value - usual[1]) / 2
 
 
-def _by_output(here: Launches, there: Launches, computed: Quantity | None) -> Iterator[Flags]:
+def _by_output(here: Launches, there: Launches, computed: WorkQuantity | None) -> Iterator[Flags]:
     """Yield which launches print something else than all of the baseline's, and did less as well.
 
     What is printed alone proves nothing: paths, names and versions of libraries differ between images.

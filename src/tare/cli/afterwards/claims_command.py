@@ -12,9 +12,9 @@ from rich.console import Console
 from tare.cli.afterwards.of_results import ClaimsOptions
 from tare.cli.output import write_page
 from tare.compare.claims import Judged, Paper, judge, read_paper
-from tare.compare.claims.figures import Measured
+from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.judge import studies_of
-from tare.compare.claims.model import Test, Verdict
+from tare.compare.claims.model import ClaimVerdict, Test
 from tare.compare.claims.shown import ClaimsReport, markdown
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
@@ -45,7 +45,7 @@ def show_claims(wanted: ClaimsOptions) -> int:
         write_page(wanted.html, claims_page(of_paper))
         if not wanted.as_json and not wanted.as_markdown:
             print(f"page: {wanted.html}")
-    open_ = [each for each in judged if each.verdict is Verdict.UNDECIDED and each.results]
+    open_ = [each for each in judged if each.verdict is ClaimVerdict.UNDECIDED and each.results]
     return EXIT_INCONCLUSIVE if open_ else EXIT_DONE
 
 
@@ -70,9 +70,9 @@ def _files(papers: Sequence[str]) -> list[Path]:
     return found or known
 
 
-def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Measured]:
+def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, MeasuredStudy]:
     """Return the results in folders, by the name of their study."""
-    found: dict[str, Measured] = {}
+    found: dict[str, MeasuredStudy] = {}
     for folder in folders:
         results = read_only(folder, skip_damaged=True)
         name = results.plan.study.name
@@ -85,7 +85,7 @@ def measured_in(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Meas
             raise ResultsError(
                 f"{folder} and {found[name].label} are both results of study {name}", remedy="name one of them"
             )
-        found[name] = Measured(
+        found[name] = MeasuredStudy(
             plan=results.plan,
             trials=results.trials,
             cores=int(results.facts.get("cores") or 0),

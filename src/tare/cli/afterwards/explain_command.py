@@ -10,9 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.analysis.explain import Explained, Measured, Place, explain
+from tare.analysis.explain import Explained, Measured, ResultsIndex, explain
 from tare.analysis.explain.ablation import Ablation, folder_of, stated, studies_of, study_of_group
-from tare.analysis.explain.answer import EffectAnswer, RemedyAnswer, Unlike, answer_of, remedy_answer, unlike_cells
+from tare.analysis.explain.answer import (
+    EffectAnswer,
+    NotComparable,
+    RemedyAnswer,
+    answer_of,
+    remedy_answer,
+    unlike_cells,
+)
 from tare.analysis.explain.cause import Change, Suspect
 from tare.analysis.explain.evidence import Evidence
 from tare.analysis.explain.failed import FailedCell, failed_cells
@@ -44,7 +51,7 @@ TRACED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExplainedResults:
     """The costs and failed cells of a results folder, and the results in which changed cells are looked for.
 
     `unlike` are the cells that did other work than the baseline.
@@ -52,10 +59,10 @@ class Found:
 
     results: Results
     costs: tuple[Explained, ...]
-    places: tuple[Place, ...]
+    places: tuple[ResultsIndex, ...]
     failures: tuple[Failures, ...]
     failed: tuple[FailedCell, ...]
-    unlike: tuple[Unlike, ...] = ()
+    unlike: tuple[NotComparable, ...] = ()
 
 
 def explain_results(wanted: ExplainOptions) -> int:
@@ -152,12 +159,12 @@ def _command(study: Study, wanted: ExplainOptions, option: str) -> str:
     return f"sudo {command}" if as_root and not is_real_root() else command
 
 
-def _found(results: Results, wanted: ExplainOptions) -> Found:
+def _found(results: Results, wanted: ExplainOptions) -> ExplainedResults:
     with without_cycle_search():
         return _explained(results, wanted)
 
 
-def _explained(results: Results, wanted: ExplainOptions) -> Found:
+def _explained(results: Results, wanted: ExplainOptions) -> ExplainedResults:
     table, folder = compared_of(results), wanted.results
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
@@ -169,10 +176,10 @@ def _explained(results: Results, wanted: ExplainOptions) -> Found:
     every = explain(results.plan, results.trials, table, ablations)
     own = Measured(plan=results.plan, comparisons=table.comparisons)
     cells = failed_cells(results.plan, results.trials)
-    return Found(
+    return ExplainedResults(
         results=results,
         costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
-        places=tuple(map(Place, (*ablations, own))),
+        places=tuple(map(ResultsIndex, (*ablations, own))),
         failures=tuple(map(Failures, (*ablations, own))),
         failed=tuple(cell for cell in cells if wanted.cell in f"{cell.group} / {cell.environment}"),
         unlike=tuple(
@@ -181,7 +188,7 @@ def _explained(results: Results, wanted: ExplainOptions) -> Found:
     )
 
 
-def _told(unlike: Unlike) -> str:
+def _told(unlike: NotComparable) -> str:
     return f"{unlike.group} / {unlike.environment} is not comparable: {unlike.reason}\n"
 
 
@@ -189,7 +196,7 @@ def _name(cost: Explained) -> str:
     return f"{cost.evidence.here.cell.group} / {cost.evidence.here.cell.environment.name}"
 
 
-def _page(found: Found, wanted: ExplainOptions) -> Iterator[str]:
+def _page(found: ExplainedResults, wanted: ExplainOptions) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
     costs, traces = found.costs, read_traces(wanted.results / TRACE)
     yield from lines_of_failed(found.failed)

@@ -23,7 +23,7 @@ BATCH_S = 0.05
 WARM_UP = 4
 
 
-class Mpi:
+class MpiLibrary:
     """The few functions of an MPI that the probe needs, with that MPI's handles."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def place() -> dict[str, Any]:
     }
 
 
-def ping_pong(mpi: Mpi) -> dict[str, float]:
+def ping_pong(mpi: MpiLibrary) -> dict[str, float]:
     """Return the half round trip of each size in microseconds, from the fastest batch: the machine may be busy."""
     half_round_trips = {}
     for size, most in SIZES.items():
@@ -107,7 +107,7 @@ def ping_pong(mpi: Mpi) -> dict[str, float]:
     return half_round_trips
 
 
-def agreed(mpi: Mpi, wanted: int, most: int) -> int:
+def agreed(mpi: MpiLibrary, wanted: int, most: int) -> int:
     """Return the number of messages in a batch, which rank 0 decides: fewer if each takes long, but at least two."""
     number = ctypes.c_long(max(2, min(wanted, most)))
     if mpi.rank == 0:
@@ -117,7 +117,7 @@ def agreed(mpi: Mpi, wanted: int, most: int) -> int:
     return number.value
 
 
-def batch(mpi: Mpi, buffer: Any, size: int, count: int) -> float:
+def batch(mpi: MpiLibrary, buffer: Any, size: int, count: int) -> float:
     """Send a message there and back `count` times and return the seconds that it takes."""
     peer = 1 - mpi.rank
     start = time.perf_counter()
@@ -131,7 +131,7 @@ def batch(mpi: Mpi, buffer: Any, size: int, count: int) -> float:
     return time.perf_counter() - start
 
 
-def single_copy(mpi: Mpi) -> str:
+def single_copy(mpi: MpiLibrary) -> str:
     """Return "yes" if this rank may read the other's memory directly (CMA), else the name of the error."""
     own = ctypes.create_string_buffer(b"x" * 64, 64)
     words = (ctypes.c_long * 2)(os.getpid(), ctypes.addressof(own))
@@ -155,7 +155,7 @@ def single_copy(mpi: Mpi) -> str:
 
 def main() -> None:
     """Run on two ranks."""
-    mpi = Mpi()
+    mpi = MpiLibrary()
     if mpi.size == 1:
         told = {"alone": mpi.version(), "given": sorted(name for name in os.environ if name.startswith(NUMBERS))}
         print("@tare-locality " + json.dumps(told), flush=True)

@@ -30,7 +30,7 @@ LOGIN: Final = "this is the login node; compute nodes may have other software: i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Capability:
     """A cluster, runtime, network, MPI or image: why it cannot be used (None: it can), and its version or the like.
 
     With `never` no installation would change that: it does not go with the cluster.
@@ -55,9 +55,9 @@ class Diagnosis:
     user: str
     machine: str
     noise: str
-    parts: tuple[Part, ...]
+    parts: tuple[Capability, ...]
     unusable: str = ""
-    pairs: tuple[Part, ...] = ()
+    pairs: tuple[Capability, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -65,7 +65,7 @@ class Diagnosis:
         """Return whether any environment can run."""
         return {"runtime", "MPI"} <= {part.family for part in self.parts if part.reason is None}
 
-    def of(self, family: str) -> tuple[Part, ...]:
+    def of(self, family: str) -> tuple[Capability, ...]:
         """Return the parts of a family."""
         return tuple(part for part in self.parts if part.family == family)
 
@@ -78,10 +78,10 @@ def diagnose(
     `noise` is what others use of the machine.
     """
     name = cluster or _usual_cluster(hosts)
-    asked = Asked(name, hosts, ssh_config)
+    asked = ClusterProbe(name, hosts, ssh_config)
     families = (("cluster", CLUSTERS), ("MPI", MPIS))
     parts = [
-        Part(family=family, name=each, reason=member.probe(), detail=_version(member) if pairs else "")
+        Capability(family=family, name=each, reason=member.probe(), detail=_version(member) if pairs else "")
         for family, members in families
         for each, member in members.items()
         if not member.is_fake
@@ -89,7 +89,9 @@ def diagnose(
     built = {image.name for image in list_images()}
     parts += asked.runtimes_and_networks(versions=pairs)
     parts += [
-        Part(family="image", name=each, reason=None if each in built else f"not built yet: tare image build {each}")
+        Capability(
+            family="image", name=each, reason=None if each in built else f"not built yet: tare image build {each}"
+        )
         for each in RECIPES
     ]
     lacking = limits.missing() if CLUSTERS[name].is_here else None
@@ -113,7 +115,7 @@ def _usual_cluster(hosts: Sequence[str]) -> str:
     return usual_cluster()
 
 
-class Asked:
+class ClusterProbe:
     """The questions about environments on a cluster. Each answer is kept."""
 
     def __init__(self, cluster: str, hosts: Sequence[str], ssh_config: str) -> None:
@@ -132,7 +134,7 @@ class Asked:
         except TareError as error:
             self.unusable = self.unusable or _sentence(error)
 
-    def runtimes_and_networks(self, *, versions: bool) -> list[Part]:
+    def runtimes_and_networks(self, *, versions: bool) -> list[Capability]:
         """Return every runtime and network: one that can be used with one of the others."""
         runtimes = [name for name, each in RUNTIMES.items() if not each.is_fake]
         networks = [name for name, each in NETWORKS.items() if not each.is_fake]
@@ -144,24 +146,24 @@ class Asked:
         members: Mapping[str, object] = {**RUNTIMES, **NETWORKS}
         return [part if part.reason else replace(part, detail=_version(members[part.name])) for part in found]
 
-    def pairs(self) -> Iterator[Part]:
+    def pairs(self) -> Iterator[Capability]:
         """Yield every runtime in every network."""
         for (runtime, network), environment in self._environments.items():
             reason, never = self._reason(runtime, network)
-            yield Part(family="environment", name=environment.name, reason=reason, never=never)
+            yield Capability(family="environment", name=environment.name, reason=reason, never=never)
 
-    def _part(self, family: str, name: str, pairs: Sequence[tuple[str, str]]) -> Part:
+    def _part(self, family: str, name: str, pairs: Sequence[tuple[str, str]]) -> Capability:
         """Return whether a part can be used in any of its pairs; if not, with the reason that is the part's own."""
         found: dict[str, bool] = {}
         for pair in pairs:
             reason, never = self._reason(*pair)
             if reason is None:
-                return Part(family=family, name=name)
+                return Capability(family=family, name=name)
             if reason in found and not never:
                 break  # it is the part's own, whatever the other
             found[reason] = never
         reason = min(found, key=lambda each: found[each])
-        return Part(family=family, name=name, reason=reason, never=found[reason])
+        return Capability(family=family, name=name, reason=reason, never=found[reason])
 
     def _ask(self, runtime: str, network: str) -> tuple[str | None, bool]:
         environment, (placement,) = self._environments[runtime, network], self._study.placements

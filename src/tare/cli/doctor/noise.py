@@ -14,7 +14,7 @@ from typing import Final
 
 from tare.cli.doctor import noise_activity, noise_schedule
 from tare.cli.doctor.noise_activity import ACTIVITIES, Span
-from tare.cli.doctor.noise_check import Check, Machine, State
+from tare.cli.doctor.noise_check import Check, KernelFiles, NoiseState
 from tare.cli.doctor.noise_effect import MOST_CORES, CoreNoise, Effect, as_ranks, measure
 from tare.cli.doctor.noise_settings import SETTINGS
 from tare.errors import EXIT_DONE
@@ -26,7 +26,12 @@ from tare.system.topology import in_words, read_topology
 NAMES: Final = (*SETTINGS, *ACTIVITIES, noise_schedule.NAME)
 """The names of all checks, in the order of the output."""
 FEW: Final = 8
-MARKS: Final = {State.QUIET: "ok", State.DISTURBS: "NOISE", State.NOTE: "note", State.UNREAD: "unread"}
+MARKS: Final = {
+    NoiseState.QUIET: "ok",
+    NoiseState.DISTURBS: "NOISE",
+    NoiseState.NOTE: "note",
+    NoiseState.UNREAD: "unread",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +53,7 @@ def show_noise(*, as_json: bool) -> int:
 
 def examine() -> Noise:
     """Check and measure this machine; takes about ten seconds. Raises `CommandFailed` if the probe cannot run."""
-    machine, cores = Machine(), sorted(os.sched_getaffinity(0))[:MOST_CORES]
+    machine, cores = KernelFiles(), sorted(os.sched_getaffinity(0))[:MOST_CORES]
     checks = [guarded(name, lambda check=check: check(machine)) for name, check in SETTINGS.items()]  # type: ignore[misc]
     before = noise_activity.read(machine)
     effect = measure(cores)
@@ -71,17 +76,17 @@ def guarded(name: str, check: Callable[[], Check]) -> Check:
     try:
         return replace(check(), name=name)
     except PermissionError as error:
-        return Check(name=name, state=State.UNREAD, found=f"{error.filename} may not be read", rights="root")
+        return Check(name=name, state=NoiseState.UNREAD, found=f"{error.filename} may not be read", rights="root")
 
 
 def as_text(found: Noise) -> list[str]:
     """Return the lines to print."""
-    disturbing = [check.name for check in found.checks if check.state is State.DISTURBS]
+    disturbing = [check.name for check in found.checks if check.state is NoiseState.DISTURBS]
     lines = [f"machine: {found.machine}", "", f"what disturbs (counted for {found.watched_s:.0f} s)"]
     for check in found.checks:
         effect = f"; here: {check.effect}" if check.effect else ""
         lines.append(f"  {MARKS[check.state]:7} {check.name}: {check.found}{effect}")
-        if check.remedy and check.state is not State.QUIET:
+        if check.remedy and check.state is not NoiseState.QUIET:
             lines.append(f"          change: {check.remedy} ({check.rights})")
     lines += [
         "",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tare.cli.doctor.noise_check import Check, Machine, State, disturbs, note, quiet
+from tare.cli.doctor.noise_check import Check, KernelFiles, NoiseState, disturbs, note, quiet
 from tare.model.text import printable
 from tare.system.counters.scheduling import THROTTLED_PER_S, TICKS_PER_S
 
@@ -52,7 +52,7 @@ class Counters:
 class Span:
     """Two readings of the counters of a machine, the cores that the probe used, and the machine's files."""
 
-    machine: Machine
+    machine: KernelFiles
     before: Counters
     after: Counters
     cores: tuple[int, ...]
@@ -75,7 +75,7 @@ class Span:
         return Counter({name: value for name, value in used.items() if value > 0})
 
 
-def read(machine: Machine) -> Counters:
+def read(machine: KernelFiles) -> Counters:
     """Return the counters of this moment; takes a millisecond for a hundred processes."""
     stat = [int(word) / TICKS_PER_S for word in machine.text("proc/stat").split("\n", 1)[0].split()[1:9]]
     user, nice, system, _idle, _waiting, irq, softirq, steal = stat or [0.0] * 8
@@ -97,7 +97,7 @@ def read(machine: Machine) -> Counters:
     )
 
 
-def _processes(machine: Machine) -> dict[tuple[int, int], tuple[str, float]]:
+def _processes(machine: KernelFiles) -> dict[tuple[int, int], tuple[str, float]]:
     """Return each process's name and CPU time, by its ID and start: IDs are used again."""
     found = {}
     for entry in os.scandir(machine.root / "proc"):
@@ -132,7 +132,7 @@ def _interrupts(text: str) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
     return counts, devices
 
 
-def _own_group(machine: Machine) -> str:
+def _own_group(machine: KernelFiles) -> str:
     """Return the folder of the cgroup that may throttle us."""
     for line in machine.text("proc/self/cgroup").splitlines():
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
@@ -143,7 +143,7 @@ def _own_group(machine: Machine) -> str:
     return "sys/fs/cgroup"
 
 
-def _throttled_s(machine: Machine) -> float:
+def _throttled_s(machine: KernelFiles) -> float:
     table = machine.table(f"{_own_group(machine)}/cpu.stat")
     return sum(table[name] / unit for name, unit in THROTTLED_PER_S.items() if name in table)
 
@@ -194,7 +194,7 @@ def steal(span: Span) -> Check:
     if share <= QUIET / 10:
         return quiet(found=f"{share:.2%} of the cores' time; a host may hide more")
     return Check(
-        state=State.DISTURBS if share > QUIET else State.NOTE, found="the host runs others on these cores",
+        state=NoiseState.DISTURBS if share > QUIET else NoiseState.NOTE, found="the host runs others on these cores",
         effect=f"{share:.1%} of the cores' time", remedy="a virtual machine with dedicated cores",
         rights="the host's administrator",
     )  # fmt: skip
@@ -215,7 +215,7 @@ def quota(span: Span) -> Check:
     )  # fmt: skip
 
 
-def _quota_cores(machine: Machine, folder: str) -> float | None:
+def _quota_cores(machine: KernelFiles, folder: str) -> float | None:
     """Return the CPU quota of a cgroup in cores, v2 or v1; None without one."""
     quota, _, period = machine.text(f"{folder}/cpu.max").partition(" ")
     if not quota:
@@ -271,7 +271,7 @@ def swap(span: Span) -> Check:
     if not used_kib and not moved:
         return quiet(found="none in use")
     return Check(
-        state=State.DISTURBS if moved else State.NOTE, found=f"{used_kib / 1024:,.0f} MiB in use",
+        state=NoiseState.DISTURBS if moved else NoiseState.NOTE, found=f"{used_kib / 1024:,.0f} MiB in use",
         effect=f"{moved / span.elapsed_s:,.0f} pages per second read or written", remedy="free memory, then swapoff -a",
         rights="root",
     )  # fmt: skip
@@ -286,7 +286,7 @@ def page_cache(span: Span) -> Check:
     if not stalls and not scanned:
         return quiet(found="no page had to be freed")
     return Check(
-        state=State.DISTURBS if stalls else State.NOTE, found="the kernel frees pages of the page cache",
+        state=NoiseState.DISTURBS if stalls else NoiseState.NOTE, found="the kernel frees pages of the page cache",
         effect=f"{scanned / span.elapsed_s:,.0f} pages scanned per second, {stalls} allocations had to wait",
         remedy="end programs that read or write large files; sync; echo 1 > /proc/sys/vm/drop_caches", rights="root",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Final
 CONFIG_BYTES: Final = 1 << 20
 
 
-class State(StrEnum):
+class NoiseState(StrEnum):
     """Whether something disturbs: it does not, it does, it is only stated, or it could not be read."""
 
     QUIET = "quiet"
@@ -32,20 +32,20 @@ class Check:
     """
 
     name: str = ""
-    state: State
+    state: NoiseState
     found: str
     effect: str = ""
     remedy: str = ""
     rights: str = ""
 
 
-quiet: Final = partial(Check, state=State.QUIET)
-disturbs: Final = partial(Check, state=State.DISTURBS)
-note: Final = partial(Check, state=State.NOTE)
+quiet: Final = partial(Check, state=NoiseState.QUIET)
+disturbs: Final = partial(Check, state=NoiseState.DISTURBS)
+note: Final = partial(Check, state=NoiseState.NOTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class KernelFiles:
     """The files of a machine's kernel below `root`; tests have folders of their own."""
 
     root: Path = Path("/")

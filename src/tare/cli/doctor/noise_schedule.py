@@ -6,7 +6,7 @@ import json
 import time
 from typing import Final
 
-from tare.cli.doctor.noise_check import Check, Machine, State, quiet
+from tare.cli.doctor.noise_check import Check, KernelFiles, NoiseState, quiet
 from tare.model.text import printable
 from tare.system import process
 
@@ -17,7 +17,7 @@ TABLES: Final = ("etc/crontab", "etc/cron.d/*", "var/spool/cron/crontabs/*", "va
 NAME: Final = "jobs due soon"
 
 
-def due_soon(machine: Machine, names: frozenset[str]) -> Check:
+def due_soon(machine: KernelFiles, names: frozenset[str]) -> Check:
     """Check which timers of systemd are due within an hour, and whether a cron daemon has jobs.
 
     `names` are the programs that run.
@@ -29,7 +29,7 @@ def due_soon(machine: Machine, names: frozenset[str]) -> Check:
     found = "; ".join(part for part in parts if part)
     if not found:
         return quiet(found="none: no timer within an hour, and no job of cron")
-    state = State.UNREAD if hidden and not (timers or jobs) else State.NOTE
+    state = NoiseState.UNREAD if hidden and not (timers or jobs) else NoiseState.NOTE
     return Check(
         state=state, found=found, rights="root",
         remedy="systemctl stop NAME.timer while a study runs; `systemctl list-timers` and `crontab -l` list all",
@@ -58,7 +58,7 @@ def parse_timers(text: str, now_s: float) -> list[tuple[str, float]]:
     return sorted(due, key=lambda each: each[1])
 
 
-def cron_jobs(machine: Machine) -> tuple[int, bool]:
+def cron_jobs(machine: KernelFiles) -> tuple[int, bool]:
     """Return the number of jobs in cron's tables, and whether some table may not be read."""
     jobs, hidden = 0, False
     for path in (path for pattern in TABLES for path in machine.paths(pattern)):

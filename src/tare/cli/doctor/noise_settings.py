@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tare.cli.doctor.noise_check import Check, Machine, disturbs, note, quiet
+from tare.cli.doctor.noise_check import Check, KernelFiles, disturbs, note, quiet
 from tare.system.topology import parse_list
 
 CPU: Final = "sys/devices/system/cpu"
@@ -21,7 +21,7 @@ LONG_WAKE_US: Final = 10
 """C-states that take longer to leave than a short message takes to arrive."""
 
 
-def governor(machine: Machine) -> Check:
+def governor(machine: KernelFiles) -> Check:
     """Check that the clock frequency of the cores is fixed."""
     texts = [machine.text(path) for path in machine.paths(f"{CPU}/cpu[0-9]*/cpufreq/scaling_governor")]
     names = Counter(text for text in texts if text)
@@ -36,7 +36,7 @@ def governor(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def turbo(machine: Machine) -> Check:
+def turbo(machine: KernelFiles) -> Check:
     """Check that cores cannot run faster while others are idle."""
     no_turbo, boost = machine.number(f"{CPU}/intel_pstate/no_turbo"), machine.number(f"{CPU}/cpufreq/boost")
     if no_turbo is None and boost is None:
@@ -50,7 +50,7 @@ def turbo(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def smt(machine: Machine) -> Check:
+def smt(machine: KernelFiles) -> Check:
     """Check that no two hardware threads share a core."""
     if not (active := machine.text(f"{CPU}/smt/active")):
         return note(found="the kernel does not tell; a virtual machine's host may use it")
@@ -63,7 +63,7 @@ def smt(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def isolation(machine: Machine) -> Check:
+def isolation(machine: KernelFiles) -> Check:
     """Check whether cores are kept free of other programs and of the timer."""
     isolated = machine.text(f"{CPU}/isolated")
     tickless = machine.text(f"{CPU}/nohz_full").replace("(null)", "")
@@ -81,7 +81,7 @@ def isolation(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def affinity(machine: Machine) -> Check:
+def affinity(machine: KernelFiles) -> Check:
     """Check how many of the machine's cores tare may use."""
     online, ours = parse_list(machine.text(f"{CPU}/online")), sorted(os.sched_getaffinity(0))
     if not online or len(ours) >= len(online):
@@ -92,7 +92,7 @@ def affinity(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def huge_pages(machine: Machine) -> Check:
+def huge_pages(machine: KernelFiles) -> Check:
     """Check that the kernel does not move the pages of a program to make huge ones."""
     text = machine.text("sys/kernel/mm/transparent_hugepage/enabled")
     chosen = text.partition("[")[2].partition("]")[0]
@@ -104,7 +104,7 @@ def huge_pages(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def numa_balancing(machine: Machine) -> Check:
+def numa_balancing(machine: KernelFiles) -> Check:
     """Check that the kernel does not migrate pages between NUMA nodes."""
     nodes = len(machine.paths("sys/devices/system/node/node[0-9]*"))
     value = machine.number("proc/sys/kernel/numa_balancing")
@@ -118,7 +118,7 @@ def numa_balancing(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def perf_sampling(machine: Machine) -> Check:
+def perf_sampling(machine: KernelFiles) -> Check:
     """State the rate at which a profiler may interrupt."""
     rate = machine.number("proc/sys/kernel/perf_event_max_sample_rate")
     if rate is None:
@@ -130,7 +130,7 @@ def perf_sampling(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def address_randomisation(machine: Machine) -> Check:
+def address_randomisation(machine: KernelFiles) -> Check:
     """State whether addresses differ from launch to launch; it is named and never recommended to be changed."""
     value = machine.number("proc/sys/kernel/randomize_va_space")
     words = {0: "off: every launch has the same addresses, and one effect of them stays in all", None: "not told"}
@@ -138,7 +138,7 @@ def address_randomisation(machine: Machine) -> Check:
     return note(found=found)
 
 
-def idle_states(machine: Machine) -> Check:
+def idle_states(machine: KernelFiles) -> Check:
     """Check that an idle core wakes up soon; the measured wake-up stands among the measurements."""
     states = [
         (machine.number(f"{folder}/latency") or 0, machine.text(f"{folder}/name"))
@@ -159,7 +159,7 @@ def idle_states(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-def clock_source(machine: Machine) -> Check:
+def clock_source(machine: KernelFiles) -> Check:
     """Check that a reading of the clock needs no system call, and measure it."""
     folder = "sys/devices/system/clocksource/clocksource0"
     source = machine.text(f"{folder}/current_clocksource") or "not told"
@@ -185,7 +185,7 @@ def clock_cost_s(batches: int = 21, readings: int = 1000) -> float:
     return sorted(costs)[batches // 2] * 1e-9
 
 
-def mitigations(machine: Machine) -> Check:
+def mitigations(machine: KernelFiles) -> Check:
     """State which mitigations of the CPU's flaws make system calls and context switches longer."""
     active, affected = [], []
     for path in machine.paths(f"{CPU}/vulnerabilities/*"):
@@ -205,7 +205,7 @@ def mitigations(machine: Machine) -> Check:
     )  # fmt: skip
 
 
-SETTINGS: Final[Mapping[str, Callable[[Machine], Check]]] = {
+SETTINGS: Final[Mapping[str, Callable[[KernelFiles], Check]]] = {
     "CPU governor": governor,
     "turbo": turbo,
     "multithreading (SMT)": smt,

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tare.cli.doctor.machine import Diagnosis, Part
+from tare.cli.doctor.machine import Capability, Diagnosis
 from tare.system.packages import COMMANDS
 
 LINES: Final = 24
@@ -51,19 +51,19 @@ def whole(found: Diagnosis) -> list[str]:
     return lines
 
 
-def _line(what: str, part: Part) -> str:
+def _line(what: str, part: Capability) -> str:
     mark = "ok     " if part.reason is None else "no     " if part.never else "missing"
     detail = f"  ({part.detail})" if part.detail and part.reason is None else ""
     return f"  {mark} {what}{detail}{f': {part.reason}' if part.reason else ''}"
 
 
-def _working(title: str, parts: Sequence[Part]) -> list[str]:
+def _working(title: str, parts: Sequence[Capability]) -> list[str]:
     """Return the names of the parts of a family that work, in few lines."""
     names = ", ".join(part.name for part in parts if part.reason is None)
     return _wrapped(f"  {title}: {names or 'none'}", most=MOST_LINES)
 
 
-def _missing(parts: Iterable[Part]) -> Iterator[list[str]]:
+def _missing(parts: Iterable[Capability]) -> Iterator[list[str]]:
     """Yield the lines of each thing that is missing, with the parts that it keeps from working.
 
     What the package manager installs comes first, ended by one command for all of it.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tare.agent.remote.machine import Interface
 from tare.clusters.pods.api import Api
 from tare.clusters.pods.nodes import KubernetesMachine
-from tare.clusters.pods.pod_networks import PodNetwork
+from tare.clusters.pods.pod_networks import RecognisedNetwork
 from tare.clusters.pods.pod_networks.look import pod_network
 from tare.errors import TareError
 
@@ -19,7 +19,7 @@ TUNNELS: Final = ("vxlan", "geneve", "ipip", "wireguard", "gre")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ServiceView:
     """What a service saw: of its pod, or of its node if the pod is on the node's network (`of_node`).
 
     `interface` and `mtu` are of the interface that messages use, `others` all that have an address. `runtime_class` is
@@ -46,7 +46,7 @@ class Description:
     server: str = ""
     context: str = ""
     machines: tuple[KubernetesMachine, ...] = ()
-    network: PodNetwork = field(default_factory=PodNetwork)
+    network: RecognisedNetwork = field(default_factory=RecognisedNetwork)
     titles: Mapping[str, str] = field(default_factory=dict)
     policy: str = ""
 
@@ -55,7 +55,7 @@ class Description:
         api: Api, context: str, machines: Sequence[KubernetesMachine], titles: Mapping[str, str] | None = None
     ) -> Description:
         """Return the description of a Kubernetes; what the user may not read stays out."""
-        version, network = "", PodNetwork()
+        version, network = "", RecognisedNetwork()
         with suppress(TareError):
             version = str(api.ask("GET", "/version").get("gitVersion", ""))
             network = pod_network(api)
@@ -64,7 +64,7 @@ class Description:
             titles=titles or {},
         )  # fmt: skip
 
-    def facts(self, seen: Sequence[Seen]) -> dict[str, Any]:
+    def facts(self, seen: Sequence[ServiceView]) -> dict[str, Any]:
         """Return the facts that a study records, with a line for the header of its report."""
         network = {"product": self.network.title, **network_of(seen)}
         of_classes = self._of_classes(seen)
@@ -80,7 +80,7 @@ class Description:
             },
         }  # fmt: skip
 
-    def _of_classes(self, seen: Sequence[Seen]) -> dict[str, str]:
+    def _of_classes(self, seen: Sequence[ServiceView]) -> dict[str, str]:
         """Return what is known of the network of each runtime class, with what was seen in its pods."""
         found = {}
         for name in sorted({each.runtime_class for each in seen if not each.of_node} - {""}):
@@ -106,7 +106,7 @@ class Description:
         return "; ".join(part for part in parts if part)
 
 
-def network_of(seen: Sequence[Seen], runtime_class: str = "") -> dict[str, str]:
+def network_of(seen: Sequence[ServiceView], runtime_class: str = "") -> dict[str, str]:
     """Return what the interfaces that were seen tell of the network of pods with a runtime class."""
     found: dict[str, str] = {}
     pods = {(each.interface, each.mtu) for each in seen if not each.of_node and each.runtime_class == runtime_class}

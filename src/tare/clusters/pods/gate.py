@@ -25,8 +25,8 @@ LONGEST: Final = 1 << 20
 SOURCE: Final = Path(__file__).with_name("enter.py")
 
 
-class Running(Protocol):
-    """A command behind a door: it runs while it is pumped (`tare.clusters.pods.session.Session`)."""
+class RunningCommand(Protocol):
+    """A command behind a door: it runs while it is pumped (`tare.clusters.pods.session.ExecSession`)."""
 
     def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
         """Carry bytes until the command has ended; return its exit status."""
@@ -35,8 +35,8 @@ class Running(Protocol):
         """End the command, if it was not pumped."""
 
 
-class Door(Protocol):
-    """What starts commands in one place (`tare.clusters.pods.session.Doorway`)."""
+class ExecChannel(Protocol):
+    """What starts commands in one place (`tare.clusters.pods.session.ExecPool`)."""
 
     def prepare(self, count: int = 1) -> None:
         """Have the next commands start faster; return at once."""
@@ -44,14 +44,14 @@ class Door(Protocol):
     def settle(self) -> None:
         """Wait until nothing is prepared or removed any more."""
 
-    def start(self, argv: Sequence[str]) -> Running:
+    def start(self, argv: Sequence[str]) -> RunningCommand:
         """Start a command."""
 
     def close(self) -> None:
         """Start nothing more."""
 
 
-class Gate:
+class ExecServer:
     """A socket through which commands are started in the pods that have been added."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class Gate:
         self._program = folder / "tare-enter"
         self._program.write_text(f"#!{plain_python()} -IS\n{SOURCE.read_text()}")
         self._program.chmod(0o700)
-        self._doorways: dict[str, Door] = {}
+        self._doorways: dict[str, ExecChannel] = {}
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._path.chmod(0o600)
@@ -70,7 +70,7 @@ class Gate:
         """Return the argv prefix that runs a command in a pod."""
         return (str(self._program), str(self._path), pod)
 
-    def add(self, pod: str, doorway: Door) -> None:
+    def add(self, pod: str, doorway: ExecChannel) -> None:
         """Let commands be started in a pod."""
         self._doorways[pod] = doorway
 
@@ -79,7 +79,7 @@ class Gate:
         if doorway := self._doorways.pop(pod, None):
             doorway.close()
 
-    def doorways(self) -> Mapping[str, Door]:
+    def doorways(self) -> Mapping[str, ExecChannel]:
         """Return the pods in which commands can be started."""
         return dict(self._doorways)
 
@@ -95,7 +95,7 @@ class Gate:
         for doorway in self.doorways().values():
             doorway.settle()
 
-    def start(self, pod: str, argv: Sequence[str]) -> Running:
+    def start(self, pod: str, argv: Sequence[str]) -> RunningCommand:
         """Start a command in a pod; raise `TareError` if that is not possible."""
         doorway = self._doorways.get(pod)
         if doorway is None:

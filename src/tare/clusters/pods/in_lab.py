@@ -17,7 +17,7 @@ from tare.clusters.pods.lab_networks.model import LabNetwork
 from tare.daemons import kubernetes
 from tare.daemons.daemons import Daemon
 from tare.daemons.forward import LOOPBACK, forwarded
-from tare.daemons.kubernetes import Kubernetes, User
+from tare.daemons.kubernetes import KubernetesDaemons, User
 from tare.errors import MissingTool
 from tare.images.cache import ensure, silent
 from tare.images.inside import archive
@@ -37,7 +37,7 @@ IMPORTED_AT_ONCE: Final = 2
 class LabKubernetes:
     """A Kubernetes that is up; `kubeconfig` is a file by which this machine reaches it, `networks` are its pods'."""
 
-    kubernetes: Kubernetes
+    kubernetes: KubernetesDaemons
     kubeconfig: Path
     api: api.Api
     daemons: tuple[Daemon, ...]

@@ -22,7 +22,7 @@ LONGEST: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
+class PodDefaults:
     """What all pods of a site have in common: its name and folder, its namespace, the study's settings.
 
     `devices` are what the network of each runtime class has on the nodes, with roles, and `titles` what it is, where

@@ -18,16 +18,16 @@ from tare.agent.remote.conversation import Unreachable
 from tare.agent.remote.timing import AGAIN_S, PAUSE_S
 from tare.agent.sides import Side
 from tare.clusters.pods import manifests
-from tare.clusters.pods.describe import TUNNELS, Seen
-from tare.clusters.pods.gate import Gate
-from tare.clusters.pods.making import Making, common_network
+from tare.clusters.pods.describe import TUNNELS, ServiceView
+from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.making import PodDefaults, common_network
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
-from tare.clusters.pods.mpi_jobs.script import Counted
+from tare.clusters.pods.mpi_jobs.script import WorkerCounts
 from tare.clusters.pods.pod_networks import on_node
 from tare.clusters.pods.pod_service import PodService, key_of
 from tare.clusters.pods.pods import Pods
-from tare.clusters.pods.session import Container, Doorway
+from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.daemons.ssh import SshHost
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.model import Launching, Placement
@@ -46,7 +46,7 @@ SHELLS: Final = 2
 
 
 @dataclass(slots=True, kw_only=True)
-class _Deployment:
+class _DeploymentInPods:
     """What a node has of a deployment: what was ordered, its pods, and the services in those that are up.
 
     `passes` are the node's own interfaces that the messages of its pod pass.
@@ -68,7 +68,13 @@ class KubernetesNode:
     """A `NodeService` for a node of a Kubernetes, `node.machine` there; in a lab that is its `lab_node`."""
 
     def __init__(
-        self, node: Node, making: Making, pods: Pods, gate: Gate, data_address: str, lab_node: Node | None = None
+        self,
+        node: Node,
+        making: PodDefaults,
+        pods: Pods,
+        gate: ExecServer,
+        data_address: str,
+        lab_node: Node | None = None,
     ) -> None:
         self.node = node
         self._making = making
@@ -76,7 +82,7 @@ class KubernetesNode:
         self._gate = gate
         self._data_address = data_address
         self._lab_node = lab_node
-        self._deployments: dict[str, _Deployment] = {}
+        self._deployments: dict[str, _DeploymentInPods] = {}
 
     def renew(self) -> None:
         """Tell all services that the head is there."""
@@ -84,7 +90,7 @@ class KubernetesNode:
             for service in tuple(deployment.services):
                 service.renew()
 
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[ServiceView, ...]:
         """Return what the services on this node see of the interfaces of pods and node."""
         return tuple(each.seen for every in self._deployments.values() for each in every.services)
 
@@ -93,7 +99,7 @@ class KubernetesNode:
     def prepare(self, order: Order) -> None:
         specs = self._making.pods(order, self.node.name, self.node.machine)
         self._be_reachable()
-        deployment = self._deployments[order.study] = _Deployment(order=order, specs=specs)
+        deployment = self._deployments[order.study] = _DeploymentInPods(order=order, specs=specs)
         changed = [difference for spec in specs for difference in self._pods.create(spec)]
         deployment.changed = tuple(dict.fromkeys(changed))
 
@@ -117,8 +123,8 @@ class KubernetesNode:
         objects = self._pods.wait(deployment.names)
         for number, spec in enumerate(deployment.specs):
             for container in (*spec.of_ranks, manifests.NODE):
-                place = Container(namespace=spec.namespace, pod=spec.name, name=container)
-                self._gate.add(key_of(spec.name, container), Doorway(self._pods.api, place))
+                place = PodContainer(namespace=spec.namespace, pod=spec.name, name=container)
+                self._gate.add(key_of(spec.name, container), ExecPool(self._pods.api, place))
             self._gate.prepare(shells(spec, deployment.order.placement))
             deployment.services.append(
                 PodService(
@@ -180,7 +186,7 @@ class KubernetesNode:
         """Return the pods of a deployment."""
         return self._deployments[study].specs
 
-    def count(self, study: str, counted: Mapping[str, Counted]) -> None:
+    def count(self, study: str, counted: Mapping[str, WorkerCounts]) -> None:
         """Add what the workers of a job have counted to what the deployment's pods count, by the names of hosts."""
         deployment = self._deployments[study]
         deployment.jobs = deployment.jobs.plus([service.side for service in deployment.services], counted)
@@ -254,7 +260,7 @@ class KubernetesNode:
         there = self._on_node()
         return NodeHas() if there is None else there.surroundings
 
-    def _passes(self, deployment: _Deployment) -> tuple[Watch, ...]:
+    def _passes(self, deployment: _DeploymentInPods) -> tuple[Watch, ...]:
         """Return the watches on the node's own interfaces, where they can be seen."""
         there = self._on_node()
         if self._lab_node is not None:

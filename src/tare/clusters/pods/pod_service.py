@@ -15,10 +15,10 @@ from tare.agent.remote.archive import packed
 from tare.agent.remote.conversation import Conversation, Unreachable
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.sides import Side
-from tare.clusters.pods.describe import Seen
-from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.describe import ServiceView
+from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.manifests import NODE, RANKS, PodSpec
-from tare.clusters.pods.pod_networks.further import Further, for_messages
+from tare.clusters.pods.pod_networks.further import FurtherNetwork, for_messages
 from tare.clusters.pods.pods import Pods
 from tare.errors import InfrastructureError
 from tare.images.registry.reference import is_reference
@@ -42,7 +42,7 @@ class PodService:
 
     side: Side
 
-    def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: Gate, pods: Pods, folder: Path) -> None:
+    def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: ExecServer, pods: Pods, folder: Path) -> None:
         self.spec = spec
         self._node = node
         self._number = number
@@ -52,7 +52,7 @@ class PodService:
         self._conversation: Conversation | None = None
         self._interfaces: tuple[Interface, ...] = ()
         self._surroundings: NodeHas | None = None
-        self.further: Further | None = None
+        self.further: FurtherNetwork | None = None
         self._pulled = ""
 
     def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
@@ -138,10 +138,10 @@ class PodService:
         )
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ServiceView:
         """Return what the service sees of the interfaces of its pod, or of its node."""
         own = self.side.endpoint
-        return Seen(
+        return ServiceView(
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
             others=self._interfaces, runtime_class=self.spec.runtime_class,
         )  # fmt: skip

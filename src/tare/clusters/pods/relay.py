@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from tare.clusters.pods.gate import Gate
-from tare.clusters.pods.session import OUTPUT, Session
+from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.session import OUTPUT, ExecSession
 from tare.errors import InfrastructureError
 
 AGENT: Final = """#!/bin/sh
@@ -115,10 +115,10 @@ def rank_of(words: Sequence[str]) -> tuple[int, list[str]] | None:
     return int(words[1]), ["/bin/sh", "-c", BEGINS, words[2]]
 
 
-class Relay:
+class ExecRelay:
     """The requests of the launchers in one pod; `start` says what is done for them."""
 
-    def __init__(self, gate: Gate, pod: str, folder: str, start: Start) -> None:
+    def __init__(self, gate: ExecServer, pod: str, folder: str, start: Start) -> None:
         self._gate = gate
         self._start = start
         self._ends = threading.Lock()
@@ -126,7 +126,7 @@ class Relay:
         self._left = bytearray()
         self._heard = threading.Event()
         script = f"exec 3<&0; {MAKES}{LISTENS}"
-        self._session = cast("Session", gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT, RANK)))
+        self._session = cast("ExecSession", gate.start(pod, ("/bin/sh", "-c", script, folder, AGENT, RANK)))
         threading.Thread(target=self._listen, name="relay", daemon=True).start()
         if not self._heard.wait(READY_S) or not self._session.is_open:
             self.close()

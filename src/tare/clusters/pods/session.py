@@ -1,7 +1,8 @@
 """Run commands in containers of pods over the API's stream: no sshd, and nothing in the image but a shell.
 
-Opening a stream takes a tenth of a second, because the runtime starts a process in the container. A `Doorway` keeps one
-open stream to a container, in which a shell waits for one line: the next command then starts as fast as a line travels.
+Opening a stream takes a tenth of a second, because the runtime starts a process in the container. A `ExecPool` keeps
+one open stream to a container, in which a shell waits for one line: the next command then starts as fast as a line
+travels.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class PodContainer:
     """A container of a pod."""
 
     namespace: str
@@ -57,14 +58,14 @@ class Container:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/exec"
 
 
-class Session:
+class ExecSession:
     """A command that runs in a container. One thread pumps; others may send: TLS does not read and write at once.
 
     While a thread pumps, no other closes the socket: its number would be given to another stream, and TLS would go on
     reading there.
     """
 
-    def __init__(self, api: Api, container: Container, argv: Sequence[str]) -> None:
+    def __init__(self, api: Api, container: PodContainer, argv: Sequence[str]) -> None:
         query = [("container", container.name), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in argv]
         self.client: Stream = api.connect(container.path, query)
@@ -162,21 +163,21 @@ class Session:
             return NOT_TOLD
 
 
-class Doorway:
+class ExecPool:
     """Starts commands in a container, each in one of the shells that wait there; `prepare` makes up their number."""
 
-    def __init__(self, api: Api, container: Container) -> None:
+    def __init__(self, api: Api, container: PodContainer) -> None:
         self.container = container
         self._api = api
         self._lock = threading.Lock()
-        self._waiting: deque[Future[Session]] = deque()
+        self._waiting: deque[Future[ExecSession]] = deque()
         self._closed = False
 
     def prepare(self, count: int = 1) -> None:
         """Have so many shells wait, or more where more do; return at once."""
         with self._lock:
             while len(self._waiting) < count and not self._closed:
-                self._waiting.append(begun(lambda: Session(self._api, self.container, WAITING), "opening"))
+                self._waiting.append(begun(lambda: ExecSession(self._api, self.container, WAITING), "opening"))
 
     def settle(self) -> None:
         """Wait until all that is being opened is open, or has failed."""
@@ -185,7 +186,7 @@ class Doorway:
         for each in opening:
             each.exception()
 
-    def start(self, argv: Sequence[str]) -> Session:
+    def start(self, argv: Sequence[str]) -> ExecSession:
         """Start a command: in the shell that waits, or in a stream of its own."""
         while True:
             with self._lock:
@@ -200,7 +201,7 @@ class Doorway:
                 session.close()
         if self._closed:
             raise InfrastructureError(f"pod {self.container.pod} is being removed")
-        return Session(self._api, self.container, argv)
+        return ExecSession(self._api, self.container, argv)
 
     def close(self) -> None:
         """End the shells that wait."""

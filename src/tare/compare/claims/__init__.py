@@ -7,7 +7,7 @@ with its interval, all of them under Holm's control. What decides each claim is 
 from __future__ import annotations
 
 from tare.compare.claims.judge import judge
-from tare.compare.claims.model import Claim, Judged, Paper, Verdict
+from tare.compare.claims.model import Claim, ClaimVerdict, Judged, Paper
 from tare.compare.claims.read import read_paper
 
-__all__ = ["Claim", "Judged", "Paper", "Verdict", "judge", "read_paper"]
+__all__ = ["Claim", "ClaimVerdict", "Judged", "Paper", "judge", "read_paper"]

@@ -13,8 +13,8 @@ from typing import Final
 
 from tare.analysis import stats
 from tare.compare.claims.certain import unavailable
-from tare.compare.claims.figures import Measured
-from tare.compare.claims.model import Claim, Contrast, Counting, Judged, Place, Region, Verdict
+from tare.compare.claims.figures import MeasuredStudy
+from tare.compare.claims.model import CellPattern, Claim, ClaimVerdict, Contrast, Counting, Judged, Region
 from tare.compare.claims.rounds import ALPHA, inside_p, outside_p
 
 LAUNCHES: Final = 3
@@ -45,7 +45,7 @@ class _Counted:
         return stats.two_sample(self.others, self.numbers)
 
 
-def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) -> Judged:
+def counted(claim: Claim, testing: Counting, of: Callable[[CellPattern], MeasuredStudy]) -> Judged:
     """Judge numbers that hardly vary: the claim holds if every launch is in the region.
 
     With a second cell, every launch is held against every one of that cell. It is contradicted if one of its numbers is
@@ -61,7 +61,7 @@ def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) ->
         values = _differences(numbers, others)
         if not values:
             why = f"no launch has {label} of {place}" + ("" if against is None else f" and of {against}")
-            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+            return Judged(claim=claim, verdict=ClaimVerdict.UNDECIDED, why=why)
         places = ((place, 1),) if against is None else ((place, 1), (against, -1))
         found.append(
             _Counted(
@@ -80,12 +80,12 @@ def _decided(claim: Claim, found: Sequence[_Counted]) -> Judged:
     if outside := [each for each in found if each.inside == 0.0]:
         deciding = min(outside, key=_outside_p)
         p = min(1.0, len(found) * _outside_p(deciding))
-        return _with_interval(Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=deciding.said), deciding, p)
+        return _with_interval(Judged(claim=claim, verdict=ClaimVerdict.CONTRADICTED, why=deciding.said), deciding, p)
     least = min(found, key=lambda each: each.inside)
     if least.inside < 1.0:
-        return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{least.said}: launches differ")
+        return Judged(claim=claim, verdict=ClaimVerdict.UNDECIDED, why=f"{least.said}: launches differ")
     deciding = max(found, key=_inside_p)
-    made = Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(each.said for each in found))
+    made = Judged(claim=claim, verdict=ClaimVerdict.REPRODUCED, why="; ".join(each.said for each in found))
     return _with_interval(made, deciding, _inside_p(deciding))
 
 
@@ -109,7 +109,7 @@ def _differences(numbers: Sequence[float], others: Sequence[float] | None) -> li
     return list(numbers) if others is None else [number - other for number in numbers for other in others]
 
 
-def _said(place: Place, against: Place | None, values: Sequence[float], label: str) -> str:
+def _said(place: CellPattern, against: CellPattern | None, values: Sequence[float], label: str) -> str:
     """Say how many of something launches have, or how many more or less than those of another cell."""
     lowest, highest = min(values), max(values)
     fewer = against is not None and highest < 0

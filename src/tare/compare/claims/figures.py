@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tare.analysis import stats
 from tare.analysis.summary.costs import CostTable, cost_table, mean_logs
 from tare.compare.claims import modes
-from tare.compare.claims.model import Place
+from tare.compare.claims.model import CellPattern
 from tare.compare.claims.tested import VARIATION
 from tare.errors import ResultsError
 from tare.model import Cell, Completed, Metric, MetricInfo, Plan, Role, Trial
@@ -34,7 +34,7 @@ AMOUNTS: Final = ("packets", "bytes", "packets/s", "bytes/s", "bytes/packet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredStudy:
     """The results of a study: its plan and trials, the cores of its machine, what to call them.
 
     `samples` reads those of a trial by column.
@@ -56,7 +56,7 @@ class Measured:
         """Return what the launches cost."""
         return cost_table(self.plan, self.trials)
 
-    def cell(self, place: Place) -> Cell:
+    def cell(self, place: CellPattern) -> Cell:
         """Return the cell of a place; raise `ResultsError` unless there is exactly one."""
         cells = [
             cell
@@ -69,7 +69,7 @@ class Measured:
         known = {f"{cell.environment.name} / {cell.group}" for cell in self.plan.cells if cell.role is not Role.SELF}
         return _only(cells, place, "cell", self.study, [cell.group for cell in cells] or sorted(known))
 
-    def logs(self, place: Place) -> tuple[dict[int, float], str]:
+    def logs(self, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return the mean logarithm of a place's costs by round, and the label of its metric.
 
         Raises `ResultsError` unless the place is one cell and one column.
@@ -87,13 +87,13 @@ class Measured:
         row = self.table.costs.get((cell.group, cell.environment.name, info.key))
         return mean_logs(row.rounds, row.values_s) if row is not None else {}, info.label
 
-    def _column(self, cell: Cell, place: Place, pattern: str) -> MetricInfo:
+    def _column(self, cell: Cell, place: CellPattern, pattern: str) -> MetricInfo:
         """Return the one column of a cell whose name has a pattern; raise `ResultsError` unless there is one."""
         columns = [info for info in self.table.metrics if info.group == cell.group]
         found = [info for info in columns if _fits(info.key, pattern) or _fits(info.label, pattern)]
         return _only(found, place, "metric", self.study, [info.label for info in found or columns])
 
-    def counts(self, place: Place) -> tuple[dict[int, float], str]:
+    def counts(self, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return the mean of a place's counters, figures or traffic by round, and what they are.
 
         Raises `ResultsError` unless the place is one cell and its metric names a counter, one figure, or traffic.
@@ -103,13 +103,13 @@ class Measured:
         value, label = self._number(place)
         return self._by_round(self.cell(place), value), label
 
-    def each(self, place: Place) -> tuple[list[float], str]:
+    def each(self, place: CellPattern) -> tuple[list[float], str]:
         """Return a place's counters or figures in every launch that counts, and what they are."""
         value, label = self._number(place)
         numbers = [value(trial) for trial in self._chosen(self.cell(place)) if isinstance(trial.outcome, Completed)]
         return [number for number in numbers if number is not None], label
 
-    def _number(self, place: Place) -> tuple[Callable[[Trial], float | None], str]:
+    def _number(self, place: CellPattern) -> tuple[Callable[[Trial], float | None], str]:
         """Return how a place's number is read from a completed launch, and what it is."""
         kind, _, name = place.metric.partition(":")
         if f"{kind}:" == COUNTER:
@@ -130,19 +130,19 @@ class Measured:
         label = _only([each for each in sorted(known) if _fits(each, name)], place, "figure", self.study, sorted(known))
         return (lambda trial: _figure(trial, label)), label
 
-    def _variation(self, place: Place) -> tuple[dict[int, float], str]:
+    def _variation(self, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return parts by round whose mean is the logarithm of the standard deviation of a place's logarithms."""
         logs, label = self.logs(place)
         parts = stats.jackknifed_log_deviation([logs[number] for number in sorted(logs)])
         return dict(zip(sorted(logs), parts, strict=False)), f"variation of {label}"
 
-    def _means(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
+    def _means(self, cell: Cell, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return the mean logarithm by round of the mean iteration, of that of the typical turn if there are turns."""
         info = self._column(cell, place, place.metric.removeprefix(MEAN))
         mean = partial(_log_of, key=info.key, cost=lambda metric: metric.turn_mean_s or metric.value)
         return self._by_round(cell, mean), f"mean of {info.label}"
 
-    def _spreads(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
+    def _spreads(self, cell: Cell, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return the mean logarithm of p99 less median by round, in the launches where it is above zero.
 
         It is that of the typical turn if there are turns.
@@ -153,7 +153,7 @@ class Measured:
         )
         return self._by_round(cell, spread), f"spread of {info.label}"
 
-    def _modes(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
+    def _modes(self, cell: Cell, place: CellPattern) -> tuple[dict[int, float], str]:
         """Return the mean of a number on the modes of a launch's iterations by round."""
         name, _, pattern = place.metric.partition(":")
         info = self._column(cell, place, pattern)
@@ -176,7 +176,7 @@ class Measured:
         """Return the trials of a cell that count."""
         return tuple(self.table.selection.trials[cell.key].values())
 
-    def conditions(self, places: Iterable[Place]) -> str:
+    def conditions(self, places: Iterable[CellPattern]) -> str:
         """Return where and how the cells of places ran: cluster, placements, MTU, rate of the links."""
         cells = [self.cell(place) for place in places]
         study = self.plan.study
@@ -225,7 +225,7 @@ def _fits(name: str, pattern: str) -> bool:
     return not pattern or fnmatchcase(name, pattern)
 
 
-def _only(found: Sequence[T], place: Place, what: str, study: str, known: Iterable[str]) -> T:
+def _only(found: Sequence[T], place: CellPattern, what: str, study: str, known: Iterable[str]) -> T:
     if len(found) == 1:
         return found[0]
     listed = "; ".join(list(known)[:12])

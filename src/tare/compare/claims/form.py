@@ -6,13 +6,13 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from tare.compare.claims.model import Claim, Here, Kind, Needs, Paper, Test, Text, Verdict
+from tare.compare.claims.model import Claim, ClaimKind, ClaimVerdict, Here, Paper, Test, Text, Undecided
 from tare.compare.claims.tested import TestForm
 from tare.study.value_types import Checked, Word, choice
 
 NUMBER: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*-[0-9]+[a-z]?$"
 """The number of a claim: the publication's name, whose parts are joined by dots or hyphens, and the claim's own."""
-TEXT_VERDICTS: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
+TEXT_VERDICTS: Final = (ClaimVerdict.REPRODUCED, ClaimVerdict.CONTRADICTED)
 
 
 class TextForm(Checked):
@@ -38,7 +38,7 @@ class ClaimForm(Checked):
 
     place: Word
     claim: Word
-    kind: choice(*Kind)  # type: ignore[valid-type]
+    kind: choice(*ClaimKind)  # type: ignore[valid-type]
     here: choice(*Here)  # type: ignore[valid-type]
     short: str = ""
     conditions: str = ""
@@ -55,13 +55,13 @@ class ClaimForm(Checked):
             raise ValueError(f"give one of test, text and needs, not {' and '.join(given) or 'none'}")
         return self
 
-    def by(self) -> Test | Text | Needs:
+    def by(self) -> Test | Text | Undecided:
         """Return what decides the claim."""
         if self.test is not None:
             return self.test.test()
         if self.text is not None:
             return Text(**dict(self.text))
-        return Needs(**dict(self.needs or NeedsForm(what="")))
+        return Undecided(**dict(self.needs or NeedsForm(what="")))
 
 
 class PaperForm(Checked):

@@ -15,27 +15,27 @@ from tare.analysis import stats
 from tare.analysis.stats import MIN_ROUNDS
 from tare.compare.claims.certain import ran, stated
 from tare.compare.claims.counting import counted
-from tare.compare.claims.figures import Measured
+from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.model import (
+    CellPattern,
     Claim,
+    ClaimVerdict,
     Comparing,
     Contrast,
     Counting,
     Judged,
-    Needs,
-    Place,
     Running,
     Stating,
     Test,
     Testing,
     Text,
-    Verdict,
+    Undecided,
 )
 from tare.compare.claims.rounds import ALPHA, shown
 from tare.errors import ResultsError
 
 
-def judge(claims: Iterable[Claim], results: Mapping[str, Measured]) -> tuple[Judged, ...]:
+def judge(claims: Iterable[Claim], results: Mapping[str, MeasuredStudy]) -> tuple[Judged, ...]:
     """Return each claim with its verdict; `results` are those of studies, by the study's name.
 
     Raises `ResultsError` if results lack what a claim compares.
@@ -47,21 +47,21 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Measured]) -> tuple[Jud
     return tuple(_decided(each, p_holm.get(number)) for number, each in enumerate(first))
 
 
-def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
+def _judged(claim: Claim, results: Mapping[str, MeasuredStudy]) -> Judged:
     """Return a claim with a verdict that does not consider the other claims."""
     by = claim.by
     if isinstance(by, Text):
         return Judged(claim=claim, verdict=by.verdict, why=f"by its own words: {by.because}")
-    if isinstance(by, Needs):
+    if isinstance(by, Undecided):
         study = f"; study {by.study} tests it then" if by.study else ""
-        return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"needs {by.what}{study}")
+        return Judged(claim=claim, verdict=ClaimVerdict.UNTESTABLE, why=f"needs {by.what}{study}")
     for name in studies_of(by):
         if name not in results:
             why = f"no results of study {name} are given"
-            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+            return Judged(claim=claim, verdict=ClaimVerdict.UNDECIDED, why=why)
         if results[name].plan.study.thin:
             why = f"{results[name].label} is a thin run, which decides nothing"
-            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+            return Judged(claim=claim, verdict=ClaimVerdict.UNDECIDED, why=why)
     measured = results[by.study]
     try:
         found = _found(claim, by.testing, measured, results)
@@ -72,8 +72,8 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
     return replace(made, results=measured.label, conditions=measured.conditions(here))
 
 
-def _found(claim: Claim, testing: Testing, measured: Measured, results: Mapping[str, Measured]) -> Judged:
-    def of_place(place: Place) -> Measured:
+def _found(claim: Claim, testing: Testing, measured: MeasuredStudy, results: Mapping[str, MeasuredStudy]) -> Judged:
+    def of_place(place: CellPattern) -> MeasuredStudy:
         return results[place.study] if place.study else measured
 
     if isinstance(testing, Comparing):
@@ -85,7 +85,7 @@ def _found(claim: Claim, testing: Testing, measured: Measured, results: Mapping[
     return stated(claim, testing, measured)
 
 
-def places_of(test: Test) -> Iterator[Place]:
+def places_of(test: Test) -> Iterator[CellPattern]:
     """Yield the places that a test looks at, but those of the x of a slope."""
     testing = test.testing
     if isinstance(testing, Running):
@@ -110,28 +110,28 @@ def _decided(judged: Judged, p_holm: float | None) -> Judged:
     if p_holm <= ALPHA:
         return replace(judged, p_holm=p_holm)
     why = f"{judged.why}; not clear after correction for the number of claims"
-    return replace(judged, p_holm=p_holm, verdict=Verdict.UNDECIDED, why=why)
+    return replace(judged, p_holm=p_holm, verdict=ClaimVerdict.UNDECIDED, why=why)
 
 
-def _unless_another(judged: Judged, test: Test, measured: Measured) -> Judged:
+def _unless_another(judged: Judged, test: Test, measured: MeasuredStudy) -> Judged:
     """Return a judged claim, undecided if another thing was measured than the claim is about."""
-    if judged.verdict not in {Verdict.REPRODUCED, Verdict.CONTRADICTED}:
+    if judged.verdict not in {ClaimVerdict.REPRODUCED, ClaimVerdict.CONTRADICTED}:
         return judged
     if test.rebuilt:
-        return replace(judged, verdict=Verdict.UNDECIDED, why=f"rebuilt: {test.rebuilt} ({judged.why})", p=None)
+        return replace(judged, verdict=ClaimVerdict.UNDECIDED, why=f"rebuilt: {test.rebuilt} ({judged.why})", p=None)
     if measured.cores < test.cores:
         why = f"needs {test.cores} cores, had {measured.cores} ({judged.why})"
-        return replace(judged, verdict=Verdict.UNDECIDED, why=why, p=None)
+        return replace(judged, verdict=ClaimVerdict.UNDECIDED, why=why, p=None)
     return judged
 
 
-def _compared(claim: Claim, testing: Comparing, measured_of: Callable[[Place], Measured]) -> Judged:
+def _compared(claim: Claim, testing: Comparing, measured_of: Callable[[CellPattern], MeasuredStudy]) -> Judged:
     """Judge a comparison by its contrasts, all of which must be in their regions; each is of one study."""
     found = [shown(contrast, region, measured_of(contrast.places[0][0])) for contrast, region in testing.contrasts]
     few = min(each.rounds for each in found)
     if few < MIN_ROUNDS:
         why = f"{few} rounds have all its cells, {MIN_ROUNDS} are needed"
-        return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        return Judged(claim=claim, verdict=ClaimVerdict.UNDECIDED, why=why)
     inside_p = max(each.inside_p for each in found)
     outside_p = min(1.0, len(found) * min(each.outside_p for each in found))
     holds = inside_p <= outside_p
@@ -141,7 +141,7 @@ def _compared(claim: Claim, testing: Comparing, measured_of: Callable[[Place], M
     figure = f"{deciding.label}, {deciding.rounds} rounds"
     return Judged(
         claim=claim,
-        verdict=Verdict.REPRODUCED if holds else Verdict.CONTRADICTED,
+        verdict=ClaimVerdict.REPRODUCED if holds else ClaimVerdict.CONTRADICTED,
         why=figure,
         estimate=deciding.estimate,
         contrast=drawn,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from tare.model import Estimate
 
 
-class Kind(StrEnum):
+class ClaimKind(StrEnum):
     """What sort of statement a claim is; a condition says how something was measured, and has no outcome."""
 
     SIZE = "size"
@@ -31,7 +31,7 @@ class Here(StrEnum):
     NO_HARDWARE = "no hardware"
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What results say of a claim."""
 
     REPRODUCED = "reproduced"
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CellPattern:
     """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one.
 
     A metric is a cost: that of a launch's typical iteration, with `mean:` before it the mean over its iterations, and
@@ -77,7 +77,7 @@ class Contrast:
     that is not compared with 1: its region is of the product itself.
     """
 
-    places: tuple[tuple[Place, int], ...]
+    places: tuple[tuple[CellPattern, int], ...]
     counts: bool = False
     absolute: bool = False
 
@@ -89,7 +89,7 @@ class Slope:
     A point is where the number is read (its mean over rounds), and the contrast there; in each round a line is fitted.
     """
 
-    points: tuple[tuple[Place, Contrast], ...]
+    points: tuple[tuple[CellPattern, Contrast], ...]
 
     @property
     def counts(self) -> bool:
@@ -102,7 +102,7 @@ class Slope:
         return False
 
     @property
-    def places(self) -> tuple[tuple[Place, int], ...]:
+    def places(self) -> tuple[tuple[CellPattern, int], ...]:
         """Return the places of all contrasts."""
         return tuple(place for _, contrast in self.points for place in contrast.places)
 
@@ -135,8 +135,8 @@ class Running:
     reason of a launch that contradicts the claim.
     """
 
-    places: tuple[Place, ...] = ()
-    failing: tuple[Place, ...] = ()
+    places: tuple[CellPattern, ...] = ()
+    failing: tuple[CellPattern, ...] = ()
     saying: str = ""
 
 
@@ -144,14 +144,14 @@ class Running:
 class Counting:
     """The claim holds if a number of every launch, or its difference from another cell's launches, is in its region."""
 
-    counts: tuple[tuple[Place, Place | None, Region], ...]
+    counts: tuple[tuple[CellPattern, CellPattern | None, Region], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class FactPattern:
     """What ranks of a place report under a name: one of `patterns`, or with `differs` none of them."""
 
-    place: Place
+    place: CellPattern
     name: str
     patterns: tuple[str, ...]
     differs: bool = False
@@ -161,7 +161,7 @@ class Fact:
 class Stating:
     """The claim holds if all ranks of all launches report the facts."""
 
-    facts: tuple[Fact, ...]
+    facts: tuple[FactPattern, ...]
 
 
 Testing = Comparing | Running | Counting | Stating
@@ -187,12 +187,12 @@ class Test:
 class Text:
     """A claim that the publication's own words and figures decide."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Undecided:
     """A claim that is not decided here: what would decide it, and the study that tests it on a machine with that."""
 
     what: str
@@ -209,9 +209,9 @@ class Claim:
     number: str
     place: str
     says: str
-    kind: Kind
+    kind: ClaimKind
     here: Here
-    by: Test | Text | Needs
+    by: Test | Text | Undecided
     short: str = ""
     conditions: str = ""
     note: str = ""
@@ -240,7 +240,7 @@ class Judged:
     """
 
     claim: Claim
-    verdict: Verdict
+    verdict: ClaimVerdict
     why: str
     estimate: Estimate | None = None
     contrast: Contrast | None = None

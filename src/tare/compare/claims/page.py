@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from tare.compare.claims.drawing import drawing
-from tare.compare.claims.model import Here, Judged, Needs, Paper, Test, Verdict
+from tare.compare.claims.model import ClaimVerdict, Here, Judged, Paper, Test, Undecided
 from tare.compare.claims.shown import LOOKS, counts_of, figure_text
 from tare.compare.claims.wording import contrast_words, holds_if, words
 from tare.model.text import printable
@@ -18,7 +18,7 @@ from tare.report import embed, units
 from tare.report.jinja import templates
 from tare.report.plots.bars import HEIGHT, WIDTH
 
-DECIDED: Final = (Verdict.REPRODUCED, Verdict.CONTRADICTED)
+DECIDED: Final = (ClaimVerdict.REPRODUCED, ClaimVerdict.CONTRADICTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class PaperTable:
     rows: tuple[Mapping[str, object], ...]
 
     @property
-    def counts(self) -> Counter[Verdict]:
+    def counts(self) -> Counter[ClaimVerdict]:
         """Return how many claims have which verdict."""
         return Counter(each.verdict for each in self.judged)
 
@@ -79,11 +79,11 @@ def claims_page(of_paper: Sequence[tuple[Paper, Sequence[Judged]]]) -> str:
     )  # fmt: skip
 
 
-def shares(counts: Mapping[Verdict, int]) -> Markup:
+def shares(counts: Mapping[ClaimVerdict, int]) -> Markup:
     """Return a bar of the shares of verdicts; the numbers are beside it."""
     total, at = sum(counts.values()), 0.0
     parts = [f'<svg class="bar shares" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" aria-hidden="true" focusable="false">']
-    for verdict in Verdict:
+    for verdict in ClaimVerdict:
         width = WIDTH * counts.get(verdict, 0) / (total or 1)
         if width:
             drawn = max(0.5, width - 1)
@@ -122,7 +122,7 @@ def _row(each: Judged, paper: Paper) -> Mapping[str, object]:
         "claimed": words(region, counts=each.counts) if region is not None else "",
         "picture": drawing(estimate, region, counts=each.counts) if estimate and region else "",
         "p": "" if each.p_holm is None else units.p_value(each.p_holm),
-        "why": "" if isinstance(claim.by, Needs) else printable(each.why),
+        "why": "" if isinstance(claim.by, Undecided) else printable(each.why),
         "tested": printable(holds_if(claim)),
         "decides": printable(decides(each)),
         "changed": printable(claim.changed),
@@ -134,13 +134,13 @@ def decides(each: Judged) -> str:
     by = each.claim.by
     if each.verdict in DECIDED:
         return ""
-    if isinstance(by, Needs):
+    if isinstance(by, Undecided):
         return f"{by.what}; study {by.study} tests it then" if by.study else by.what
     if not isinstance(by, Test):
         return ""
     if not each.results:
         return f"results of studies/{by.study}.yaml, named with --on"
-    if each.verdict is Verdict.UNTESTABLE:
+    if each.verdict is ClaimVerdict.UNTESTABLE:
         return f"study {by.study} where this can run"
     if each.p_holm is None and by.rebuilt:
         return f"study {by.study} with the product itself, not with its data path rebuilt"

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from tare.analysis import stats
 from tare.analysis.stats import MIN_ROUNDS
-from tare.compare.claims.figures import Measured
-from tare.compare.claims.model import Contrast, Place, Region, Slope
+from tare.compare.claims.figures import MeasuredStudy
+from tare.compare.claims.model import CellPattern, Contrast, Region, Slope
 from tare.errors import ResultsError
 from tare.model import Estimate
 
@@ -20,7 +20,7 @@ ALPHA: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ContrastEvidence:
     """What the rounds show of a contrast: p of "not in the region" and of "in the region", and its interval."""
 
     inside_p: float
@@ -32,19 +32,19 @@ class Shown:
     label: str
 
 
-def shown(contrast: Contrast | Slope, region: Region, measured: Measured) -> Shown:
+def shown(contrast: Contrast | Slope, region: Region, measured: MeasuredStudy) -> ContrastEvidence:
     """Return what the rounds that all places of a contrast have show of it."""
     values, label = _grown(contrast, measured) if isinstance(contrast, Slope) else _of_contrast(contrast, measured)
     by_round = [values[number] for number in sorted(values)]
     if len(by_round) < MIN_ROUNDS:
         n = len(by_round)
-        return Shown(
+        return ContrastEvidence(
             inside_p=1.0, outside_p=1.0, estimate=None, contrast=contrast, region=region, rounds=n, label=label
         )
     low, high = (_scaled(contrast, bound) for bound in (region.low, region.high))
     inside = inside_p(by_round, low, high, least=MIN_ROUNDS)
     outside = outside_p(by_round, low, high, least=MIN_ROUNDS)
-    return Shown(
+    return ContrastEvidence(
         inside_p=outside if region.beyond else inside,
         outside_p=inside if region.beyond else outside,
         estimate=_estimate(contrast, by_round),
@@ -55,16 +55,16 @@ def shown(contrast: Contrast | Slope, region: Region, measured: Measured) -> Sho
     )
 
 
-def _of_contrast(contrast: Contrast, measured: Measured) -> tuple[dict[int, float], str]:
+def _of_contrast(contrast: Contrast, measured: MeasuredStudy) -> tuple[dict[int, float], str]:
     """Return the values of a contrast by round, in logarithms unless it counts, and the label of its columns."""
-    read: Callable[[Place], tuple[dict[int, float], str]] = measured.counts if contrast.counts else measured.logs
+    read: Callable[[CellPattern], tuple[dict[int, float], str]] = measured.counts if contrast.counts else measured.logs
     found = [(*read(place), power) for place, power in contrast.places]
     common = set.intersection(*(set(logs) for logs, _, _ in found))
     values = {number: sum(power * logs[number] for logs, _, power in found) for number in common}
     return values, " / ".join(dict.fromkeys(label for _, label, _ in found))
 
 
-def _grown(slope: Slope, measured: Measured) -> tuple[dict[int, float], str]:
+def _grown(slope: Slope, measured: MeasuredStudy) -> tuple[dict[int, float], str]:
     """Return by round how much the line through the points grows from the least to the largest x.
 
     x is the mean over all rounds, so that its noise does not differ from round to round with that of the contrast.

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
-from tare.compare.claims.model import Claim, Judged, Paper, Verdict
+from tare.compare.claims.model import Claim, ClaimVerdict, Judged, Paper
 from tare.compare.claims.wording import contrast_words, holds_if
 from tare.model import Estimate
 from tare.model.text import printable, without_html
@@ -29,11 +29,11 @@ class VerdictLook:
     meaning: str
 
 
-LOOKS: Final[Mapping[Verdict, VerdictLook]] = {
-    Verdict.REPRODUCED: VerdictLook("✓", "no-cost", "green", "the claim holds here"),
-    Verdict.CONTRADICTED: VerdictLook("✗", "costs", "red", "the claim does not hold here"),
-    Verdict.UNDECIDED: VerdictLook("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
-    Verdict.UNTESTABLE: VerdictLook("–", "unavailable", "dim", "something is missing that this machine lacks"),
+LOOKS: Final[Mapping[ClaimVerdict, VerdictLook]] = {
+    ClaimVerdict.REPRODUCED: VerdictLook("✓", "no-cost", "green", "the claim holds here"),
+    ClaimVerdict.CONTRADICTED: VerdictLook("✗", "costs", "red", "the claim does not hold here"),
+    ClaimVerdict.UNDECIDED: VerdictLook("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
+    ClaimVerdict.UNTESTABLE: VerdictLook("–", "unavailable", "dim", "something is missing that this machine lacks"),
 }
 MOST: Final = 3
 """As many comparisons of a claim are listed in a table."""
@@ -60,7 +60,7 @@ class ClaimsReport:
 def counts_of(judged: Iterable[Judged]) -> str:
     """Return how many claims have which verdict, as a sentence."""
     counts = Counter(each.verdict for each in judged)
-    listed = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict)
+    listed = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict)
     return f"{sum(counts.values())} claims: {listed}."
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, model_validator
 
 from tare.compare.claims.model import (
+    CellPattern,
     Comparing,
     Contrast,
     Counting,
-    Fact,
-    Place,
+    FactPattern,
     Region,
     Running,
     Slope,
@@ -222,13 +222,15 @@ class TestForm(Checked):
             return Stating(facts=tuple(map(self._fact, self.facts)))
         return Comparing(contrasts=tuple(self._contrasts()))
 
-    def _counted(self, each: EachForm) -> tuple[Place, Place | None, Region]:
+    def _counted(self, each: EachForm) -> tuple[CellPattern, CellPattern | None, Region]:
         against = None if each.against is None else self._place(each.against)
         return self._place(each.of), against, Region(low=each.above, high=each.below)
 
-    def _fact(self, each: FactForm) -> Fact:
+    def _fact(self, each: FactForm) -> FactPattern:
         patterns = tuple(each.values or each.others or ())
-        return Fact(place=self._place(each.of), name=each.name, patterns=patterns, differs=each.others is not None)
+        return FactPattern(
+            place=self._place(each.of), name=each.name, patterns=patterns, differs=each.others is not None
+        )
 
     def _contrasts(self) -> Iterator[tuple[Contrast | Slope, Region]]:
         for each in (*(self.costs or ()), *([self.cost] if self.cost else ())):
@@ -251,7 +253,7 @@ class TestForm(Checked):
         absolute = place.metric.startswith(VARIATION)
         return Contrast(places=((place, 1),), counts=not absolute, absolute=absolute)
 
-    def _points(self, given: SlopeForm) -> Iterator[tuple[Place, Contrast]]:
+    def _points(self, given: SlopeForm) -> Iterator[tuple[CellPattern, Contrast]]:
         """Yield a point a workload: where x is read, in the cell that is the standard, and what grows with it."""
         for workload in given.over:
             of = self._place(given.of.model_copy(update={"workload": workload}))
@@ -263,8 +265,8 @@ class TestForm(Checked):
     def _ratio(self, of: PlaceForm, against: PlaceForm) -> Contrast:
         return Contrast(places=((self._place(of), 1), (self._place(against), -1)))
 
-    def _place(self, given: PlaceForm) -> Place:
-        return Place(
+    def _place(self, given: PlaceForm) -> CellPattern:
+        return CellPattern(
             environment=given.environment,
             workload=given.workload or self.workload,
             placement=given.placement or self.placement,

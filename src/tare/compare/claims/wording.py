@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tare.compare.claims.model import (
+    CellPattern,
     Claim,
     Comparing,
     Contrast,
     Counting,
-    Place,
     Region,
     Running,
     Slope,
@@ -92,7 +92,7 @@ def _name(contrast: Contrast | Slope) -> str:
     return f"{contrast_words(grows)}, from the least {along.metric.partition(':')[2]} to the most"
 
 
-def _where(place: Place) -> str:
+def _where(place: CellPattern) -> str:
     """Return the column and the workload of a place, as ` (latency / osu)`."""
     given = [part for part in (place.what, place.workload, place.placement) if part]
     return f" ({' / '.join(given)})" if given else ""

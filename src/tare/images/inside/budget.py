@@ -52,7 +52,7 @@ UNPACK_S: Final = 3600.0
 SAY_EVERY_S: Final = 5.0
 
 
-class Budget:
+class UnpackBudget:
     """What is left for an image, named by `path`, that is unpacked into a folder.
 
     `stored_bytes` is the size of its file, on which the size of what is unpacked depends.

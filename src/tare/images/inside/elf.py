@@ -88,7 +88,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ElfLayout:
     """An ELF file's byte order (as in `struct`), machine, segments, and the values of its dynamic section by tag."""
 
     order: str
@@ -106,7 +106,7 @@ class Layout:
         return place_of(self.entries.get(tag, [0])[0], self.segments)
 
 
-def layout_of(file: BinaryIO) -> Layout | None:
+def layout_of(file: BinaryIO) -> ElfLayout | None:
     """Return the layout of a 64-bit ELF file; None for any other file. Raises `DamagedError`."""
     head = file.read(64)
     if head[:5] != b"\x7fELF\x02":
@@ -118,7 +118,7 @@ def layout_of(file: BinaryIO) -> Layout | None:
     segments = _segments(file, head, order)
     dynamic = next((segment for segment in segments if segment.kind == DYNAMIC), None)
     table = read_at(file, dynamic.offset, min(dynamic.length, MOST_ENTRIES * 16)) if dynamic else b""
-    return Layout(order=order, machine=machine, segments=segments, entries=_entries(table, order))
+    return ElfLayout(order=order, machine=machine, segments=segments, entries=_entries(table, order))
 
 
 def dynamic_of(file: BinaryIO) -> Dynamic | None:

@@ -28,7 +28,7 @@ from tare.errors import CommandFailed, CommandTimeout, ImageError
 from tare.images.inside import budget as bounds
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import open_file
-from tare.images.inside.budget import Budget, limited
+from tare.images.inside.budget import UnpackBudget, limited
 from tare.images.inside.inspect import plain
 from tare.images.inside.variables import select_settable
 from tare.system import process
@@ -50,7 +50,7 @@ DAMAGES: Final = (
 """Exceptions of the libraries that read an image, if it is damaged."""
 
 
-class Part(NamedTuple):
+class LayeredFile(NamedTuple):
     """A file of an image: what tells it from the others, its size, and its content."""
 
     key: object
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     content: BinaryIO
 
 
-Opener = Callable[[str], Part]
+Opener = Callable[[str], LayeredFile]
 
 
 def is_tar(path: Path) -> bool:
@@ -78,7 +78,7 @@ def unpack_layers(path: Path, rootfs: Path, work: Path, say: Callable[[str], obj
     """Unpack an image's layers into a folder, with scratch files in `work`; return its configuration's variables."""
     try:
         with ExitStack() as stack:
-            budget = Budget(path, work, 0 if path.is_dir() else path.stat().st_size)
+            budget = UnpackBudget(path, work, 0 if path.is_dir() else path.stat().st_size)
             opener = _files_of(path, work, budget, stack)
             config, layers = _docker_manifest(opener) or _oci_manifest(opener, path)
             variables = _variables(config)
@@ -141,7 +141,7 @@ def _module_of(path: Path) -> ModuleType | None:
     return next((module for magic, module in _PACKED.items() if head.startswith(magic)), None)
 
 
-def _files_of(path: Path, work: Path, budget: Budget, stack: ExitStack) -> Opener:
+def _files_of(path: Path, work: Path, budget: UnpackBudget, stack: ExitStack) -> Opener:
     """Return a function that opens a file of an archive, or of a layout in a folder, by its name."""
     if path.is_dir():
         return lambda name: _opened_below(path, name)
@@ -158,22 +158,22 @@ def _files_of(path: Path, work: Path, budget: Budget, stack: ExitStack) -> Opene
     return lambda name: _opened_member(archive, members, name)
 
 
-def _opened_below(folder: Path, name: str) -> Part:
+def _opened_below(folder: Path, name: str) -> LayeredFile:
     try:
         content = open_file(folder, name)
     except FileNotFoundError:
         raise KeyError(name) from None
     status = os.fstat(content.fileno())
-    return Part((status.st_dev, status.st_ino), status.st_size, content)
+    return LayeredFile((status.st_dev, status.st_ino), status.st_size, content)
 
 
-def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], name: str) -> Part:
+def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], name: str) -> LayeredFile:
     """Open a member, or the target of a link: older versions of `docker save` link identical layers."""
     at = name
     for _ in range(MOST_LINKS):
         member = members[at]
         if member.isreg():
-            return Part(at, member.size, cast("BinaryIO", archive.extractfile(member)))
+            return LayeredFile(at, member.size, cast("BinaryIO", archive.extractfile(member)))
         if not (member.issym() or member.islnk()):
             break
         folder = posixpath.dirname(at) if member.issym() else ""
@@ -274,7 +274,9 @@ def _announced(layers: Sequence[str], path: Path, say: Callable[[str], object]) 
         yield name
 
 
-def _unpack_all(layers: Iterator[str], opener: Opener, rootfs: Path, work: Path, path: Path, budget: Budget) -> None:
+def _unpack_all(
+    layers: Iterator[str], opener: Opener, rootfs: Path, work: Path, path: Path, budget: UnpackBudget
+) -> None:
     """Unpack layers over each other; one that follows itself is left out, because it changes nothing."""
     sizes: dict[object, int] = {}
     previous: object = None
@@ -290,7 +292,7 @@ def _unpack_all(layers: Iterator[str], opener: Opener, rootfs: Path, work: Path,
             previous = part.key
 
 
-def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budget: Budget) -> int:
+def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budget: UnpackBudget) -> int:
     """Unpack a layer, and return the size of its tar or of what was in it, whichever is larger."""
     file = scratch / "layer"
     with file.open("wb") as copy:
@@ -307,7 +309,7 @@ def _unpack_layer(layer: BinaryIO, rootfs: Path, scratch: Path, path: Path, budg
     return max(size_bytes, budget.taken_bytes - before)
 
 
-def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget) -> None:
+def unpack_tar(file: Path, rootfs: Path, path: Path, budget: UnpackBudget) -> None:
     """Unpack a tar over the files in a folder; raise `ImageError`, which names `path`, if it is damaged or too large.
 
     No name and no link in it leads outside.
@@ -324,7 +326,7 @@ def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget) -> None:
     budget.take(*map(int, done.stdout.split()))
 
 
-def _decompressed(file: Path, target: Path, path: Path, budget: Budget) -> Path:
+def _decompressed(file: Path, target: Path, path: Path, budget: UnpackBudget) -> Path:
     """Return a file if it is not compressed, else `target` with its content; raise `ImageError` naming `path`."""
     packed = _module_of(file)
     with file.open("rb") as content:

@@ -4,7 +4,7 @@ The order is that of glibc: DT_RPATH of the file and of those that need it (if i
 DT_RUNPATH, /etc/ld.so.cache, the default folders. /etc/ld.so.conf is not read, because the loader does
 not read it either: ldconfig makes the cache from it.
 
-What containers are shown of this machine is looked at here (`Seen`).
+What containers are shown of this machine is looked at here (`ContainerView`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PLATFORMS: Final = {21: "power8", 22: "z900", 62: "x86_64", 183: "aarch64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ContainerView:
     """What a container sees of this machine: `places` pairs paths inside with folders and files here.
 
     `search` are the absolute folders of LD_LIBRARY_PATH, by their paths inside.
@@ -60,7 +60,7 @@ class Seen:
     search: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, *folders: Path) -> Seen:
+    def of(cls, *folders: Path) -> ContainerView:
         """Return folders that are seen at their own paths."""
         return cls(places=tuple((str(folder), folder) for folder in folders))
 
@@ -103,18 +103,20 @@ class _Object:
         return _folders(self.stated.runpath, self)
 
 
-def find_linked(program: Path, rootfs: Path, seen: Seen | None = None) -> Linked:
+def find_linked(program: Path, rootfs: Path, seen: ContainerView | None = None) -> Linked:
     """Return the libraries of a program in an image, or of one of this machine, of which containers see its folder.
 
     `seen` replaces that folder. A script, or a statically linked program, has no libraries.
     """
-    return _Search(rootfs, seen or (Seen() if program.is_relative_to(rootfs) else Seen.of(program.parent))).of(program)
+    return _Search(
+        rootfs, seen or (ContainerView() if program.is_relative_to(rootfs) else ContainerView.of(program.parent))
+    ).of(program)
 
 
 class _Search:
     """A search in one image."""
 
-    def __init__(self, rootfs: Path, seen: Seen) -> None:
+    def __init__(self, rootfs: Path, seen: ContainerView) -> None:
         self._rootfs = rootfs
         self._seen = seen
         self._found: dict[str, Path] = {}

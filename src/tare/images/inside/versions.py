@@ -80,7 +80,7 @@ def symbols_of(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(defined - {""}), frozenset(wanted - {""})
 
 
-def _needed(file: BinaryIO, layout: elf.Layout) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _needed(file: BinaryIO, layout: elf.ElfLayout) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each library with the versions that it must define."""
     start, size = layout.strings
     left = MOST_VERSIONS
@@ -99,7 +99,7 @@ def _needed(file: BinaryIO, layout: elf.Layout) -> Iterator[tuple[str, tuple[str
         yield _name(file, start + library, size - library), tuple(names)
 
 
-def _defined(file: BinaryIO, layout: elf.Layout) -> Iterator[str]:
+def _defined(file: BinaryIO, layout: elf.ElfLayout) -> Iterator[str]:
     """Yield the versions that a library defines; the first name of an entry is its own."""
     start, size = layout.strings
     for at, (_, _, _, _, _, aux, _) in _chain(file, layout, DEFINED, "HHHHIII", following=6):
@@ -112,7 +112,7 @@ def _name(file: BinaryIO, at: int, size: int) -> str:
 
 
 def _chain(
-    file: BinaryIO, layout: elf.Layout, tags: tuple[int, int], form: str, following: int
+    file: BinaryIO, layout: elf.ElfLayout, tags: tuple[int, int], form: str, following: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the entries of a table of versions with their offsets; value `following` is the distance to the next."""
     if tags[0] not in layout.entries:
@@ -127,7 +127,7 @@ def _chain(
         at += values[following]
 
 
-def _count(file: BinaryIO, layout: elf.Layout) -> int:
+def _count(file: BinaryIO, layout: elf.ElfLayout) -> int:
     """Return the number of symbols, which only the hash tables tell."""
     if HASH in layout.entries:
         _, count = struct.unpack(f"{layout.order}II", elf.read_at(file, layout.offset_of(HASH), 8))

@@ -38,12 +38,12 @@ PORTS: Final = {"http": 80, "https": 443}
 LONGEST: Final = 300
 
 
-class Interrupted(Exception):
+class ConnectionEnded(Exception):
     """A connection ended before the answer: the request may be made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What a server answered. Names of `headers` are in lower case."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Client:
+class RegistryClient:
     """A registry, for one repository. `plain_http`: without TLS, as the user says."""
 
     reference: Reference
@@ -76,13 +76,13 @@ class Client:
         self.scheme = "http" if self.plain_http else "https"
         try:
             answer = self._once("GET", self.url("/v2/"))
-        except Interrupted as error:
+        except ConnectionEnded as error:
             if self.plain_http or not is_loopback(server) or not _speaks_no_tls(error):
                 raise self._unreachable(error) from error
             self.scheme = "http"
             try:
                 answer = self._once("GET", self.url("/v2/"))
-            except Interrupted as again:
+            except ConnectionEnded as again:
                 raise self._unreachable(again) from again
         if answer.status not in (200, 401):
             raise InfrastructureError(f"{server} is no registry: it answers {answer.said()}")
@@ -97,8 +97,8 @@ class Client:
 
     def ask(
         self, method: str, url: str, body: bytes | IO[bytes] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """Make a request, with a token if the registry asks for one; raise `Interrupted` if it does not answer."""
+    ) -> Response:
+        """Make a request, with a token if the registry asks for one; raise `ConnectionEnded` if it does not answer."""
         at = body.tell() if body is not None and not isinstance(body, bytes) else 0
         answer = self._once(method, url, body, headers)
         if answer.status != http.HTTPStatus.UNAUTHORIZED or not self._is_own(url):
@@ -118,7 +118,7 @@ class Client:
         body: bytes | IO[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         signed: str | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Make a request; `signed` is its authorization, if it is another than the registry's ("": none)."""
         parts = urlsplit(url)
         sent = {"Accept": "*/*", "User-Agent": "tare", **(headers or {})}
@@ -141,10 +141,10 @@ class Client:
                     raise TimeoutError(f"its answer takes more than {ANSWER_S:g} s")
             named = {key.lower(): value for key, value in answer.getheaders()}
         except (OSError, http.client.HTTPException) as error:
-            raise Interrupted(printable(str(error))[:LONGEST] or type(error).__name__) from error
+            raise ConnectionEnded(printable(str(error))[:LONGEST] or type(error).__name__) from error
         finally:
             connection.close()
-        return Answer(status=answer.status, headers=named, body=content)
+        return Response(status=answer.status, headers=named, body=content)
 
     def _connection(self, scheme: str, server: str) -> http.client.HTTPConnection:
         name, port = split_port(server, PORTS.get(scheme, 443))
@@ -159,7 +159,7 @@ class Client:
         parts = urlsplit(url)
         return (parts.scheme, parts.netloc) == (self.scheme, self.reference.server)
 
-    def next_url(self, answer: Answer, base: str) -> str:
+    def next_url(self, answer: Response, base: str) -> str:
         """Return where an answer says to go on; raise `InfrastructureError` if that is not allowed."""
         url = urljoin(base, answer.headers.get("location", ""))
         if not answer.headers.get("location"):
@@ -189,7 +189,7 @@ class Client:
         scope = f"repository:{self.reference.repository}:pull,push"
         try:
             answer = self._ask_for_token(realm, {"service": service, "scope": scope})
-        except Interrupted as error:
+        except ConnectionEnded as error:
             raise InfrastructureError(
                 f"{parts.netloc}, which gives tokens for the registry, does not answer: {error}"
             ) from error
@@ -200,7 +200,7 @@ class Client:
             raise self._refused(answer) from None
         return str(token)
 
-    def _ask_for_token(self, realm: str, wanted: dict[str, str]) -> Answer:
+    def _ask_for_token(self, realm: str, wanted: dict[str, str]) -> Response:
         who = self.credentials
         if who is not None and who.identity_token:
             form = {**wanted, "grant_type": "refresh_token", "refresh_token": who.identity_token, "client_id": "tare"}
@@ -214,7 +214,7 @@ class Client:
     def _basic(who: Credentials) -> str:
         return f"Basic {base64.b64encode(f'{who.user}:{who.password}'.encode()).decode()}"
 
-    def _refused(self, answer: Answer | None) -> InfrastructureError:
+    def _refused(self, answer: Response | None) -> InfrastructureError:
         host = self.reference.host
         said = f": {answer.said()}" if answer is not None and answer.body else ""
         if self.credentials is None:
@@ -224,7 +224,7 @@ class Client:
             remedy=f"sign in again, as a user who may push to {self.reference.repository}: docker login {host}",
         )
 
-    def _unreachable(self, error: Interrupted) -> InfrastructureError:
+    def _unreachable(self, error: ConnectionEnded) -> InfrastructureError:
         server = self.reference.server
         cause = error.__cause__
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -241,7 +241,7 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _speaks_no_tls(error: Interrupted) -> bool:
+def _speaks_no_tls(error: ConnectionEnded) -> bool:
     """Return whether a server answered something that is no TLS. One whose certificate is not trusted did not."""
     cause = error.__cause__
     return isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLCertVerificationError)

@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 from tare.errors import ImageError, InfrastructureError
 from tare.images.cache import Progress, silent
 from tare.images.inside.budget import MOST_TEXT_BYTES
-from tare.images.registry.client import Answer, Client, Interrupted
+from tare.images.registry.client import ConnectionEnded, RegistryClient, Response
 from tare.images.registry.credentials import Credentials
 from tare.images.registry.reference import Reference
 
@@ -35,7 +35,7 @@ PREFIX: Final = "sha256:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Blob:
     """A part of an image: its kind, digest and size."""
 
     kind: str
@@ -44,12 +44,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class OciLayout:
     """An image in a layout: the manifest's bytes, and what it names."""
 
-    manifest: Part
+    manifest: Blob
     content: bytes
-    parts: tuple[Part, ...]
+    parts: tuple[Blob, ...]
 
 
 def push(
@@ -64,7 +64,7 @@ def push(
     """Push an image and return its digest; raise `ImageError` if the archive is damaged."""
     with _opened(archive) as opened:
         layout = read_layout(opened)
-        client = Client(reference=reference, credentials=credentials, plain_http=plain_http)
+        client = RegistryClient(reference=reference, credentials=credentials, plain_http=plain_http)
         client.connect()
         for part in layout.parts:
             with _blob(opened, part.digest) as content:
@@ -82,7 +82,7 @@ def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
         raise ImageError(f"{archive} is no whole tar: {error}", remedy="build it again") from error
 
 
-def read_layout(archive: tarfile.TarFile) -> Layout:
+def read_layout(archive: tarfile.TarFile) -> OciLayout:
     """Return the only image of a layout, every part of it checked against its digest."""
     try:
         (described,) = json.loads(_bytes(archive, INDEX))["manifests"]
@@ -98,14 +98,14 @@ def read_layout(archive: tarfile.TarFile) -> Layout:
         with _blob(archive, part.digest) as blob:
             if (_digest(blob), blob.tell()) != (part.digest, part.size):
                 raise ImageError(f"the archive is damaged: {part.digest} has other content", remedy="build it again")
-    return Layout(manifest=manifest, content=content, parts=parts)
+    return OciLayout(manifest=manifest, content=content, parts=parts)
 
 
-def _part(described: Mapping[str, Any]) -> Part:
+def _part(described: Mapping[str, Any]) -> Blob:
     digest = str(described["digest"])
     if not digest.startswith(PREFIX) or not digest.removeprefix(PREFIX).isalnum():
         raise ValueError(f"the digest {digest[:40]!r} is not supported")
-    return Part(kind=str(described["mediaType"]), digest=digest, size=int(described["size"]))
+    return Blob(kind=str(described["mediaType"]), digest=digest, size=int(described["size"]))
 
 
 def _digest(content: IO[bytes]) -> str:
@@ -138,13 +138,13 @@ def _file(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     return found
 
 
-def _repeated(do: Callable[[], None], client: Client, pause_s: float) -> None:
+def _repeated(do: Callable[[], None], client: RegistryClient, pause_s: float) -> None:
     """Do something until it is done; a connection that ends is opened again some times."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             do()
             return
-        except Interrupted as error:
+        except ConnectionEnded as error:
             if attempt == ATTEMPTS:
                 raise InfrastructureError(
                     f"the registry {client.reference.server} failed {ATTEMPTS} times: {error}",
@@ -153,7 +153,7 @@ def _repeated(do: Callable[[], None], client: Client, pause_s: float) -> None:
             time.sleep(attempt * pause_s)
 
 
-def _push_part(client: Client, part: Part, content: IO[bytes], progress: Progress) -> None:
+def _push_part(client: RegistryClient, part: Blob, content: IO[bytes], progress: Progress) -> None:
     short, size = part.digest.removeprefix(PREFIX)[:12], f"{part.size / 1e6:.1f} MB"
     if client.ask("HEAD", client.path(f"blobs/{part.digest}")).status in THERE:
         progress(f"{short} ({size}): the registry has it")
@@ -173,7 +173,7 @@ def _push_part(client: Client, part: Part, content: IO[bytes], progress: Progres
     _same(client, answer, part.digest)
 
 
-def _push_manifest(client: Client, layout: Layout) -> None:
+def _push_manifest(client: RegistryClient, layout: OciLayout) -> None:
     place = client.path(f"manifests/{client.reference.tag}")
     answer = client.ask("PUT", place, layout.content, {"Content-Type": layout.manifest.kind})
     _expected(client, answer, http.HTTPStatus.CREATED, "pushing the manifest")
@@ -185,7 +185,7 @@ def _push_manifest(client: Client, layout: Layout) -> None:
         raise InfrastructureError(f"{client.reference.server} has taken the image, and does not have it: {kept.said()}")
 
 
-def _expected(client: Client, answer: Answer, status: int, what: str) -> Answer:
+def _expected(client: RegistryClient, answer: Response, status: int, what: str) -> Response:
     if answer.status == status:
         return answer
     where = f"{client.reference.host}/{client.reference.repository}"
@@ -195,11 +195,11 @@ def _expected(client: Client, answer: Answer, status: int, what: str) -> Answer:
     elif answer.status == http.HTTPStatus.NOT_FOUND:
         remedy = "the registry may want the repository, or project, to be made first"
     elif answer.status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise Interrupted(answer.said())
+        raise ConnectionEnded(answer.said())
     raise InfrastructureError(f"{what} to {where} is refused: {answer.said()}", remedy=remedy)
 
 
-def _same(client: Client, answer: Answer, digest: str) -> None:
+def _same(client: RegistryClient, answer: Response, digest: str) -> None:
     told = answer.headers.get("docker-content-digest", digest)
     if told != digest:
         raise InfrastructureError(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tare.model import RankOrder
 from tare.mpi.launch import Launch
 from tare.mpi.launch.job import Job, JobHost
-from tare.mpi.launch.ways import Way
+from tare.mpi.launch.ways import TransportSetting
 
 
 class Mpi(ABC):
@@ -30,7 +30,7 @@ class Mpi(ABC):
         """Return the MPI whose daemons and libraries are found by the same names: `openmpi` or `mpich`, as a rule."""
         return self.name
 
-    ways: Mapping[str, Way] = MappingProxyType({})
+    ways: Mapping[str, TransportSetting] = MappingProxyType({})
     """Its table of transports; empty for an MPI that sends no messages."""
 
     @property

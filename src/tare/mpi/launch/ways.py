@@ -25,7 +25,7 @@ EAGER: Final = {"UCX_RNDV_THRESH": "inf"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class TransportSetting:
     """How an MPI is made to use a transport.
 
     `parameters` are the launcher's options for the MPI itself (MCA), `variables` those of the ranks' environment. Their
@@ -52,7 +52,9 @@ class Way:
     by_network: bool = False
     cannot: Mapping[str, str] = field(default_factory=dict)
 
-    def plus(self, *, parameters: Mapping[str, str] | None = None, variables: Mapping[str, str] | None = None) -> Way:
+    def plus(
+        self, *, parameters: Mapping[str, str] | None = None, variables: Mapping[str, str] | None = None
+    ) -> TransportSetting:
         """Return the way with further parameters and variables."""
         return replace(
             self,
@@ -61,7 +63,7 @@ class Way:
         )
 
 
-def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
+def way_of(ways: Mapping[str, TransportSetting], transport: str, title: str) -> TransportSetting:
     """Return the way for a transport: an exact match, else that of `NAME:` with any detail, or of the name alone.
 
     Raises `RefusedError` if the family has none.
@@ -74,7 +76,7 @@ def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
     return way
 
 
-def list_transports(ways: Mapping[str, Way]) -> tuple[str, ...]:
+def list_transports(ways: Mapping[str, TransportSetting]) -> tuple[str, ...]:
     """Return the transports of a table as a user writes them, each name once."""
     return tuple(dict.fromkeys(key.partition(":")[0] for key in ways))
 
@@ -87,7 +89,7 @@ def fill_in(texts: Mapping[str, str], job: Job) -> dict[str, str]:
     return {name: text.format(**values) for name, text in texts.items()}
 
 
-def parameters_of(way: Way, job: Job) -> dict[str, str]:
+def parameters_of(way: TransportSetting, job: Job) -> dict[str, str]:
     """Return the parameters of a way in a job, including those that make the library report if it is asked."""
     wiring = job.wiring
     apart = way.apart if len(job.hosts) > 1 else {}
@@ -95,14 +97,14 @@ def parameters_of(way: Way, job: Job) -> dict[str, str]:
     return fill_in({**way.parameters, **apart, **more}, job)
 
 
-def variables_of(way: Way, job: Job) -> dict[str, str]:
+def variables_of(way: TransportSetting, job: Job) -> dict[str, str]:
     """Return the variables of a way in a job that are the same on all hosts."""
     several = len(job.hosts) > 1
     more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in job.hosts) else {}
     return fill_in({**way.variables, **more, **(way.asks if job.wiring.asks else {})}, job)
 
 
-def with_devices(way: Way, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
+def with_devices(way: TransportSetting, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
     """Return a job's hosts with the variables for the device that the library may use there.
 
     Libraries select by interface name, not by subnet, and the names differ between pods. Given all names, a library
@@ -119,13 +121,13 @@ def with_devices(way: Way, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
     return tuple(answers)
 
 
-def ucx(way: Way, within: str) -> dict[str, Way]:
+def ucx(way: TransportSetting, within: str) -> dict[str, TransportSetting]:
     """Return the ways of a family that has UCX; `within` are its transports within a host, `way` holds shared settings.
 
     If UCX may choose, it gets all transports that reach other hosts: it names those that are missing, and uses TCP.
     """
 
-    def made(between: str, device: str) -> Way:
+    def made(between: str, device: str) -> TransportSetting:
         variables = {**way.variables, "UCX_TLS": f"{within},{between}"}
         return replace(way, variables=variables, devices={UCX_DEVICES: device}, asks=WITH_UCX, tells="UCX")
 
@@ -138,7 +140,7 @@ def ucx(way: Way, within: str) -> dict[str, Way]:
     }
 
 
-def libfabric(one: Way, free: Way) -> dict[str, Way]:
+def libfabric(one: TransportSetting, free: TransportSetting) -> dict[str, TransportSetting]:
     """Return the ways of a family that has libfabric: `one` provider is named, or it is `free` to choose among them.
 
     Each TCP provider has its own variable for the interface.

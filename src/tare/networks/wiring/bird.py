@@ -28,7 +28,7 @@ HOST_MASK: Final = "FFFFFFFF"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class BgpSession:
     """A BGP session with another node's BIRD; `interface` is the tunnel to it, "" if there is none."""
 
     name: str
@@ -68,7 +68,7 @@ def command(path: str, folder: str) -> tuple[str, ...]:
     return (path, "-f", "-c", f"{folder}/{CONFIG}", "-s", f"{folder}/bird.control", "-P", f"{folder}/bird.pid")
 
 
-def config(router_id: str, pool: str, sessions: Sequence[Session]) -> str:
+def config(router_id: str, pool: str, sessions: Sequence[BgpSession]) -> str:
     """Return the configuration of a node's BIRD: it exports and imports the host routes of an address pool.
 
     BIRD learns the routes to pods from the kernel, which reports changes by itself, and writes the routes that it
@@ -89,7 +89,7 @@ def config(router_id: str, pool: str, sessions: Sequence[Session]) -> str:
     ) + "".join(_session(pods, session) for session in sessions)
 
 
-def _session(pods: str, session: Session) -> str:
+def _session(pods: str, session: BgpSession) -> str:
     into = f'import filter {{ if {pods} then {{ ifname = "{session.interface}"; accept; }} reject; }}'
     return (
         f"protocol bgp {re.sub(r'[^A-Za-z0-9_]', '_', session.name)} {{\n"

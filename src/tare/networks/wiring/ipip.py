@@ -42,7 +42,7 @@ SENT, RECEIVED = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Far:
+class Peer:
     """A remote node: its number, and the address of its NIC."""
 
     index: int
@@ -86,7 +86,7 @@ def probe() -> str | None:
 
 
 @contextmanager
-def tunnels(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+def tunnels(place: Place, nic: Nic, far: Sequence[Peer]) -> Iterator[Tunnels]:
     """Keep tunnels from a NIC, in its node's stack, to other nodes."""
     make = _by_kernel if kernel_has_tunnels() else _by_programs
     with make(place, nic, far) as up:
@@ -102,12 +102,12 @@ def add_route(tunnels: Tunnels, pod: str, node: str) -> None:
 # --- the kernel's tunnels -----------------------------------------------------------------------------------------
 
 
-def tunnel_name(nic: Nic, far: Far) -> str:
+def tunnel_name(nic: Nic, far: Peer) -> str:
     """Return the name of the tunnel from a NIC to another node."""
     return f"tareip{nic.name.removeprefix('data')}-{far.index}"
 
 
-def tunnel_command(nic: Nic, far: Far) -> tuple[str, ...]:
+def tunnel_command(nic: Nic, far: Peer) -> tuple[str, ...]:
     """Return the argv, after `ip`, that creates a tunnel to another node."""
     return (
         "link", "add", tunnel_name(nic, far), "mtu", str(nic.mtu - HEADER_BYTES), "type", "ipip",
@@ -116,7 +116,7 @@ def tunnel_command(nic: Nic, far: Far) -> tuple[str, ...]:
 
 
 @contextmanager
-def _by_kernel(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+def _by_kernel(place: Place, nic: Nic, far: Sequence[Peer]) -> Iterator[Tunnels]:
     names = {other.index: tunnel_name(nic, other) for other in far}
     inside = ("nsenter", f"--net=/proc/{place.pid}/ns/net", "--", "ip")
     try:
@@ -136,7 +136,7 @@ def _by_kernel(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
 
 
 @contextmanager
-def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+def _by_programs(place: Place, nic: Nic, far: Sequence[Peer]) -> Iterator[Tunnels]:
     address = socket.inet_aton(nic.address)
     with ExitStack() as stack:
         files = stack.enter_context(bpf.opened())

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 from tare.report.export import sample_rows
 from tare.report.export.format import FilesFormat
-from tare.report.frames import TABLES, Kind, Source
+from tare.report.frames import TABLES, ColumnType, Source
 from tare.report.frames.columns import Column, Row, names_of
 from tare.system.safe_files import folder_at, output_file, replacing
 
@@ -45,8 +45,8 @@ def write(source: Source, path: Path) -> None:
 
 def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Write rows below their header."""
-    truths = [index for index, column in enumerate(columns) if column.kind is Kind.TRUTH]
-    texts = [index for index, column in enumerate(columns) if column.kind is Kind.TEXT]
+    truths = [index for index, column in enumerate(columns) if column.kind is ColumnType.TRUTH]
+    texts = [index for index, column in enumerate(columns) if column.kind is ColumnType.TEXT]
     wrapped = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
     writer = csv.writer(wrapped, lineterminator="\r\n")
     writer.writerow(names_of(columns))

@@ -20,7 +20,7 @@ from tare.report.export.format import TextFormat
 from tare.report.frames import TABLES, Frame, Source
 from tare.report.tables import merge
 from tare.report.verdicts import exit_meaning
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 MOST_CHARACTERS: Final = 65_000
 _RESERVE: Final = 500
@@ -102,7 +102,7 @@ def _row(cells: Sequence[str] | Iterator[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(column: Column, comparison: Comparison | None, summary: Summary) -> str:
+def _cell(column: MetricColumn, comparison: Comparison | None, summary: Summary) -> str:
     """Return a cell: the reading of the HTML table, the mean, each with its interval, and the number of rounds."""
     found = cell_text(column, comparison, summary)
     lines = [f"{found.mark} {found.lead} {found.lead_bounds}".strip()]

@@ -9,7 +9,7 @@ from tare.model.text import counted
 from tare.report import units
 from tare.report.cells import failures_text, reason_text
 from tare.report.frames.comparisons import CellComparison
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 
 def lines(each: CellComparison, summary: Summary) -> Iterator[str]:
@@ -19,7 +19,7 @@ def lines(each: CellComparison, summary: Summary) -> Iterator[str]:
     yield f"verdict: {verdict_text(each)}" + (f" ({reason})" if reason else "")
     if info is None:
         return
-    column = Column(info=info, cells={}, baseline=each.base, noise=None)
+    column = MetricColumn(info=info, cells={}, baseline=each.base, noise=None)
     if item.overhead is not None:
         parts = [f"typical launch: {overhead_text(item.overhead)}"]
         parts += [f"added {column.added(item.added_s)} ({rounds_text(item.added_s)})"] if item.added_s else []
@@ -56,7 +56,7 @@ def overhead_text(overhead: Estimate) -> str:
     return f"{units.overhead_interval(overhead)} ({rounds_text(overhead)})"
 
 
-def absolute_text(column: Column, cost: Estimate) -> str:
+def absolute_text(column: MetricColumn, cost: Estimate) -> str:
     """Return a time, or a rate if the metric is one, with its interval and number of rounds."""
     return f"{column.absolute(cost)} ({rounds_text(cost)})"
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tare.report.frames import cells, comparisons, environments, readings, trials
 from tare.report.frames.columns import Column as Column
-from tare.report.frames.columns import Kind as Kind
+from tare.report.frames.columns import ColumnType as ColumnType
 from tare.report.frames.columns import Table as Table
 from tare.report.frames.frame import Frame as Frame
 from tare.report.frames.opened import OpenResults as OpenResults

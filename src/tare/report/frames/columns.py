@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 """Values in the order of a table's columns; None is a missing value."""
 
 
-class Kind(StrEnum):
+class ColumnType(StrEnum):
     """The type of a column's values; any of them may be missing."""
 
     TEXT = "string"
@@ -30,7 +30,7 @@ class Column:
     """One column: `unit` is "" for texts, counts and truth values, and "fraction" where 0.5 means 50 %."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     meaning: str
     unit: str = ""
 
@@ -47,22 +47,22 @@ class Table:
 
 def text(name: str, meaning: str) -> Column:
     """Return a column of texts."""
-    return Column(name, Kind.TEXT, meaning)
+    return Column(name, ColumnType.TEXT, meaning)
 
 
 def count(name: str, meaning: str, unit: str = "") -> Column:
     """Return a column of whole numbers."""
-    return Column(name, Kind.INTEGER, meaning, unit)
+    return Column(name, ColumnType.INTEGER, meaning, unit)
 
 
 def number(name: str, unit: str, meaning: str) -> Column:
     """Return a column of floating-point numbers."""
-    return Column(name, Kind.NUMBER, meaning, unit)
+    return Column(name, ColumnType.NUMBER, meaning, unit)
 
 
 def truth(name: str, meaning: str) -> Column:
     """Return a column of truth values."""
-    return Column(name, Kind.TRUTH, meaning)
+    return Column(name, ColumnType.TRUTH, meaning)
 
 
 def estimate(name: str, unit: str, meaning: str) -> tuple[Column, ...]:

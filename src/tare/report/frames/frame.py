@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import MissingTool
-from tare.report.frames.columns import Column, Kind, Row, Table, names_of
+from tare.report.frames.columns import Column, ColumnType, Row, Table, names_of
 from tare.system.packages import install_python
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from tare.report.frames.source import Source
 
 ROWS_OF_BATCH: Final = 50_000
-PANDAS_TYPES: Final = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "float64", Kind.TRUTH: "boolean"}
+PANDAS_TYPES: Final = {
+    ColumnType.TEXT: "string",
+    ColumnType.INTEGER: "Int64",
+    ColumnType.NUMBER: "float64",
+    ColumnType.TRUTH: "boolean",
+}
 """pandas' types: missing texts, integers and truth values are `NA`, missing numbers `NaN`."""
 
 
@@ -71,10 +76,10 @@ class Frame:
         """Return a `polars.DataFrame`."""
         library = load("polars")
         types = {
-            Kind.TEXT: library.String,
-            Kind.INTEGER: library.Int64,
-            Kind.NUMBER: library.Float64,
-            Kind.TRUTH: library.Boolean,
+            ColumnType.TEXT: library.String,
+            ColumnType.INTEGER: library.Int64,
+            ColumnType.NUMBER: library.Float64,
+            ColumnType.TRUTH: library.Boolean,
         }
         values = _by_column(self.columns, self.rows())
         pairs = zip(self.columns, values, strict=True)
@@ -94,10 +99,10 @@ def arrow_schema(columns: Sequence[Column]) -> Any:
     """Return the Arrow schema of columns."""
     arrow = load("pyarrow")
     types = {
-        Kind.TEXT: arrow.string(),
-        Kind.INTEGER: arrow.int64(),
-        Kind.NUMBER: arrow.float64(),
-        Kind.TRUTH: arrow.bool_(),
+        ColumnType.TEXT: arrow.string(),
+        ColumnType.INTEGER: arrow.int64(),
+        ColumnType.NUMBER: arrow.float64(),
+        ColumnType.TRUTH: arrow.bool_(),
     }
     return arrow.schema(
         [

@@ -13,7 +13,7 @@ import numpy as np
 
 from tare.report.frames.columns import Column, count, number, text
 from tare.report.frames.frame import arrow_schema, load
-from tare.report.frames.source import Numbered, Source
+from tare.report.frames.source import NumberedTrial, Source
 from tare.system.safe_files import output_file
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class Samples:
         return COLUMNS
 
     @cached_property
-    def _trials(self) -> tuple[Numbered, ...]:
+    def _trials(self) -> tuple[NumberedTrial, ...]:
         return tuple(filter(self._is_wanted, self._source.trials))
 
-    def _is_wanted(self, numbered: Numbered) -> bool:
+    def _is_wanted(self, numbered: NumberedTrial) -> bool:
         return (
             bool(numbered.trial.samples_file)
             and (numbered.counts or not self._counted)

@@ -9,14 +9,14 @@ from functools import cached_property
 
 from tare.analysis.summary import summarise
 from tare.analysis.summary.rows import self_name
-from tare.analysis.summary.select import Planned, Selection, select
+from tare.analysis.summary.select import PlannedCells, Selection, select
 from tare.model import Cause, Cell, Completed, Metric, Role, Summary, Trial
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedTrial:
     """A trial with its number (from 1, in order of execution), its cell, its row, and whether it counts."""
 
     number: int
@@ -42,12 +42,14 @@ class Numbered:
         return {metric.key: metric for metric in outcome.metrics} if isinstance(outcome, Completed) else {}
 
 
-def numbered(plan: Planned, trials: Iterable[Trial], selection: Selection, own_name: str) -> tuple[Numbered, ...]:
+def numbered(
+    plan: PlannedCells, trials: Iterable[Trial], selection: Selection, own_name: str
+) -> tuple[NumberedTrial, ...]:
     """Return trials in order of execution; `own_name` is that of the row of A/A."""
     cells = {cell.key: cell for cell in plan.cells}
     ordered = sorted(trials, key=lambda trial: (trial.started_unix_s, trial.position))
     return tuple(
-        Numbered(number, trial, cell := cells[trial.key.cell], row_name(cell, own_name), selection.counts(trial))
+        NumberedTrial(number, trial, cell := cells[trial.key.cell], row_name(cell, own_name), selection.counts(trial))
         for number, trial in enumerate(ordered, start=1)
     )
 
@@ -89,7 +91,7 @@ class Source:
         return select(self.results.plan, self.results.trials)
 
     @cached_property
-    def trials(self) -> tuple[Numbered, ...]:
+    def trials(self) -> tuple[NumberedTrial, ...]:
         """Return the trials in order of execution."""
         return numbered(self.results.plan, self.results.trials, self.selection, self.own_name)
 
@@ -99,7 +101,7 @@ class Source:
         return self_name(self.results.plan)
 
 
-def outcomes_of(trials: Iterable[Numbered]) -> tuple[dict[str, Counter[str]], dict[str, dict[str, None]]]:
+def outcomes_of(trials: Iterable[NumberedTrial]) -> tuple[dict[str, Counter[str]], dict[str, dict[str, None]]]:
     """Return for each cell its launches by outcome, and why they have no metrics or no proof, each reason once."""
     outcomes: dict[str, Counter[str]] = {}
     reasons: dict[str, dict[str, None]] = {}

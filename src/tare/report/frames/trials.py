@@ -7,7 +7,7 @@ from typing import Final
 
 from tare.model import Completed, Metric, MetricKind
 from tare.report.frames.columns import Row, Table, count, number, text, truth
-from tare.report.frames.source import Numbered, Source, outcome_reason, outcome_word
+from tare.report.frames.source import NumberedTrial, Source, outcome_reason, outcome_word
 
 STARTUP: Final = ("pods_s", "mpi_init_s", "launch_s")
 COLUMNS: Final = (
@@ -65,7 +65,7 @@ def rows(source: Source) -> Iterator[Row]:
             yield (*launch, *_NO_METRIC)
 
 
-def _launch_values(numbered: Numbered) -> Row:
+def _launch_values(numbered: NumberedTrial) -> Row:
     trial, cell = numbered.trial, numbered.cell
     key = trial.key
     return (

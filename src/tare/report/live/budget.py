@@ -24,7 +24,7 @@ def cpu_s() -> float:
     return time.thread_time() + children.ru_utime + children.ru_stime
 
 
-class Budget:
+class CpuBudget:
     """The CPU time that may be used, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, cpu: Callable[[], float] = cpu_s) -> None:

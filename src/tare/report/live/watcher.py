@@ -17,7 +17,7 @@ from tare.model import Cell, Summary, Trial, TrialKey
 from tare.report import embed, render_html
 from tare.report.html import prepare
 from tare.report.jinja import templates
-from tare.report.live.budget import LONGEST_S, Budget
+from tare.report.live.budget import LONGEST_S, CpuBudget
 from tare.run.progress import Progress, duration
 from tare.run.runner import Watcher
 from tare.store.writer import Store
@@ -28,7 +28,7 @@ MARKER: Final = "<!-- tare: the state of the run -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class DrawnReport:
     """A report without the state of the run: what is before and after it, and of which launches it is."""
 
     before: str
@@ -52,7 +52,7 @@ class Live:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress, self._store, self._page, self._summary = progress, store, page, summary
-        self.budget = Budget(clock)
+        self.budget = CpuBudget(clock)
         self._drawn = self._empty()
         self._failed = ""
         self._block: tuple[int, int, int] | None = None
@@ -147,18 +147,18 @@ class Live:
             )
         return ""
 
-    def _report(self, summary: Summary, count: int) -> Drawn:
+    def _report(self, summary: Summary, count: int) -> DrawnReport:
         text = render_html(summary, self._store.trials, self._store, addition=_addition())
         before, _, after = text.partition(MARKER)
         rounds = max(self._store.plan.study.repetition.rounds, self._progress.position.rounds)
-        return Drawn(
+        return DrawnReport(
             before=before,
             after=after,
             as_of=f"{count:,} launches in {summary.rounds_done} of {rounds} rounds",
             looks=_looks_text(summary),
         )
 
-    def _empty(self) -> Drawn:
+    def _empty(self) -> DrawnReport:
         """Return the page without figures."""
         addition = _addition()
         style = embed.asset("tare.report", "templates/report.css")
@@ -169,7 +169,7 @@ class Live:
             addition=addition,
         )  # fmt: skip
         before, _, after = text.partition(MARKER)
-        return Drawn(before=before, after=after)
+        return DrawnReport(before=before, after=after)
 
 
 def _addition() -> embed.Addition:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from tare.model import Environment, Isolation, Summary, Verdict
 from tare.report.causes import RowCause, row_cause
 from tare.report.cells import CellText, cell_text
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRow:
     """One metric on an environment's page."""
 
-    column: Column
+    column: MetricColumn
     cell: CellText
     cause: RowCause
 

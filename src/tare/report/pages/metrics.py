@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.report.plots import overhead, patterns
 from tare.report.plots.figures import Drawing
-from tare.report.plots.launches import Plotted
+from tare.report.plots.launches import PlottedLaunches
 from tare.report.plots.styles import Style
 from tare.report.verdicts import mark
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ValuesRow:
 class MetricPage:
     """The plots and the table of values of one metric."""
 
-    column: Column
+    column: MetricColumn
     figures: tuple[Drawing, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[str, Comparison, ValuesRow], ...]
@@ -39,11 +39,11 @@ class MetricPage:
 
 
 def metric_page(
-    column: Column,
+    column: MetricColumn,
     group: TableGroup,
     summary: Summary,
-    runs: Sequence[Numbered],
-    plotted: Plotted,
+    runs: Sequence[NumberedTrial],
+    plotted: PlottedLaunches,
     style: Mapping[str, Style],
     *,
     is_open: bool,
@@ -66,7 +66,7 @@ def metric_page(
     )
 
 
-def _values(column: Column, group: TableGroup) -> tuple[tuple[str, Comparison, ValuesRow], ...]:
+def _values(column: MetricColumn, group: TableGroup) -> tuple[tuple[str, Comparison, ValuesRow], ...]:
     rows = ((name, column.cells.get(name)) for name in group.rows)
     return tuple((name, cell, _value_texts(column, cell)) for name, cell in rows if cell is not None)
 
@@ -79,7 +79,7 @@ def _p99(cell: Comparison) -> str:
     return str(units.time_interval(Estimate(value=cell.p99_s, low=low, high=high, n=len(cell.rounds))))
 
 
-def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
+def _value_texts(column: MetricColumn, cell: Comparison) -> ValuesRow:
     """Return the texts of one row; the table omits columns that are empty in all rows."""
 
     def absolute(cost: Estimate | None) -> str:

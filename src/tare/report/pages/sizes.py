@@ -10,7 +10,7 @@ from tare.report import view
 from tare.report.plots import overhead
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style
-from tare.report.view import Column, TableGroup
+from tare.report.view import MetricColumn, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Sweep:
 
 def sweeps_of(group: TableGroup, summary: Summary, style: Mapping[str, Style]) -> list[Sweep]:
     """Return the plots of each family of metrics that differ only in the message size."""
-    families: dict[str, list[Column]] = {}
+    families: dict[str, list[MetricColumn]] = {}
     for column in group.columns:
         if column.info.message_bytes is not None:
             families.setdefault(view.sweep(column.info), []).append(column)
@@ -50,7 +50,7 @@ def link_bytes_per_s(summary: Summary) -> float:
     return rates.pop() / 8.0 if len(rates) == 1 else 0.0
 
 
-def _common_label(columns: Sequence[Column]) -> str:
+def _common_label(columns: Sequence[MetricColumn]) -> str:
     """Return the common prefix of a family's labels, as `latency` of `latency 8 B` and `latency 64 KiB`."""
     first, *others = [column.info.label.split() for column in columns]
     words = [word for index, word in enumerate(first) if all(other[index : index + 1] == [word] for other in others)]

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 
 from tare.analysis.stats.resampling import quantiles
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.report.plots import takeaways
 from tare.report.plots.charts import Axis, Box, Chart, Dots, Floats, Mark, Rule, linear_axis, log_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 MANY: Final = 30
 """From this many launches of one environment, points are drawn smaller."""
@@ -43,7 +43,7 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plotted:
+class PlottedLaunches:
     """The launches of a column by environment, their costs as drawn, shape (n,), and the axis of costs."""
 
     by_row: Mapping[str, Points]
@@ -52,7 +52,7 @@ class Plotted:
     unit_size: float
 
 
-def points(column: Column, rows: Sequence[str], runs: Sequence[Numbered]) -> Plotted:
+def points(column: MetricColumn, rows: Sequence[str], runs: Sequence[NumberedTrial]) -> PlottedLaunches:
     """Return the launches of a column that count."""
     result = {name: Points() for name in rows}
     key, group = column.info.key, column.info.group
@@ -65,15 +65,17 @@ def points(column: Column, rows: Sequence[str], runs: Sequence[Numbered]) -> Plo
     return plotted_as(column, result)
 
 
-def plotted_as(column: Column, by_row: Mapping[str, Points]) -> Plotted:
+def plotted_as(column: MetricColumn, by_row: Mapping[str, Points]) -> PlottedLaunches:
     """Return how the launches of a column are drawn."""
     size, unit = column.axis([cost_s for one in by_row.values() for cost_s in one.costs_s])
     shown = column.shown if column.is_rate else float
     drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in by_row.items()}
-    return Plotted(by_row=by_row, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size)
+    return PlottedLaunches(
+        by_row=by_row, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size
+    )
 
 
-def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:
+def _value_axis(column: MetricColumn, drawn: Sequence[Floats], suffix: str) -> Axis:
     values = np.concatenate(drawn) if drawn else np.zeros(0)
     title = f"{column.info.label}, {suffix}"
     if not values.size:
@@ -84,12 +86,12 @@ def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:
     return linear_axis(*padded(low, high), title)
 
 
-def figures(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> tuple[Drawing, ...]:
+def figures(column: MetricColumn, plotted: PlottedLaunches, style: Mapping[str, Style]) -> tuple[Drawing, ...]:
     """Return the plots of a column's launches."""
     return launches(column, plotted, style), order(column, plotted, style)
 
 
-def launches(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
+def launches(column: MetricColumn, plotted: PlottedLaunches, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
     marks: list[Mark] = [*_baseline(column, plotted, upright=True)]
     for row, (name, one) in enumerate(plotted.by_row.items()):
@@ -121,13 +123,13 @@ def _box(values: Floats) -> tuple[float, float, float, float, float]:
     return float(inside.min()), first, middle, third, float(inside.max())
 
 
-def _baseline(column: Column, plotted: Plotted, *, upright: bool) -> list[Mark]:
+def _baseline(column: MetricColumn, plotted: PlottedLaunches, *, upright: bool) -> list[Mark]:
     if column.base_s is None:
         return []
     return [Rule(at=column.shown(column.base_s) / plotted.unit_size, dash="dash", upright=upright)]
 
 
-def order(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
+def order(column: MetricColumn, plotted: PlottedLaunches, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch in order of execution, so that drifts and steps are visible."""
     starts = _round_starts(plotted.by_row)
     marks: list[Mark] = [*starts, *_baseline(column, plotted, upright=False)]

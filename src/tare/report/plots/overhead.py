@@ -29,7 +29,7 @@ from tare.report.plots.charts import (
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import BASE_COLOUR, Style
 from tare.report.verdicts import VERDICT_STYLES, mark
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 VERDICT_COLOURS: Final[Mapping[Verdict, str]] = {
     Verdict.NO_COST: "#1f9d72",
@@ -47,7 +47,7 @@ _SYMBOLS: Final = {
 }  # fmt: skip
 
 
-def forest(column: Column, rows: Sequence[str], summary: Summary) -> Drawing:
+def forest(column: MetricColumn, rows: Sequence[str], summary: Summary) -> Drawing:
     """Plot each environment's overhead with its interval against zero, the noise floor and the margin."""
     drawn = {name: cell for name in rows if (cell := column.cells.get(name)) and cell.overhead}
     scale = _OverheadScale.of(list(drawn.values()), summary)
@@ -129,7 +129,7 @@ def _ranges(estimates: Sequence[tuple[float, Estimate]], scale: _OverheadScale, 
 
 
 def _intervals(
-    drawn: Mapping[str, Comparison], shown: Sequence[str], scale: _OverheadScale, column: Column
+    drawn: Mapping[str, Comparison], shown: Sequence[str], scale: _OverheadScale, column: MetricColumn
 ) -> Iterator[Mark]:
     """Yield the intervals of all environments, and their points on them, by verdict."""
     row_of = {name: float(row) for row, name in enumerate(shown)}
@@ -150,7 +150,7 @@ def _intervals(
             )
 
 
-def _hover(cell: Comparison, column: Column) -> str:
+def _hover(cell: Comparison, column: MetricColumn) -> str:
     lines = [f"{cell.environment}: {cell.verdict.value}"]
     if cell.overhead:
         lines.append(f"overhead {units.overhead_interval(cell.overhead)}, n = {cell.overhead.n}")
@@ -163,7 +163,7 @@ def _hover(cell: Comparison, column: Column) -> str:
     return "\n".join(lines)
 
 
-def _row_text(cell: Comparison | None, column: Column) -> str:
+def _row_text(cell: Comparison | None, column: MetricColumn) -> str:
     """Return the verdict and the value that stand on the right of a row."""
     if cell is None or cell.overhead is None:
         verdict = cell.verdict if cell else Verdict.UNAVAILABLE
@@ -173,7 +173,7 @@ def _row_text(cell: Comparison | None, column: Column) -> str:
     return f"{mark(cell.verdict, cell.within)} {text}"
 
 
-def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> Iterator[Mark]:
+def _bounds(column: MetricColumn, summary: Summary, scale: _OverheadScale) -> Iterator[Mark]:
     if column.noise and column.noise.overhead:
         yield Band(low=scale.at(column.noise.overhead.low), high=scale.at(column.noise.overhead.high))
     for bound in (-summary.margin, summary.margin):
@@ -187,7 +187,7 @@ def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> Iterator
 
 
 def by_size(
-    columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style], link_bytes_per_s: float = 0.0
+    columns: Sequence[MetricColumn], rows: Sequence[str], style: Mapping[str, Style], link_bytes_per_s: float = 0.0
 ) -> Drawing:
     """Plot the absolute cost or rate against message size; lines connect points along this ordered axis only.
 
@@ -224,7 +224,7 @@ def by_size(
 
 
 def overhead_by_size(
-    columns: Sequence[Column], rows: Sequence[str], summary: Summary, style: Mapping[str, Style]
+    columns: Sequence[MetricColumn], rows: Sequence[str], summary: Summary, style: Mapping[str, Style]
 ) -> Drawing:
     """Plot the overhead against message size, with margin and noise floor."""
     marks: list[Mark] = [*_noise_area(columns, summary), Rule(at=0.0, upright=False)]
@@ -255,7 +255,7 @@ def overhead_by_size(
     )
 
 
-def _noise_area(columns: Sequence[Column], summary: Summary) -> Iterator[Mark]:
+def _noise_area(columns: Sequence[MetricColumn], summary: Summary) -> Iterator[Mark]:
     floor = [(_size_of(column), cell.overhead) for column in columns if (cell := column.noise) and cell.overhead]
     if floor:
         yield Area(
@@ -267,12 +267,12 @@ def _noise_area(columns: Sequence[Column], summary: Summary) -> Iterator[Mark]:
         )
 
 
-def _size_of(column: Column) -> int:
+def _size_of(column: MetricColumn) -> int:
     return max(1, column.info.message_bytes or 0)
 
 
 def _size_marks(
-    name: str, look: Style, columns: Sequence[Column], values: Sequence[float], bounds: Sequence[Sequence[float]]
+    name: str, look: Style, columns: Sequence[MetricColumn], values: Sequence[float], bounds: Sequence[Sequence[float]]
 ) -> Iterator[Mark]:
     if not values:
         return
@@ -289,7 +289,7 @@ def _size_marks(
     yield Dots(x=sizes, y=values, colour=look.colour, symbol=look.symbol, size=7, name=name)
 
 
-def _size_axis(columns: Sequence[Column]) -> Axis:
+def _size_axis(columns: Sequence[MetricColumn]) -> Axis:
     sizes = [_size_of(column) for column in columns]
     low, high = padded(min(sizes), max(sizes), log=True)
     ticks = tuple((size, units.size(size)) for size in sizes)

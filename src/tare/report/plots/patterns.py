@@ -10,18 +10,22 @@ import numpy as np
 
 from tare.analysis.stats import lag1_bound
 from tare.model import Pattern, PatternKind, Summary
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Chart, Dots, Line, Mark, Rule, linear_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
-from tare.report.plots.launches import Plotted
+from tare.report.plots.launches import PlottedLaunches
 from tare.report.plots.styles import Style
 from tare.report.samples.histograms import LogHistogram
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 
 def of_launches(
-    column: Column, summary: Summary, runs: Sequence[Numbered], plotted: Plotted, style: Mapping[str, Style]
+    column: MetricColumn,
+    summary: Summary,
+    runs: Sequence[NumberedTrial],
+    plotted: PlottedLaunches,
+    style: Mapping[str, Style],
 ) -> Iterator[Drawing]:
     """Yield a figure for each kind of pattern of launches, and for modes."""
     found = [one for one in summary.patterns if (one.group, one.metric) == (column.info.group, column.info.key)]
@@ -38,7 +42,7 @@ def of_launches(
 
 
 def of_iterations(
-    column: Column, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
+    column: MetricColumn, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
 ) -> Iterator[Drawing]:
     """Yield a figure for a warm-up that is not reached, and one for dependent iterations."""
     here = [one for one in found if one.metric == column.info.key]
@@ -50,7 +54,7 @@ def of_iterations(
         yield _dependence(column, dependences, histograms, style)
 
 
-def _sentences(column: Column, found: Sequence[Pattern], baseline: str) -> str:
+def _sentences(column: MetricColumn, found: Sequence[Pattern], baseline: str) -> str:
     """Return the sentence of the largest pattern, and the number of others of its kind."""
     largest = max(found, key=lambda one: abs(one.value))
     others = len(found) - 1
@@ -65,7 +69,11 @@ def _relative(costs_s: Sequence[float]) -> list[float]:
 
 
 def _drift(
-    column: Column, found: Sequence[Pattern], summary: Summary, plotted: Plotted, style: Mapping[str, Style]
+    column: MetricColumn,
+    found: Sequence[Pattern],
+    summary: Summary,
+    plotted: PlottedLaunches,
+    style: Mapping[str, Style],
 ) -> Drawing:
     marks: list[Mark] = [Rule(at=0.0, upright=False)]
     values: list[float] = []
@@ -97,7 +105,11 @@ def _drift(
 
 
 def _tail(
-    column: Column, found: Sequence[Pattern], summary: Summary, runs: Sequence[Numbered], style: Mapping[str, Style]
+    column: MetricColumn,
+    found: Sequence[Pattern],
+    summary: Summary,
+    runs: Sequence[NumberedTrial],
+    style: Mapping[str, Style],
 ) -> Drawing:
     ratios: dict[str, list[float]] = {}
     for run in runs:
@@ -115,7 +127,7 @@ def _tail(
 
 
 def _modes(
-    column: Column, centres: Sequence[float], separated: str, plotted: Plotted, style: Mapping[str, Style]
+    column: MetricColumn, centres: Sequence[float], separated: str, plotted: PlottedLaunches, style: Mapping[str, Style]
 ) -> Drawing:
     values = {name: _relative(one.costs_s) for name, one in plotted.by_row.items() if one.costs_s}
     chart = _dots_by_row(list(values), values, style, "typical cost against the environment's median, %")
@@ -130,7 +142,7 @@ def _modes(
 
 
 def _warm_up(
-    column: Column, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
+    column: MetricColumn, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
 ) -> Drawing:
     marks: list[Mark] = [Rule(at=0.0, upright=False)]
     values, counts = [0.0], []
@@ -159,7 +171,7 @@ def _warm_up(
 
 
 def _dependence(
-    column: Column, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
+    column: MetricColumn, found: Sequence[Pattern], histograms: Mapping[str, LogHistogram], style: Mapping[str, Style]
 ) -> Drawing:
     lags = {name: histogram.order.lags.tolist() for name, histogram in histograms.items() if histogram.order.lags.size}
     chart = _dots_by_row(list(lags), lags, style, "correlation of an iteration with the one before")

@@ -14,11 +14,11 @@ from tare.report.plots.charts import NEUTRAL, Area, Axis, Chart, Line, Mark, log
 from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
 from tare.report.samples.histograms import Curve, LogHistogram
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 
 def ecdf(
-    column: Column, curves: Mapping[str, Curve], style: Mapping[str, Style], baseline: str, *, is_gap: bool
+    column: MetricColumn, curves: Mapping[str, Curve], style: Mapping[str, Style], baseline: str, *, is_gap: bool
 ) -> Drawing:
     """Plot the fraction of samples that do not exceed a time, and below it the tail on the scale of nines."""
     unit = units.time_unit(max((curve.at(0.5) for curve in curves.values()), default=1.0))
@@ -88,7 +88,7 @@ Gaps = Mapping[str, Mapping[str, LogHistogram]]
 """Histograms by environment and column, the receive side's column first."""
 
 
-def gaps(column: Column, histograms: Gaps, style: Mapping[str, Style], baseline: str) -> Drawing:
+def gaps(column: MetricColumn, histograms: Gaps, style: Mapping[str, Style], baseline: str) -> Drawing:
     """Plot the distribution of gaps between messages: one row per environment, one shape per side."""
     names = list(histograms)
     curves = {

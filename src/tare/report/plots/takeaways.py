@@ -11,10 +11,10 @@ from tare.analysis.stats.resampling import quantiles
 from tare.model import Comparison, Pattern, PatternKind, Summary, Verdict
 from tare.report import units
 from tare.report.samples.histograms import Curve
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 
 
-def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
+def overhead(column: MetricColumn, rows: Sequence[str], summary: Summary) -> str:
     """State the environment that costs most, and how many show no cost."""
     references = (summary.baseline, summary.self_name)
     cells = [cell for name in rows if (cell := column.cells.get(name)) and name not in references]
@@ -37,14 +37,14 @@ def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
     return f"No environment is shown to cost anything on {summary.baseline}'s {base}; {rest}."
 
 
-def _cost(cell: Comparison, column: Column) -> str:
+def _cost(cell: Comparison, column: MetricColumn) -> str:
     ratio = units.overhead_interval(cell.overhead).main if cell.overhead else ""
     if column.leads_with_time and cell.added_s:
         return f"{column.added(cell.added_s).main} ({ratio})"
     return f"{ratio} time per byte" if column.is_rate else ratio
 
 
-def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
+def spread(column: MetricColumn, values: Mapping[str, Sequence[float]]) -> str:
     """State the smallest and the largest spread of launches within an environment."""
     widths: dict[str, float] = {}
     for name, costs in values.items():
@@ -67,7 +67,7 @@ def order(rounds: Iterable[Sequence[int]]) -> str:
     return f"All {len(all_rounds):,} launches of {len(set(all_rounds)):,} rounds in order of execution."
 
 
-def tail(column: Column, curves: Mapping[str, Curve], baseline: str, noun: str) -> str:
+def tail(column: MetricColumn, curves: Mapping[str, Curve], baseline: str, noun: str) -> str:
     """State the 99th percentile of the samples, for the baseline and for the others."""
     if not curves:
         return f"No samples of {column.info.label} were kept."
@@ -94,7 +94,7 @@ def _base_and_range(times_s: Mapping[str, float], baseline: str) -> str:
     return f"{base}, {reach} in other environments" if base else reach
 
 
-def sizes(columns: Sequence[Column], rows: Sequence[str]) -> str:
+def sizes(columns: Sequence[MetricColumn], rows: Sequence[str]) -> str:
     """State the environment that costs most at the smallest and at the largest message size."""
     ends: list[tuple[str, str]] = []
     for column in (columns[0], columns[-1]):
@@ -112,7 +112,7 @@ def _sentence(name: str, cost: str) -> str:
     return f"{name} costs most, {cost}" if name else f"no environment is shown to cost anything at {cost}"
 
 
-def range_of_sizes(columns: Sequence[Column]) -> str:
+def range_of_sizes(columns: Sequence[MetricColumn]) -> str:
     """State the baseline's cost at the smallest and at the largest message size."""
     ends = [
         f"{column.absolute(cost).main} at {units.size(column.info.message_bytes or 0)}"

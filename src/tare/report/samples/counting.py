@@ -58,7 +58,7 @@ def counting(folder: Path | None) -> Iterator[CountsOf]:
         path = Path(temporary) / "histograms"
         argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(folder), str(path))
         with process.beside(argv) as other:
-            yield lambda source: CountedElsewhere(other.wait, path, count_here(source))
+            yield lambda source: CountingProcess(other.wait, path, count_here(source))
 
 
 def _has_many(folder: Path) -> bool:
@@ -68,7 +68,7 @@ def _has_many(folder: Path) -> bool:
         return False
 
 
-class CountedElsewhere:
+class CountingProcess:
     """The process that counts, from this one's side; called with trials, it returns their histograms."""
 
     def __init__(self, wait: Callable[[], int], path: Path, here: Counts) -> None:

@@ -24,14 +24,14 @@ import numpy as np
 
 from tare.analysis.summary.patterns.iterations import OfLaunches, patterns_of_iterations
 from tare.model import Pattern, Trial
-from tare.report.frames.source import Numbered
+from tare.report.frames.source import NumberedTrial
 from tare.report.plots import launches, patterns, samples
 from tare.report.plots.figures import Drawing
-from tare.report.plots.launches import Plotted, Points, plotted_as
+from tare.report.plots.launches import PlottedLaunches, Points, plotted_as
 from tare.report.plots.styles import Style
-from tare.report.samples.counting import CountedElsewhere, Counts, CountsFile, digests_of
+from tare.report.samples.counting import CountingProcess, Counts, CountsFile, digests_of
 from tare.report.samples.histograms import Histograms, LogHistogram, columns_of, gap_columns, main_column, row_key
-from tare.report.view import Column
+from tare.report.view import MetricColumn
 from tare.store.codec import decode, encode
 from tare.system import process
 
@@ -53,7 +53,7 @@ Drawings = Mapping[str, DrawnColumn]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GroupPlots:
     """What the plots of a group show besides samples: its rows, its columns with their launches, its rows' styles.
 
     `row_of` names the row of each cell with samples, as `row_key` does. Columns have no comparison but the baseline's.
@@ -63,8 +63,8 @@ class Wanted:
     group: str
     rows: tuple[str, ...]
     row_of: Mapping[str, str]
-    columns: tuple[Column, ...]
-    plotted: Mapping[str, Plotted]
+    columns: tuple[MetricColumn, ...]
+    plotted: Mapping[str, PlottedLaunches]
     style: Mapping[str, Style]
     baseline: str
     share: float = 1.0
@@ -93,7 +93,7 @@ class Wanted:
     def read(cls, file: IO[bytes]) -> Self:
         """Return what `write` wrote."""
         stated: dict[str, Any] = json.loads(file.readline())
-        columns = tuple(decode(Column, each) for each in stated.pop("columns"))
+        columns = tuple(decode(MetricColumn, each) for each in stated.pop("columns"))
         counts, plotted = stated.pop("plotted"), {}
         for column in columns:
             numbers, by_row, begin = np.lib.format.read_array(file, allow_pickle=False), {}, 0
@@ -124,7 +124,7 @@ class Wanted:
             for column in self.columns
         }
 
-    def _sampled(self, column: Column, histograms: Histograms) -> _Sampled:
+    def _sampled(self, column: MetricColumn, histograms: Histograms) -> _Sampled:
         names = {row_key(self.group, name): name for name in self.rows}
         keys = {(metric, side) for row, metric, side in histograms if row in names}
         stored, sides = columns_of(column.info.key, keys)
@@ -143,7 +143,7 @@ class Wanted:
             for name, one in sampled[column.ident].mains.items()
         }
 
-    def _of_samples(self, column: Column, sampled: _Sampled, found: Sequence[Pattern]) -> Iterator[Drawing]:
+    def _of_samples(self, column: MetricColumn, sampled: _Sampled, found: Sequence[Pattern]) -> Iterator[Drawing]:
         if sampled.main is None:
             return
         curves = {name: one.curve(CURVE_POINTS) for name, one in sampled.mains.items()}
@@ -159,7 +159,7 @@ class Wanted:
         yield from patterns.of_iterations(column, found, sampled.mains, self.style)
 
 
-def _without_launches(column: Column) -> Column:
+def _without_launches(column: MetricColumn) -> MetricColumn:
     """Return a column whose baseline has no figures of single launches, of which there may be many."""
     baseline = column.baseline and replace(column.baseline, rounds=(), values_s=(), means_s=())
     return replace(column, baseline=baseline)
@@ -181,13 +181,13 @@ class _Sampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class DrawingTask:
     """What two processes draw together: the groups, the file of their histograms, and a folder that both may write."""
 
     folder: Path
     counted: Path
     digests: Mapping[str, str]
-    wanted: Sequence[Wanted]
+    wanted: Sequence[GroupPlots]
 
     def write(self, file: IO[bytes]) -> None:
         """Write it for the other process."""
@@ -200,7 +200,7 @@ class Work:
     def read(cls, file: IO[bytes]) -> Self:
         """Return what `write` wrote."""
         folder, counted, digests, count = json.loads(file.readline())
-        wanted = [Wanted.read(file) for _ in range(count)]
+        wanted = [GroupPlots.read(file) for _ in range(count)]
         return cls(folder=Path(folder), counted=Path(counted), digests=digests, wanted=wanted)
 
     @contextmanager
@@ -227,16 +227,16 @@ class Work:
 
 @contextmanager
 def drawing(
-    counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[Numbered]]
+    counts: Counts, wanted: Sequence[GroupPlots], runs_of: Mapping[str, Sequence[NumberedTrial]]
 ) -> Iterator[Iterator[Drawings]]:
     """Provide the plots of each group; where another process counts the samples, a third draws them meanwhile."""
     here = (one.draw(counts(_completed(runs_of.get(one.group, ())))) for one in wanted)
-    if not isinstance(counts, CountedElsewhere):
+    if not isinstance(counts, CountingProcess):
         yield here
         return
     digests = digests_of(run.trial for runs in runs_of.values() for run in runs if run.completed)
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "drawings").open("w+b") as file:
-        work = Work(folder=Path(folder), counted=counts.path, digests=digests, wanted=wanted)
+        work = DrawingTask(folder=Path(folder), counted=counts.path, digests=digests, wanted=wanted)
         given = work.folder / "work"
         with given.open("wb") as handed:
             work.write(handed)
@@ -245,12 +245,12 @@ def drawing(
             yield _drawn(work, counts.wait, other.wait, file, here)
 
 
-def _completed(runs: Iterable[Numbered]) -> Iterator[tuple[str, Trial]]:
+def _completed(runs: Iterable[NumberedTrial]) -> Iterator[tuple[str, Trial]]:
     return ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
 
 
 def _drawn(
-    work: Work, counted: Callable[[], int], drawn: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]
+    work: DrawingTask, counted: Callable[[], int], drawn: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]
 ) -> Iterator[Drawings]:
     """Yield the plots of each group; draw samples until none are left, then wait for the other process's."""
     own: dict[int, Plots] = {}
@@ -284,7 +284,7 @@ def _read_plots(file: IO[bytes]) -> Plots:
 # --- in the other process ---------------------------------------------------------------------------------------------
 
 
-def write_drawings(work: Work, file: IO[bytes]) -> None:
+def write_drawings(work: DrawingTask, file: IO[bytes]) -> None:
     """Write the plots of launches of each group, and once the samples are counted the plots of samples of some."""
     for one in work.wanted:
         _write_plots(one.draw_launches(), file)
@@ -308,5 +308,5 @@ def _wait_for(path: Path) -> None:
 
 if __name__ == "__main__":
     with Path(sys.argv[1]).open("rb") as given:
-        handed_over = Work.read(given)
+        handed_over = DrawingTask.read(given)
     write_drawings(handed_over, sys.stdout.buffer)

@@ -20,7 +20,7 @@ from tare.mpi.launch import Entry, Host
 from tare.mpi.launch.job import Inside
 from tare.mpi.launch.srun import entered_by_ranks
 from tare.runtimes.containers.held import job_group
-from tare.system.counters.taken import Given, NodeReading, Reading
+from tare.system.counters.taken import CounterReading, NodeReading, ParsedReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
 from tare.system.node import Endpoint
 
@@ -112,7 +112,7 @@ class Deployed:
         """Return the counters of all nodes at a moment, by default now (see `take`)."""
         return self.take(moment or Moment(), whole=whole).values()
 
-    def take(self, moment: Moment, *, whole: bool = True, begins: bool = False) -> Reading:
+    def take(self, moment: Moment, *, whole: bool = True, begins: bool = False) -> CounterReading:
         """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
 
         Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes. If a
@@ -128,8 +128,8 @@ class Deployed:
             if isinstance(node, LocalNode):
                 taken.append(node.take(*asked, since))
             else:
-                taken.append(Given(node.counters(*asked)))
-        return Reading(moment=moment, nodes=tuple(taken))
+                taken.append(ParsedReading(node.counters(*asked)))
+        return CounterReading(moment=moment, nodes=tuple(taken))
 
     def state(self) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made(Generic[T]):
+class TimedDeployment(Generic[T]):
     """The deployed object, and its start-up time by cache state; None: caches as they were."""
 
     up: T
@@ -26,7 +26,7 @@ def made(
     stack: ExitStack,
     wanted: Collection[Caches | None],
     drop_caches: Callable[[], None],
-) -> Made[T]:
+) -> TimedDeployment[T]:
     """Return the result of `make`, kept up by `stack`, and its times in all required cache states.
 
     Cold is the first start-up after all caches were dropped. Warm is a second one, after the first has been removed
@@ -46,7 +46,7 @@ def made(
     if Caches.WARM in wanted:
         took_s[Caches.WARM] = last_s
     took_s[None] = last_s
-    return Made(up=up, took_s=took_s)
+    return TimedDeployment(up=up, took_s=took_s)
 
 
 def _timed(make: Callable[[], AbstractContextManager[T]], stack: ExitStack) -> tuple[T, float]:

@@ -50,7 +50,7 @@ class Tracer:
                     with suppress(OSError, ValueError):
                         self.processes[_inside(said[1])] = said[1]
 
-    def counted(self) -> script.Counted:
+    def counted(self) -> script.TraceCounts:
         """Return what bpftrace counted; it has ended."""
         with self.log.open(encoding="utf-8", errors="replace") as file:
             return script.counted(file)

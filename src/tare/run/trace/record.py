@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import ResultsError
-from tare.run.trace.script import SOFTIRQS, Counted
+from tare.run.trace.script import SOFTIRQS, TraceCounts
 from tare.store.codec import decode, encode
 from tare.system.safe_files import folder_at, open_file, write_whole
 
@@ -39,7 +39,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class KernelNames:
     """The names that this kernel gives to the numbers of reasons and system calls."""
 
     reasons: Mapping[int, str]
@@ -53,7 +53,7 @@ class Traces:
     traces: tuple[Trace, ...] = ()
 
 
-def added(trace: Trace, counted: Counted, ranks: Mapping[int, int], names: Names) -> Trace:
+def added(trace: Trace, counted: TraceCounts, ranks: Mapping[int, int], names: KernelNames) -> Trace:
     """Return a trace with one more launch; `ranks` are the ranks by the number that their process has here."""
     dropped = defaultdict[str, int](int, trace.dropped)
     softirq_s = defaultdict[str, float](float, trace.softirq_s)

@@ -32,7 +32,7 @@ END {{ clear(@began); }}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class TraceCounts:
     """What bpftrace counted: packets by the number of the reason, ns by softirq, system calls by process and number."""
 
     dropped: Mapping[int, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def events(line: str) -> tuple[str, int] | None:
     return None
 
 
-def counted(lines: Iterable[str]) -> Counted:
+def counted(lines: Iterable[str]) -> TraceCounts:
     """Return what bpftrace counted, from the lines that it printed; what is none of its maps is ignored."""
     maps: dict[str, dict[tuple[int, ...], int]] = {}
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
@@ -70,7 +70,7 @@ def counted(lines: Iterable[str]) -> Counted:
         for name in ("@dropped", "@softirq")
     )
     calls = {(key[0], key[1]): value for key, value in maps.get("@calls", {}).items() if len(key) == 2}
-    return Counted(dropped=dropped, softirq_ns=softirq_ns, calls=calls)
+    return TraceCounts(dropped=dropped, softirq_ns=softirq_ns, calls=calls)
 
 
 def reasons_in(event: str) -> dict[int, str]:

@@ -13,7 +13,7 @@ from tare.model import Cell, Completed, Plan, Trial, TrialKey
 from tare.run.runner import Watcher
 from tare.run.trace import bpftrace
 from tare.run.trace.bpftrace import Tracer
-from tare.run.trace.record import Names, Trace, added, write_traces
+from tare.run.trace.record import KernelNames, Trace, added, write_traces
 from tare.system import process
 from tare.system.user_namespace import is_real_root
 from tare.workloads import plugin_of
@@ -43,7 +43,7 @@ class Tracing:
         self._watcher = watcher
         self._cells = {cell.key: cell for cell in plan.cells}
         self._log = folder / "bpftrace.log"
-        self._names = Names(reasons=bpftrace.reasons(), calls=bpftrace.system_calls())
+        self._names = KernelNames(reasons=bpftrace.reasons(), calls=bpftrace.system_calls())
         self._running = ExitStack()
         self._tracer: Tracer | None = None
         self.traces: dict[str, Trace] = {}

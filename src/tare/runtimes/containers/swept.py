@@ -36,12 +36,12 @@ _PASSED_OVER: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 """A folder that was removed, or that its file server keeps root out of, as it did the container's root."""
 
 
-class Unsearched(Exception):
+class UnsearchableFolder(Exception):
     """A folder cannot be searched; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SweptFile:
     """A file with rights of its own, `what` in words, by its name in the open folder `at` ("": `at` itself)."""
 
     at: int
@@ -88,7 +88,7 @@ def swept(folders: Collection[str], say: Callable[[str], None]) -> Iterator[None
                 at = os.open(folder, os.O_PATH | os.O_CLOEXEC)
                 stack.callback(os.close, at)
                 before[at] = folder, frozenset(found.identity for found in search(at, folder, MOST_BEFORE))
-            except (Unsearched, OSError) as error:
+            except (UnsearchableFolder, OSError) as error:
                 say(f"set-user-ID files that containers leave in {printable(folder)} will stay: {error}; {LOOK}")
         try:
             yield
@@ -108,13 +108,13 @@ def _sweep(at: int, folder: str, known: Collection[tuple[int, ...]], say: Callab
                 count += 1
                 if count <= MOST_TOLD:
                     say(sentence)
-    except (Unsearched, OSError) as error:
+    except (UnsearchableFolder, OSError) as error:
         say(f"set-user-ID files that containers left in {printable(folder)} may be there still: {error}; {LOOK}")
     if count > MOST_TOLD:
         say(f"{printable(folder)}: containers left {count - MOST_TOLD} more such files, which were treated in this way")
 
 
-def _taken_back(found: Found) -> str:
+def _taken_back(found: SweptFile) -> str:
     """Take back a file's rights, and return the sentence about it."""
     left = f"{printable(found.path)}: a container left {found.what}"
     try:
@@ -124,11 +124,11 @@ def _taken_back(found: Found) -> str:
     return f"{left}; tare has removed it" if "device" in found.what else f"{left}; tare has taken back its rights"
 
 
-def search(at: int, path: str, most: int) -> Iterator[Found]:
+def search(at: int, path: str, most: int) -> Iterator[SweptFile]:
     """Yield the files with rights of their own below an open folder, or the open file itself.
 
-    Only one folder below is open at a time: a program may nest them as deep as it likes. Raises `Unsearched` if there
-    are more than `most` files, or if somebody moves a folder meanwhile.
+    Only one folder below is open at a time: a program may nest them as deep as it likes. Raises `UnsearchableFolder` if
+    there are more than `most` files, or if somebody moves a folder meanwhile.
     """
     if not stat.S_ISDIR(os.fstat(at).st_mode):
         yield from _rights(at, "", os.fstat(at), path)
@@ -144,7 +144,7 @@ def search(at: int, path: str, most: int) -> Iterator[Found]:
                 levels.append(_Level(name, _folder_of(here)))
                 yield from _files(here, levels, left, most)
             elif _folder_of(here) != levels[-1].folder:
-                raise Unsearched("somebody moved a folder in it")
+                raise UnsearchableFolder("somebody moved a folder in it")
     finally:
         os.close(here)
 
@@ -162,14 +162,14 @@ def _next_folder(here: int, levels: list[_Level]) -> tuple[int, str] | None:
     return (os.open("..", _FOLDER, dir_fd=here), "") if levels else None
 
 
-def _files(here: int, levels: Sequence[_Level], left: Iterator[int], most: int) -> Iterator[Found]:
+def _files(here: int, levels: Sequence[_Level], left: Iterator[int], most: int) -> Iterator[SweptFile]:
     """Yield the files with rights in an open folder, and note the folders in it."""
     names = [level.name for level in levels[:MOST_NAMES]]
     path = "/".join(names + ["..."] * (len(levels) > MOST_NAMES))
     with os.scandir(here) as entries:
         for entry in entries:
             if next(left, None) is None:
-                raise Unsearched(f"it has more than {most:,} files")
+                raise UnsearchableFolder(f"it has more than {most:,} files")
             if entry.is_dir(follow_symlinks=False):
                 levels[-1].below.append(entry.name)
             elif not entry.is_symlink():
@@ -177,7 +177,7 @@ def _files(here: int, levels: Sequence[_Level], left: Iterator[int], most: int) 
                     yield from _rights(here, entry.name, entry.stat(follow_symlinks=False), f"{path}/{entry.name}")
 
 
-def _rights(at: int, name: str, status: os.stat_result, path: str) -> tuple[Found, ...]:
+def _rights(at: int, name: str, status: os.stat_result, path: str) -> tuple[SweptFile, ...]:
     """Return a file if it has rights of its own."""
     mode, what = status.st_mode, ""
     if _is_device(mode):
@@ -193,7 +193,7 @@ def _rights(at: int, name: str, status: os.stat_result, path: str) -> tuple[Foun
     else:
         return ()
     identity = (status.st_dev, status.st_ino, mode, status.st_ctime_ns)
-    return (Found(at=at, name=name, path=path, what=what, identity=identity),)
+    return (SweptFile(at=at, name=name, path=path, what=what, identity=identity),)
 
 
 def _is_device(mode: int) -> bool:

@@ -22,7 +22,7 @@ NOTICES_PMIX: Final[Version] = (5,)
 CPU_LEVELS: Final = {1: "x86-64", 2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"}
 
 
-class Outcome(StrEnum):
+class JobOutcome(StrEnum):
     """The outcome of a job of two ranks."""
 
     WORKS = "works"
@@ -84,13 +84,13 @@ def fits(application: Application, launcher: Launcher, image: RankHost, cpu: int
     )
 
 
-def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the application") -> tuple[Outcome, str]:
+def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the application") -> tuple[JobOutcome, str]:
     """Return the outcome of an application under a launcher, and why it does not run as ranks of one job."""
     if application.family == launcher.family:
         old = [each for each in (application, launcher) if each.pmix and each.pmix < OLDEST_PMIX]
         if not old or application.pmix == launcher.pmix:
-            return Outcome.WORKS, ""
-        return Outcome.FAILS, (
+            return JobOutcome.WORKS, ""
+        return JobOutcome.FAILS, (
             f"{name} has PMIx {_dotted(application.pmix) or '?'} and its launcher {_dotted(launcher.pmix) or '?'}, "
             f"which are compatible from {_dotted(OLDEST_PMIX)} on: use a newer {old[0]}"
         )
@@ -100,8 +100,8 @@ def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the applicati
         f"{TITLES.get(launcher.family, launcher.family)}"
     )
     if application.family == "mpich" and application.version >= NOTICES_PMIX:
-        return Outcome.FAILS, f"{name} is built for {application}, which stops under {launcher}'s PMIx: {remedy}"
-    return Outcome.ALONE, (
+        return JobOutcome.FAILS, f"{name} is built for {application}, which stops under {launcher}'s PMIx: {remedy}"
+    return JobOutcome.ALONE, (
         f"{name} is built for {application}; started by {launcher}, each rank would be alone: {remedy}"
     )
 

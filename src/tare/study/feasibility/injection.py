@@ -17,7 +17,7 @@ from typing import Final
 from tare.images.host_mpi import HostMpi, glibc_release, library_of
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, plain
-from tare.images.inside.linked import Seen, find_linked
+from tare.images.inside.linked import ContainerView, find_linked
 from tare.images.inside.versions import symbols_of, versions_of
 
 NUMBERS: Final = re.compile(r"\d+")
@@ -29,7 +29,7 @@ KNOWN: Final = ("libmpi", "libuc", "libfabric", "libibverbs", "libopen-", "libpm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lacking:
+class MissingVersion:
     """A version that a file needs, and that the library which would be loaded does not define."""
 
     file: str
@@ -71,11 +71,11 @@ def _rank(file: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def _lacking_of_image(mpi: HostMpi, rootfs: Path) -> tuple[Lacking, ...]:
+def _lacking_of_image(mpi: HostMpi, rootfs: Path) -> tuple[MissingVersion, ...]:
     return tuple(_missing_versions(mpi, rootfs))
 
 
-def _missing_versions(mpi: HostMpi, rootfs: Path) -> Iterator[Lacking]:
+def _missing_versions(mpi: HostMpi, rootfs: Path) -> Iterator[MissingVersion]:
     brought = {file.name for file in (mpi.folder / "lib").glob("*")}
     defined: dict[str, frozenset[str] | None] = {}
     for file in mpi.files:
@@ -89,7 +89,7 @@ def _missing_versions(mpi: HostMpi, rootfs: Path) -> Iterator[Lacking]:
             if has is None:  # preflight says that the image has no C library
                 continue
             missing = (each for each in versions if each not in has)
-            yield from (Lacking(file=file.name, version=each, library=library) for each in missing)
+            yield from (MissingVersion(file=file.name, version=each, library=library) for each in missing)
 
 
 def other_abi(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | None:
@@ -126,11 +126,11 @@ def replaced(mpi: HostMpi, title: str, rootfs: Path, program: Path) -> str | Non
     return None
 
 
-def _seen(mpi: HostMpi, program: Path, rootfs: Path) -> Seen:
+def _seen(mpi: HostMpi, program: Path, rootfs: Path) -> ContainerView:
     """Return what a container sees: this machine's MPI first of all, and the folder of a program of this machine."""
     folder = mpi.folder / "lib"
     own = () if program.is_relative_to(rootfs) else (program.parent,)
-    return replace(Seen.of(folder, *own), search=(str(folder),))
+    return replace(ContainerView.of(folder, *own), search=(str(folder),))
 
 
 def _unresolved(program: Path, libraries: Iterable[Path]) -> list[str]:

@@ -18,7 +18,7 @@ from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
-from tare.images.inside.linked import Seen
+from tare.images.inside.linked import ContainerView
 from tare.images.registry.reference import is_reference
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
@@ -166,7 +166,7 @@ def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts 
     )
 
 
-def mpi_of_program(program: Path, rootfs: Path | None, seen: Seen | None = None) -> MpiFacts | None:
+def mpi_of_program(program: Path, rootfs: Path | None, seen: ContainerView | None = None) -> MpiFacts | None:
     """Return the MPI that a program loads on this machine or in an image, or None if it loads no known MPI."""
     loaded = {**of_python(program), **libraries(program, rootfs, seen)}
     name = next((name for name in LIBRARIES if name in loaded), None)

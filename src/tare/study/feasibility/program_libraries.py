@@ -10,13 +10,13 @@ from tare.agent.order import Files
 from tare.images import to_add
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, TITLES
-from tare.images.inside.linked import Seen
+from tare.images.inside.linked import ContainerView
 from tare.model import Cell, Environment, Launching
 from tare.mpi import MPIS
 from tare.system.binds import bind_of
 from tare.system.packages import OS_RELEASE, release
 from tare.workloads.located import command_file, is_of_system, program_file
-from tare.workloads.own_programs import SEARCH, Lacking, lacking, missing_libraries, own_folders
+from tare.workloads.own_programs import SEARCH, MissingLibrary, lacking, missing_libraries, own_folders
 
 HERE: Final = f"install what has it, or pass the folder that has it by -x {SEARCH}=FOLDER (env: in a study)"
 """Ranks do not get the caller's own LD_LIBRARY_PATH."""
@@ -53,14 +53,14 @@ def folders_of(cells: Iterable[Cell], programs: Mapping[str, Path]) -> list[str]
     return sorted({folder for program, search in wanted for folder in own_folders(program, search)})
 
 
-def seen_by(environment: Environment, files: Files) -> Seen:
+def seen_by(environment: Environment, files: Files) -> ContainerView:
     """Return what containers of an environment see of this machine, and the LD_LIBRARY_PATH in them."""
     host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
     folders = (*files.shown, *([files.cwd] if files.cwd else []), *(host_mpi.shown if host_mpi else ()))
     binds = ((bind.target, Path(bind.source)) for bind in map(bind_of, environment.binds))
     search = _variables(environment, files.variables).get(SEARCH, "").split(":")
     first = (str(host_mpi.folder / "lib"),) if host_mpi else ()
-    return Seen(
+    return ContainerView(
         places=(*((folder, Path(folder)) for folder in folders), *binds),
         search=(*first, *(folder for folder in search if folder.startswith("/"))),
     )
@@ -78,7 +78,7 @@ def _file(cell: Cell, rootfs: Path | None) -> Path | None:
     return None if file is None or (rootfs is not None and is_of_system(file)) else file.absolute()
 
 
-def _remedies(missing: tuple[Lacking, ...], image: str, rootfs: Path) -> list[str]:
+def _remedies(missing: tuple[MissingLibrary, ...], image: str, rootfs: Path) -> list[str]:
     """Return what to do: take an image with the packages, show the folders, or what is missing here, too."""
     packages = sorted({each.package for each in missing if each.package})
     folders = sorted({str(each.file.parent) for each in missing if each.file and not each.package})
@@ -103,7 +103,7 @@ def _if_there(rootfs: Path) -> str:
     return f", if {of_image}, of which the image is, has the package too; otherwise compile the program in the image"
 
 
-def _for_other_mpi(program: Path, missing: tuple[Lacking, ...], environment: Environment) -> str | None:
+def _for_other_mpi(program: Path, missing: tuple[MissingLibrary, ...], environment: Environment) -> str | None:
     """Return that a program lacks the library of another MPI than the environment's, which is why it is missing."""
     family = next((LIBRARIES[each.name] for each in missing if each.name in LIBRARIES), None)
     if family is None or family == MPIS[environment.mpi].family:

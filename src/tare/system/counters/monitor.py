@@ -21,7 +21,7 @@ DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class UnreadInterface:
     """A watched interface whose counters may not be read, and why."""
 
     node: str
@@ -64,13 +64,15 @@ def traffic(places: Iterable[HostWatch], before: CounterValues, after: CounterVa
     return tuple(found)
 
 
-def unread(places: Iterable[HostWatch], before: CounterValues, after: CounterValues) -> tuple[Unread, ...]:
+def unread(places: Iterable[HostWatch], before: CounterValues, after: CounterValues) -> tuple[UnreadInterface, ...]:
     """Return the watched interfaces whose counters may not be read before or after a launch."""
     why_of = {**before.unread, **after.unread}
     if not why_of:
         return ()
     return tuple(
-        Unread(node=place.place, interface=watch.interface, role=watch.role, why=why_of[key_of(place.node, watch)])
+        UnreadInterface(
+            node=place.place, interface=watch.interface, role=watch.role, why=why_of[key_of(place.node, watch)]
+        )
         for place in places
         for watch in place.watches
         if key_of(place.node, watch) in why_of

@@ -18,7 +18,7 @@ from typing import Final
 from tare.system.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
 from tare.system.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.system.counters.sources import Content, Numbers, Parse, Sources
-from tare.system.counters.taken import Entry, Layout, Role, Taken
+from tare.system.counters.taken import LayoutEntry, RawReading, ReadingLayout, SourceRole
 from tare.system.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
 from tare.system.node import Watch, unreadable
 from tare.system.node.cgroups import Group
@@ -68,20 +68,20 @@ class _Namespace:
     def folder(self) -> str:
         return f"/proc/{self.pid or 'self'}/net"
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LayoutEntry]:
         """Yield what is read of it: interfaces, protocols, connection tracking, queues."""
 
-        def file(name: str, parse: ParseText, role: Role = Role.COUNTERS) -> Entry:
-            return Entry(self.sources.file(f"{self.folder}/{name}"), of_text(parse), self.scope, role)
+        def file(name: str, parse: ParseText, role: SourceRole = SourceRole.COUNTERS) -> LayoutEntry:
+            return LayoutEntry(self.sources.file(f"{self.folder}/{name}"), of_text(parse), self.scope, role)
 
         if self.watches:
             names = frozenset(watch.interface for watch in self.watches)
-            yield file("dev", interfaces.counted(names), Role.INTERFACES)
+            yield file("dev", interfaces.counted(names), SourceRole.INTERFACES)
         yield file("snmp", tcp.parse if self.has_ranks else tcp.parse_path)
         if self.has_ranks:
             yield file("netstat", tcp.parse)
         yield file("stat/nf_conntrack", conntrack.parse)
-        yield Entry(self.sources.queues(self.pid), qdisc.totals, self.scope, Role.QUEUES)
+        yield LayoutEntry(self.sources.queues(self.pid), qdisc.totals, self.scope, SourceRole.QUEUES)
 
 
 class Reader:
@@ -114,7 +114,7 @@ class Reader:
             for host in self._hosts
             for number, group in enumerate(each for each in host.groups if each.hierarchies)
         }
-        self._layouts: dict[bool, Layout] = {}
+        self._layouts: dict[bool, ReadingLayout] = {}
         self._lacking: tuple[str, ...] | None = None
 
     def take(
@@ -125,7 +125,7 @@ class Reader:
         machine: bool = True,
         moment: int = 0,
         since: int = 0,
-    ) -> Taken:
+    ) -> RawReading:
         """Take a reading, which is parsed later.
 
         `job_s` is the CPU time of the node's jobs where they have no cgroup. Without `machine`, the counters of the
@@ -137,7 +137,7 @@ class Reader:
         latest = self._shared.latest(moment, since if self._may_rest else 0)
         contents = [source.take(latest) for source in layout.node_sources]
         contents += [source.take(moment) for source in (layout.other_sources if whole else layout.shared_sources)]
-        taken = Taken(layout=layout, contents=contents, given_s=job_s)
+        taken = RawReading(layout=layout, contents=contents, given_s=job_s)
         unread = self._unread(layout, contents)
         counts = self._read_other_watches(unread) if self._others else {}
         if whole:
@@ -180,12 +180,17 @@ class Reader:
         """Return whether the network of a watch counts it itself."""
         return watch.by_network and self._count is not None
 
-    def _lay_out(self, moment: int, *, machine: bool) -> Layout:
+    def _lay_out(self, moment: int, *, machine: bool) -> ReadingLayout:
         """Return what is read with or without the counters of the machine; what is shared comes first.
 
         Of that, the node's network namespace comes before the rest. Queues are only where one could drop packets.
         """
-        of_node, shared, own, without_queue = list[Entry](), list[Entry](), list[Entry](), list[Entry]()
+        of_node, shared, own, without_queue = (
+            list[LayoutEntry](),
+            list[LayoutEntry](),
+            list[LayoutEntry](),
+            list[LayoutEntry](),
+        )
         for each in self._namespaces:
             always = own if not each.shared else of_node if each.sources is self._shared else shared
             for entry in each.entries():
@@ -194,22 +199,28 @@ class Reader:
         path, parse = usage_file(self._node.group)
         if path:
             name = (self._node.machine, self._node.name, "")
-            shared.append(Entry(self._shared.file(path), of_text(parse), name, Role.USAGE))
+            shared.append(LayoutEntry(self._shared.file(path), of_text(parse), name, SourceRole.USAGE))
         shared = [*of_node, *shared]
         own = [*without_queue, *own]
         for scope, files in self._groups.items():
             if "cpu.stat" in files:
                 throttled = of_text(scheduling.throttling_in)
-                shared.append(Entry(self._own.file(files["cpu.stat"]), throttled, scope, Role.THROTTLING))
+                shared.append(LayoutEntry(self._own.file(files["cpu.stat"]), throttled, scope, SourceRole.THROTTLING))
             parsers = ((files[name], of_text(parse)) for name, parse in OF_GROUP.items() if name in files)
-            own += [Entry(self._own.file(path), parse, scope) for path, parse in parsers]
+            own += [LayoutEntry(self._own.file(path), parse, scope) for path, parse in parsers]
         if machine:
             scope = (self._node.machine, place_of_machine(self._node.machine), "")
-            shared.append(Entry(self._machine.file("/proc/stat"), of_text(scheduling.machine_in), scope, Role.MACHINE))
-            shared += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE.items()]
-            own += [Entry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE_WHOLE.items()]
+            shared.append(
+                LayoutEntry(self._machine.file("/proc/stat"), of_text(scheduling.machine_in), scope, SourceRole.MACHINE)
+            )
+            shared += [
+                LayoutEntry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE.items()
+            ]
+            own += [
+                LayoutEntry(self._machine.file(path), of_text(parse), scope) for path, parse in OF_MACHINE_WHOLE.items()
+            ]
         watches = {each.scope: tuple(each.watches) for each in self._namespaces}
-        layout = Layout(
+        layout = ReadingLayout(
             machine=self._node.machine,
             entries=(*shared, *own),
             of_node=len(of_node),
@@ -219,7 +230,7 @@ class Reader:
         )
         return self._layouts.setdefault(machine, layout)
 
-    def _unread(self, layout: Layout, contents: Sequence[Content]) -> dict[Key, str]:
+    def _unread(self, layout: ReadingLayout, contents: Sequence[Content]) -> dict[Key, str]:
         """Return the watched interfaces that may not be read, with the reason."""
         found: dict[Key, str] = {}
         for at in layout.interfaces:
@@ -242,20 +253,20 @@ class Reader:
                 unread[key] = why
         return found
 
-    def _check_whole(self, taken: Taken) -> None:
+    def _check_whole(self, taken: RawReading) -> None:
         """Note what cannot be read. Plan anew if a queue was added to a namespace that had none."""
         if self._lacking is None:
             self._lacking = self._find_lacking(taken)
         if any(taken.contents[at].parsed(qdisc.kept_in)[qdisc.KEPT] for at in taken.layout.without_queue):
             self._layouts.clear()
 
-    def _find_lacking(self, taken: Taken) -> tuple[str, ...]:
+    def _find_lacking(self, taken: RawReading) -> tuple[str, ...]:
         """Return which sources of counters cannot be read here, and why."""
         found = list(self._machine.lacking())
         pairs = tuple(zip(taken.layout.entries, taken.contents, strict=True))
-        if any(entry.role is Role.QUEUES and not content.data for entry, content in pairs):
+        if any(entry.role is SourceRole.QUEUES and not content.data for entry, content in pairs):
             found.append("queueing disciplines (a network namespace cannot be entered)")
-        of_machine = [content.parsed(entry.parse) for entry, content in pairs if entry.role is Role.MACHINE]
+        of_machine = [content.parsed(entry.parse) for entry, content in pairs if entry.role is SourceRole.MACHINE]
         if any(not numbers.keys() & scheduling.SOFTIRQS.keys() for numbers in of_machine):
             found.append("softirqs (not in /proc/stat)")
         if not any("cpu.stat" in files for files in self._groups.values()):
@@ -272,9 +283,9 @@ def read(places: Sequence[HostWatch], count: Count | None = None, *, job_s: floa
         reader.close()
 
 
-def _has_no_queue(entry: Entry, moment: int) -> bool:
+def _has_no_queue(entry: LayoutEntry, moment: int) -> bool:
     """Return whether an entry lists the queues of a namespace, and there is none that can keep or drop packets."""
-    return entry.role is Role.QUEUES and not entry.source.take(moment).parsed(qdisc.kept_in)[qdisc.KEPT]
+    return entry.role is SourceRole.QUEUES and not entry.source.take(moment).parsed(qdisc.kept_in)[qdisc.KEPT]
 
 
 def _ident(pid: int) -> str:

@@ -39,7 +39,7 @@ class Content:
         return found
 
 
-class Source:
+class CounterSource:
     """A source that is read again and again, but once at a moment."""
 
     __slots__ = ("_content", "_moment", "_read", "close")
@@ -64,7 +64,7 @@ class Sources:
     """Sources by what they read. Files and sockets stay open until `close`, and so do their network namespaces."""
 
     def __init__(self) -> None:
-        self._found: dict[str | int, Source] = {}
+        self._found: dict[str | int, CounterSource] = {}
         self._lacking: tuple[str, ...] | None = None
         self._latest = 0
 
@@ -77,18 +77,18 @@ class Sources:
             self._latest = moment
         return self._latest
 
-    def file(self, path: str) -> Source:
+    def file(self, path: str) -> CounterSource:
         """Return the source that is a file."""
         if path not in self._found:
             file = KernelFile(path)
-            self._found[path] = Source(file.read, file.close)
+            self._found[path] = CounterSource(file.read, file.close)
         return self._found[path]
 
-    def queues(self, pid: int) -> Source:
+    def queues(self, pid: int) -> CounterSource:
         """Return the source that lists the queues in a process's network namespace, for `qdisc.totals`."""
         if pid not in self._found:
             queues = _Queues(pid)
-            self._found[pid] = Source(queues.read, queues.close)
+            self._found[pid] = CounterSource(queues.read, queues.close)
         return self._found[pid]
 
     def lacking(self) -> tuple[str, ...]:

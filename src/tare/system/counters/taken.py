@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from tare.system.counters import conntrack, interfaces, qdisc
 from tare.system.counters.interfaces import Counts
 from tare.system.counters.scheduling import TIMES, USAGE
-from tare.system.counters.sources import Content, Numbers, Parse, Source
+from tare.system.counters.sources import Content, CounterSource, Numbers, Parse
 from tare.system.counters.values import CounterValues, Key, Moment, Scope, joined, joined_counts, joined_numbers, merged
 from tare.system.node import Watch
 
@@ -22,7 +22,7 @@ STATES: Final[tuple[str, ...]] = (conntrack.ENTRIES, qdisc.BACKLOG)
 THROTTLED: Final = "throttled_s"
 
 
-class Role(Enum):
+class SourceRole(Enum):
     """What the numbers of a source are."""
 
     COUNTERS = "counters and states of a scope"
@@ -33,13 +33,13 @@ class Role(Enum):
     USAGE = "CPU time of the node's jobs"
 
 
-class Entry(NamedTuple):
+class LayoutEntry(NamedTuple):
     """A source that is read for a node, what parses it, and what its numbers belong to."""
 
-    source: Source
+    source: CounterSource
     parse: Parse
     scope: Scope
-    role: Role = Role.COUNTERS
+    role: SourceRole = SourceRole.COUNTERS
 
 
 class NodeReading(Protocol):
@@ -54,7 +54,7 @@ class NodeReading(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ReadingLayout:
     """What is read of a node: `entries`, of which the first `shared` are read for launches in turns, too.
 
     The first `of_node` of them, the node's network namespace, do not change while no launch uses a lab's node.
@@ -62,20 +62,20 @@ class Layout:
     """
 
     machine: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LayoutEntry, ...]
     of_node: int
     shared: int
     without_queue: tuple[int, ...]
     watches: Mapping[Scope, tuple[Watch, ...]]
-    node_sources: tuple[Source, ...] = field(init=False)
-    shared_sources: tuple[Source, ...] = field(init=False)
-    other_sources: tuple[Source, ...] = field(init=False)
+    node_sources: tuple[CounterSource, ...] = field(init=False)
+    shared_sources: tuple[CounterSource, ...] = field(init=False)
+    other_sources: tuple[CounterSource, ...] = field(init=False)
     interfaces: tuple[int, ...] = field(init=False)
     """The indices of the entries that are columns of interfaces."""
 
     def __post_init__(self) -> None:
         sources = tuple(entry.source for entry in self.entries)
-        rows = tuple(at for at, entry in enumerate(self.entries) if entry.role is Role.INTERFACES)
+        rows = tuple(at for at, entry in enumerate(self.entries) if entry.role is SourceRole.INTERFACES)
         object.__setattr__(self, "node_sources", sources[: self.of_node])
         object.__setattr__(self, "shared_sources", sources[self.of_node : self.shared])
         object.__setattr__(self, "other_sources", sources[self.of_node :])
@@ -83,14 +83,14 @@ class Layout:
 
 
 @dataclass(slots=True, kw_only=True)
-class Taken:
+class RawReading:
     """A reading of a node that is not parsed: the contents of the first entries of its layout, or of all.
 
     `counts` are those of the watches that are no file of a network namespace, with `unread` as in `CounterValues`.
     `given_s` is the CPU time of the node's jobs where they have no cgroup.
     """
 
-    layout: Layout
+    layout: ReadingLayout
     contents: Sequence[Content]
     counts: Mapping[Key, Counts] = field(default_factory=dict)
     unread: Mapping[Key, str] = field(default_factory=dict)
@@ -103,13 +103,13 @@ class Taken:
         if self.given_s is not None:
             return self.given_s
         pairs = zip(self.layout.entries, self.contents, strict=False)
-        return sum(content.parsed(entry.parse)[USAGE] for entry, content in pairs if entry.role is Role.USAGE)
+        return sum(content.parsed(entry.parse)[USAGE] for entry, content in pairs if entry.role is SourceRole.USAGE)
 
     @property
     def is_throttling_known(self) -> bool:
         """Return whether the kernel reports how long it stopped a cgroup."""
         pairs = zip(self.layout.entries, self.contents, strict=False)
-        return any(e.role is Role.THROTTLING and THROTTLED in content.parsed(e.parse) for e, content in pairs)
+        return any(e.role is SourceRole.THROTTLING and THROTTLED in content.parsed(e.parse) for e, content in pairs)
 
     def numbers(self) -> list[Numbers]:
         """Return the numbers of the entries that were read."""
@@ -121,7 +121,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ParsedReading:
     """A reading of a node that parsed it itself."""
 
     given: CounterValues
@@ -137,7 +137,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterReading:
     """A reading of several nodes at a moment."""
 
     moment: Moment
@@ -153,7 +153,7 @@ class Reading:
         return self.moment.ours_s(sum(each.job_s for each in self.nodes))
 
 
-def joined_readings(sections: Sequence[tuple[Reading, Reading]]) -> tuple[CounterValues, CounterValues]:
+def joined_readings(sections: Sequence[tuple[CounterReading, CounterReading]]) -> tuple[CounterValues, CounterValues]:
     """Return the values before and after all sections, without what grew between them (`values.joined`)."""
     first, end = sections[0][0], sections[-1][1]
     pairs = [
@@ -167,13 +167,13 @@ def joined_readings(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Counte
 
 
 def _joined_node(sections: Sequence[tuple[NodeReading, NodeReading]]) -> tuple[CounterValues, CounterValues]:
-    taken = [(a, b) for a, b in sections if isinstance(a, Taken) and isinstance(b, Taken)]
+    taken = [(a, b) for a, b in sections if isinstance(a, RawReading) and isinstance(b, RawReading)]
     if len(taken) < len(sections) or any(each.layout is not taken[0][0].layout for pair in taken for each in pair):
         return joined([(a.values(), b.values()) for a, b in sections])
     return _joined_taken(taken)
 
 
-def _joined_taken(sections: Sequence[tuple[Taken, Taken]]) -> tuple[CounterValues, CounterValues]:
+def _joined_taken(sections: Sequence[tuple[RawReading, RawReading]]) -> tuple[CounterValues, CounterValues]:
     """Return two readings of a node; what was not read in every section grew between the first and the last."""
     first, end = sections[0][0], sections[-1][1]
     every = [each for pair in sections for each in pair]
@@ -203,25 +203,25 @@ def _changes(pairs: Sequence[tuple[Content, Content]], parse: Parse) -> list[tup
     return [(a.parsed(parse), b.parsed(parse)) for a, b in pairs if a is not b or not a.data]
 
 
-def _values_of(taken: Taken, numbers: Sequence[Numbers]) -> CounterValues:
+def _values_of(taken: RawReading, numbers: Sequence[Numbers]) -> CounterValues:
     """Put the numbers of a node's entries together, each in the scope of its entry."""
     layout = taken.layout
     found, growing, states = dict(taken.counts), dict[Scope, dict[str, float]](), dict[Scope, dict[str, float]]()
     machine: Numbers = {}
     job_s, throttled = 0.0, list[float]()
     for entry, own in zip(layout.entries, numbers, strict=False):
-        if entry.role is Role.USAGE:
+        if entry.role is SourceRole.USAGE:
             job_s += own[USAGE]
             continue
         scope = growing.setdefault(entry.scope, {})
-        if entry.role is Role.INTERFACES:
+        if entry.role is SourceRole.INTERFACES:
             watches = layout.watches[entry.scope]
             found.update(_counts_of(layout.machine, watches, own))
             scope.update(interfaces.lost(own, {watch.interface for watch in watches}))
             continue
-        if entry.role is Role.MACHINE:
+        if entry.role is SourceRole.MACHINE:
             machine = own
-        elif entry.role is Role.THROTTLING and THROTTLED in own:
+        elif entry.role is SourceRole.THROTTLING and THROTTLED in own:
             throttled.append(own[THROTTLED])
         scope.update(own)
     for scope_of, values in growing.items():

@@ -33,7 +33,7 @@ SEVERAL: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class MpiProcess:
     """A process with one MPI library: its family and file, and whether its launcher numbered it, and by PMIx."""
 
     family: str
@@ -54,7 +54,7 @@ class Sightings:
     ranks: int
     libraries: Mapping[str, str]
     titles: Mapping[str, str]
-    found: set[Seen] = field(default_factory=set)
+    found: set[MpiProcess] = field(default_factory=set)
     looks: int = 0
     crowded: Counter[tuple[int, int]] = field(default_factory=Counter)
 
@@ -120,7 +120,7 @@ def _look(sightings: Sightings, pids: Collection[int]) -> None:
             sightings.crowded[threads, cores] += 1
 
 
-def look_at(process: Path, libraries: Mapping[str, str]) -> Seen | None:
+def look_at(process: Path, libraries: Mapping[str, str]) -> MpiProcess | None:
     """Return what is known of a process with one family of MPI, by its folder in /proc; None for any other."""
     try:
         files = {line.split(maxsplit=5)[5] for line in (process / "maps").read_text().splitlines() if "lib" in line}
@@ -132,7 +132,7 @@ def look_at(process: Path, libraries: Mapping[str, str]) -> Seen | None:
     if len(mpi) != 1:  # with those of two families, one is that of tare's own library
         return None
     ((family, library),) = mpi.items()
-    return Seen(
+    return MpiProcess(
         family=family,
         library=library,
         has_number=any(name in NUMBERS for name in given),

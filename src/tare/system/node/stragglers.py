@@ -16,7 +16,7 @@ COMMAND_CHARACTERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Still:
+class StuckProcess:
     """A process as shown in /proc: `state` is its letter (R, S, D, Z), `waits_in` the kernel function or empty."""
 
     pid: int
@@ -26,7 +26,7 @@ class Still:
     command: str
 
 
-def look(pids: Iterable[int]) -> tuple[Still, ...]:
+def look(pids: Iterable[int]) -> tuple[StuckProcess, ...]:
     """Return what is known of processes, in order of their numbers; those that have ended are left out."""
     return tuple(found for pid in sorted(pids) if (found := _look(Path(f"/proc/{pid}"))) is not None)
 
@@ -69,13 +69,13 @@ def told(pids: Iterable[int]) -> str:
     return f"{summary(found)}\n{listing(found)}" if found else ""
 
 
-def summary(found: Sequence[Still]) -> str:
+def summary(found: Sequence[StuckProcess]) -> str:
     """Return the number of processes by name, as in `1 mpirun, 2 orted`; zombies are counted as ended."""
     counted = Counter(f"ended {each.name}" if each.state == "Z" else each.name for each in found)
     return ", ".join(f"{number} {name}" for name, number in counted.items())
 
 
-def listing(found: Sequence[Still]) -> str:
+def listing(found: Sequence[StuckProcess]) -> str:
     """Return a line for each process, at most `MOST`."""
     lines = [
         f"{each.pid} {each.state} {each.waits_in or '-'} {each.command or each.name}"[:COMMAND_CHARACTERS]
@@ -84,11 +84,11 @@ def listing(found: Sequence[Still]) -> str:
     return "\n".join(["still running (number, state, waits in, command):", *lines]) if lines else ""
 
 
-def _look(entry: Path) -> Still | None:
+def _look(entry: Path) -> StuckProcess | None:
     try:
         name, _, rest = (entry / "stat").read_text(errors="replace").partition("(")[2].rpartition(")")
         command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return None
     waits_in = read_text(f"{entry}/wchan").strip().removeprefix("0")  # 0: in nothing
-    return Still(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=waits_in, command=command)
+    return StuckProcess(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=waits_in, command=command)

@@ -60,7 +60,7 @@ WITH_VALUE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ImbTable:
     """One benchmark's table: its name with its mode if it has several, how many ranks took part, columns and rows.
 
     `skipped` gives the reason for each size that IMB did not measure; 0 for a benchmark without sizes.
@@ -159,9 +159,9 @@ def benchmarks(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def largest(tables: Sequence[Table]) -> dict[str, Table]:
+def largest(tables: Sequence[ImbTable]) -> dict[str, ImbTable]:
     """Return each benchmark's table with the most ranks: without -npmin a run begins with two and doubles them."""
-    best: dict[str, Table] = {}
+    best: dict[str, ImbTable] = {}
     for table in tables:
         known = best.get(table.test)
         if known and known.ranks == table.ranks:
@@ -171,10 +171,10 @@ def largest(tables: Sequence[Table]) -> dict[str, Table]:
     return best
 
 
-def _tables(lines: Sequence[str], arguments: Sequence[str]) -> list[Table]:
+def _tables(lines: Sequence[str], arguments: Sequence[str]) -> list[ImbTable]:
     """Return all tables; raise `OutputError` where one has no columns, no rows, or lacks a row."""
     starts = [at for at, line in enumerate(lines) if BEGIN.match(line)]
-    found: list[Table] = []
+    found: list[ImbTable] = []
     for at, end in pairwise([*starts, len(lines)]):
         test = _test(lines[at])
         together = next((match for line in lines[at:end] if (match := RANKS.match(line))), None)
@@ -210,7 +210,7 @@ def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ..
 
 def _table(
     part: tuple[str, tuple[str, ...], list[str]], together: re.Match[str], arguments: Sequence[str], last_bytes: int
-) -> Table:
+) -> ImbTable:
     """Return a table; raise `OutputError` if it lacks the row of a size that was neither measured nor skipped."""
     test, columns, body = part
     rows = rows_of(body, columns)
@@ -235,7 +235,7 @@ def _table(
     else:
         check_single(len(rows), f"{test}: the row of its table")
     check_order(rows, columns, IN_ORDER, what=test)
-    return Table(
+    return ImbTable(
         test=test,
         ranks=count(together["ranks"], f"#processes of {test}"),
         columns=columns,
@@ -308,7 +308,7 @@ def _test(line: str) -> str:
     return line.split("Benchmarking", 1)[1].split(maxsplit=1)[0].removeprefix("Multi-")
 
 
-def _metrics(table: Table) -> Iterator[Metric]:
+def _metrics(table: ImbTable) -> Iterator[Metric]:
     column = next((name for name in TIMES if name in table.columns), None)
     sized_rows = BYTES in table.columns
     for row in table.rows:
@@ -327,7 +327,7 @@ def _metrics(table: Table) -> Iterator[Metric]:
             raise OutputError(f"{table.test}: no column of time or {RATE} among {', '.join(table.columns)}")
 
 
-def _figures(table: Table) -> Iterator[Figure]:
+def _figures(table: ImbTable) -> Iterator[Figure]:
     """Yield the rate of the largest message, what share of a collective overlaps computation, and what was skipped."""
     last = cells_of(table.columns, table.rows[-1])
     if RATE in last and any(name in last for name in TIMES):

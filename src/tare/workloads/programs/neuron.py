@@ -22,18 +22,18 @@ PRECISION: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownResult:
     """The result of hnn-core 0.6.1 on NEURON 8.2.7 on any number of ranks: spikes, and the dipole's sum."""
 
     spikes: int
     dipole_sum: float
 
 
-KNOWN: Final[Mapping[tuple[int, int], Known]] = {
-    (170, 10): Known(spikes=1404, dipole_sum=19.63878203),
-    (170, 3): Known(spikes=196, dipole_sum=6.093163464),
-    (40, 3): Known(spikes=47, dipole_sum=0.7421563189),
-    (20, 10): Known(spikes=2, dipole_sum=-0.1733768187),
+KNOWN: Final[Mapping[tuple[int, int], KnownResult]] = {
+    (170, 10): KnownResult(spikes=1404, dipole_sum=19.63878203),
+    (170, 3): KnownResult(spikes=196, dipole_sum=6.093163464),
+    (40, 3): KnownResult(spikes=47, dipole_sum=0.7421563189),
+    (20, 10): KnownResult(spikes=2, dipole_sum=-0.1733768187),
 }
 """By simulated milliseconds and mesh (10: a grid of 10 x 10, 270 cells), default drives, one trial."""
 

@@ -22,7 +22,7 @@ DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class PrintedFigure:
     """A figure that a program prints: the group `value` of a line, in `factor` seconds or units a second.
 
     A line that matches without this group is broken. `added` says that a launch may print several, which are added.
@@ -65,7 +65,7 @@ class Patterned(ProgramAdapter):
     begin: str
     known: tuple[str, ...]
     versions: str
-    printed: tuple[Printed, ...]
+    printed: tuple[PrintedFigure, ...]
     needed: Mapping[str, str]
     failure: re.Pattern[str]
     brought_by: str
@@ -113,10 +113,10 @@ class Patterned(ProgramAdapter):
                 yield Figure(key=key, label=label, value=number(found[-1], label), unit=unit)
 
 
-def _stream(function: str) -> Printed:
+def _stream(function: str) -> PrintedFigure:
     label = f"STREAM {function.lower()}"
     quantity = Quantity(key=f"stream:{function.lower()}", label=label, statistic="best of all passes", done=1e9)
-    return Printed(quantity=quantity, line=rf"\s*{function}:\s+(?P<value>\S.*?)(?:\s+\S+){{3}}$", factor=1e6)
+    return PrintedFigure(quantity=quantity, line=rf"\s*{function}:\s+(?P<value>\S.*?)(?:\s+\S+){{3}}$", factor=1e6)
 
 
 PATTERNED: Final[tuple[Patterned, ...]] = (
@@ -148,7 +148,7 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         known=tuple(str(year) for year in range(2015, 2027)),
         versions="2015 to 2026",
         printed=(
-            Printed(
+            PrintedFigure(
                 quantity=Quantity(key="lammps", label="LAMMPS, loop time", statistic="all loops, average over ranks"),
                 line=r".*?Loop time of (?:(?P<value>\S+) on \d+ proc|)",
                 added=True,
@@ -174,7 +174,7 @@ PATTERNED: Final[tuple[Patterned, ...]] = (
         known=("5", *(str(year) for year in range(2016, 2027))),
         versions="5.x, 2016 to 2026",
         printed=(
-            Printed(
+            PrintedFigure(
                 quantity=Quantity(
                     key="gromacs", label="GROMACS", statistic="one run, rank 0's time", done=DAY_S, unit="ns/day"
                 ),

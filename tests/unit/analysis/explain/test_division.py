@@ -16,7 +16,7 @@ from factory_explained import Behaviour, costs_of, plan_of, slow_plan, summary_o
 from tare.analysis.explain import Explained
 from tare.analysis.explain.division import _divided
 from tare.analysis.explain.evidence import launches_of
-from tare.analysis.explain.shares import Effect
+from tare.analysis.explain.shares import ChangeEffect
 from tare.model import Plan, RankPlace
 from tare.networks import NETWORKS
 
@@ -40,8 +40,8 @@ def explained(plan: Plan, behaviours: Mapping[str, Behaviour], environment: str 
     return cost
 
 
-def effect(cost: Sequence[float], left: Sequence[float], *, adds: bool = False) -> Effect:
-    return Effect(cost=dict(enumerate(cost)), left=dict(enumerate(left)), adds=adds, folder="")
+def effect(cost: Sequence[float], left: Sequence[float], *, adds: bool = False) -> ChangeEffect:
+    return ChangeEffect(cost=dict(enumerate(cost)), left=dict(enumerate(left)), adds=adds, folder="")
 
 
 size = st.floats(-1.0, 3.0)

@@ -11,7 +11,7 @@ import pytest
 from factory_explained import Behaviour, costs_of, plan_of, summary_of, trials_of
 from tare.analysis.explain import Explained, explain
 from tare.analysis.explain.causes import CAUSES
-from tare.analysis.explain.kinds import Kind, spent_by
+from tare.analysis.explain.kinds import TimeKind, spent_by
 from tare.model import Completed, RankPlace, Trial, Work
 
 STUDY = """
@@ -127,8 +127,8 @@ def test_time_that_is_not_that_of_the_metric_says_nothing_of_its_kind(tmp_path: 
     rights = {"bare": {"name_servers": "none"}, "slow": {"name_servers": "none"}}
     cost = cost_of(tmp_path, {"bare": (0.5, 0.4), "slow": (1.5, 0.4)}, rights)
     assert cost.evidence.added.words == "1 s sleeping"
-    small = replace(cost.evidence.here, spent=dict.fromkeys(Kind, 0.01))
-    assert replace(cost.evidence, here=small).added.fits(frozenset({Kind.CORE}))
+    small = replace(cost.evidence.here, spent=dict.fromkeys(TimeKind, 0.01))
+    assert replace(cost.evidence, here=small).added.fits(frozenset({TimeKind.CORE}))
     assert replace(cost.evidence, here=small).added.words == ""
 
 
@@ -151,7 +151,7 @@ def test_what_a_hypervisor_steals_is_no_sleep(tmp_path: Path, stolen_s: float, w
 
 
 def test_every_cause_says_which_kinds_of_time_it_takes() -> None:
-    assert all(cause.takes and cause.takes <= set(Kind) for cause in CAUSES.values())
+    assert all(cause.takes and cause.takes <= set(TimeKind) for cause in CAUSES.values())
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import yaml
 
 from factory_explained import Behaviour, costs_of, measured, plan_of, slow_plan, summary_of, trials_of
 from tare import study
-from tare.analysis.explain import Explained, Measured, Place, explain
+from tare.analysis.explain import Explained, Measured, ResultsIndex, explain
 from tare.analysis.explain import ablation as ablations
-from tare.analysis.explain.remedy import Outcome, effect_of, outcome_of, remedies_of, studies_of
+from tare.analysis.explain.remedy import RemedyOutcome, effect_of, outcome_of, remedies_of, studies_of
 from tare.analysis.explain.written import environment_text
 from tare.model import Plan
 from tare.study.plan.cells import expand
@@ -24,7 +24,9 @@ HALF = 1.4
 """What each of two factors costs alone."""
 
 
-def costs_with(plan: Plan, behaviour: Behaviour, factors: dict[str, float]) -> tuple[Explained, tuple[Place, ...]]:
+def costs_with(
+    plan: Plan, behaviour: Behaviour, factors: dict[str, float]
+) -> tuple[Explained, tuple[ResultsIndex, ...]]:
     """Return the one cost of a made-up study and the results that prove its causes; `factors` by a part of names."""
     trials = trials_of(plan, {"slow": behaviour})
     (cost,) = explain(plan, trials, summary_of(plan, trials))
@@ -38,16 +40,19 @@ def costs_with(plan: Plan, behaviour: Behaviour, factors: dict[str, float]) -> t
     }
     proof = measured(again, trials_of(again, behaves, seed=2))
     (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
-    return cost, (Place(proof), Place(Measured(plan=plan, comparisons=summary_of(plan, trials).comparisons)))
+    return cost, (
+        ResultsIndex(proof),
+        ResultsIndex(Measured(plan=plan, comparisons=summary_of(plan, trials).comparisons)),
+    )
 
 
 @pytest.fixture
-def proven(tmp_path: Path) -> tuple[Plan, Explained, tuple[Place, ...]]:
+def proven(tmp_path: Path) -> tuple[Plan, Explained, tuple[ResultsIndex, ...]]:
     plan = slow_plan(tmp_path, BOTH)
     return plan, *costs_with(plan, RUNS, {"packet-filter": HALF, "steering": HALF, "everything": 1.0})
 
 
-def test_two_proven_causes_are_removed_together(proven: tuple[Plan, Explained, tuple[Place, ...]]) -> None:
+def test_two_proven_causes_are_removed_together(proven: tuple[Plan, Explained, tuple[ResultsIndex, ...]]) -> None:
     plan, cost, places = proven
     assert {suspect.name for suspect in cost.proven} == {"packet filter", "steering"}
     (remedy,) = remedies_of([cost])
@@ -56,13 +61,15 @@ def test_two_proven_causes_are_removed_together(proven: tuple[Plan, Explained, t
     assert remedy.environment.env == ("A=1",)
     assert remedy.left == ()
     effect = effect_of(cost, remedy, places)
-    assert outcome_of(effect, 0.02) is Outcome.BACK
+    assert outcome_of(effect, 0.02) is RemedyOutcome.BACK
     assert studies_of(plan.study, [remedy], places) == (), "--run has measured all changes together"
 
 
-@pytest.mark.parametrize(("factor", "outcome"), [(2.0, Outcome.SAME), (1.2, Outcome.LESS), (1.0, Outcome.BACK)])
+@pytest.mark.parametrize(
+    ("factor", "outcome"), [(2.0, RemedyOutcome.SAME), (1.2, RemedyOutcome.LESS), (1.0, RemedyOutcome.BACK)]
+)
 def test_a_cell_that_was_not_measured_gets_a_study_whose_outcome_is_what_it_measures(
-    proven: tuple[Plan, Explained, tuple[Place, ...]], factor: float, outcome: Outcome
+    proven: tuple[Plan, Explained, tuple[ResultsIndex, ...]], factor: float, outcome: RemedyOutcome
 ) -> None:
     plan, cost, places = proven
     (remedy,) = remedies_of([cost])
@@ -72,7 +79,7 @@ def test_a_cell_that_was_not_measured_gets_a_study_whose_outcome_is_what_it_meas
     assert wanted.study.repetition.rounds == 7
     again = expand(wanted.study, lambda *_: None)
     behaves = {"slow": RUNS, "slow-remedied": Behaviour(factor=factor)}
-    effect = effect_of(cost, remedy, [Place(measured(again, trials_of(again, behaves, seed=3)))])
+    effect = effect_of(cost, remedy, [ResultsIndex(measured(again, trials_of(again, behaves, seed=3)))])
     assert effect.before.low < 1.0 < effect.before.high
     assert effect.without.low < factor - 1 < effect.without.high
     assert outcome_of(effect, 0.02) is outcome

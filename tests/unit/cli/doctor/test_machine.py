@@ -38,7 +38,9 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def diagnosis(*, unusable: str = "", notes: int = 1, **reasons: str | None) -> machine.Diagnosis:
     """Return a diagnosis of parts named `FAMILY_NAME`, each with the reason why it cannot be used."""
     parts = [
-        machine.Part(family=family.upper() if family == "mpi" else family, name=name.replace("_", "-"), reason=reason)
+        machine.Capability(
+            family=family.upper() if family == "mpi" else family, name=name.replace("_", "-"), reason=reason
+        )
         for key, reason in reasons.items()
         for family, _, name in (key.partition("_"),)
     ]

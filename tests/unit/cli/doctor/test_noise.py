@@ -16,7 +16,7 @@ import pytest
 from tare.cli import app
 from tare.cli.doctor import noise, noise_activity, noise_effect, noise_schedule
 from tare.cli.doctor.noise_activity import ACTIVITIES, Span
-from tare.cli.doctor.noise_check import Check, Machine, State
+from tare.cli.doctor.noise_check import Check, KernelFiles, NoiseState
 from tare.cli.doctor.noise_effect import GRAIN_S, core_noise, detours_ns, synchronised_cost
 from tare.cli.doctor.noise_settings import SETTINGS
 from tare.errors import CommandFailed
@@ -31,11 +31,11 @@ BALANCING = "proc/sys/kernel/numa_balancing"
 US = 1000.0
 
 
-def machine(folder: Path, files: Mapping[str, str]) -> Machine:
+def machine(folder: Path, files: Mapping[str, str]) -> KernelFiles:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return Machine(folder)
+    return KernelFiles(folder)
 
 
 ALL = f"0-{max(os.sched_getaffinity(0))}"
@@ -44,35 +44,35 @@ ALL = f"0-{max(os.sched_getaffinity(0))}"
 @pytest.mark.parametrize(
     ("name", "files", "state"),
     [
-        ("CPU governor", {GOVERNOR[0]: "performance\n"}, State.QUIET),
-        ("CPU governor", dict(zip(GOVERNOR, ("powersave", "performance"), strict=True)), State.DISTURBS),
-        ("CPU governor", {}, State.NOTE),
-        ("turbo", {f"{CPU}/intel_pstate/no_turbo": "1"}, State.QUIET),
-        ("turbo", {f"{CPU}/intel_pstate/no_turbo": "0"}, State.DISTURBS),
-        ("turbo", {f"{CPU}/cpufreq/boost": "1"}, State.DISTURBS),
-        ("turbo", {f"{CPU}/cpufreq/boost": "0"}, State.QUIET),
-        ("multithreading (SMT)", {f"{CPU}/smt/active": "1"}, State.DISTURBS),
-        ("multithreading (SMT)", {f"{CPU}/smt/active": "0"}, State.QUIET),
-        ("isolated cores", {f"{CPU}/isolated": "\n"}, State.NOTE),
-        ("isolated cores", {f"{CPU}/isolated": ALL, f"{CPU}/nohz_full": ALL}, State.QUIET),
-        ("isolated cores", {f"{CPU}/isolated": "9999"}, State.NOTE),
-        ("cores for tare", {f"{CPU}/online": "0-9998"}, State.NOTE),
-        ("C-states", {f"{IDLE}/state3/latency": "133", f"{IDLE}/state3/name": "C6"}, State.DISTURBS),
+        ("CPU governor", {GOVERNOR[0]: "performance\n"}, NoiseState.QUIET),
+        ("CPU governor", dict(zip(GOVERNOR, ("powersave", "performance"), strict=True)), NoiseState.DISTURBS),
+        ("CPU governor", {}, NoiseState.NOTE),
+        ("turbo", {f"{CPU}/intel_pstate/no_turbo": "1"}, NoiseState.QUIET),
+        ("turbo", {f"{CPU}/intel_pstate/no_turbo": "0"}, NoiseState.DISTURBS),
+        ("turbo", {f"{CPU}/cpufreq/boost": "1"}, NoiseState.DISTURBS),
+        ("turbo", {f"{CPU}/cpufreq/boost": "0"}, NoiseState.QUIET),
+        ("multithreading (SMT)", {f"{CPU}/smt/active": "1"}, NoiseState.DISTURBS),
+        ("multithreading (SMT)", {f"{CPU}/smt/active": "0"}, NoiseState.QUIET),
+        ("isolated cores", {f"{CPU}/isolated": "\n"}, NoiseState.NOTE),
+        ("isolated cores", {f"{CPU}/isolated": ALL, f"{CPU}/nohz_full": ALL}, NoiseState.QUIET),
+        ("isolated cores", {f"{CPU}/isolated": "9999"}, NoiseState.NOTE),
+        ("cores for tare", {f"{CPU}/online": "0-9998"}, NoiseState.NOTE),
+        ("C-states", {f"{IDLE}/state3/latency": "133", f"{IDLE}/state3/name": "C6"}, NoiseState.DISTURBS),
         ("C-states", {f"{IDLE}/state3/latency": "133", f"{IDLE}/state3/disable": "1",
-                      f"{IDLE}/state1/latency": "2"}, State.QUIET),
-        ("transparent huge pages", {HUGE: "[always] madvise never"}, State.DISTURBS),
-        ("transparent huge pages", {HUGE: "always [madvise] never"}, State.QUIET),
+                      f"{IDLE}/state1/latency": "2"}, NoiseState.QUIET),
+        ("transparent huge pages", {HUGE: "[always] madvise never"}, NoiseState.DISTURBS),
+        ("transparent huge pages", {HUGE: "always [madvise] never"}, NoiseState.QUIET),
         ("NUMA balancing", {BALANCING: "1", f"{NODES}/node0/cpulist": "0",
-                            f"{NODES}/node1/cpulist": "1"}, State.DISTURBS),
-        ("NUMA balancing", {BALANCING: "1", f"{NODES}/node0/cpulist": "0"}, State.QUIET),
+                            f"{NODES}/node1/cpulist": "1"}, NoiseState.DISTURBS),
+        ("NUMA balancing", {BALANCING: "1", f"{NODES}/node0/cpulist": "0"}, NoiseState.QUIET),
     ],
 )  # fmt: skip
 def test_a_setting_is_recognised_and_what_disturbs_has_a_remedy_and_who_may_do_it(
-    tmp_path: Path, name: str, files: Mapping[str, str], state: State
+    tmp_path: Path, name: str, files: Mapping[str, str], state: NoiseState
 ) -> None:
     check = noise.guarded(name, lambda: SETTINGS[name](machine(tmp_path, files)))
     assert (check.name, check.state) == (name, state)
-    if state is State.DISTURBS:
+    if state is NoiseState.DISTURBS:
         assert check.remedy
         assert check.rights
 
@@ -81,7 +81,7 @@ def test_a_slow_clock_is_told_with_its_measured_cost(tmp_path: Path, monkeypatch
     monkeypatch.setattr("tare.cli.doctor.noise_settings.clock_cost_s", lambda: 1.4e-6)
     files = {"sys/devices/system/clocksource/clocksource0/current_clocksource": "acpi_pm"}
     check = SETTINGS["clock source"](machine(tmp_path, files))
-    assert check.state is State.DISTURBS
+    assert check.state is NoiseState.DISTURBS
     assert "1400 ns" in check.effect
 
 
@@ -90,7 +90,7 @@ def test_what_may_not_be_read_is_named_and_ends_nothing() -> None:
         raise PermissionError(13, "Permission denied", "/sys/secret")
 
     check = noise.guarded("turbo", forbidden)
-    assert (check.name, check.state, check.rights) == ("turbo", State.UNREAD, "root")
+    assert (check.name, check.state, check.rights) == ("turbo", NoiseState.UNREAD, "root")
     assert "/sys/secret" in check.found
 
 
@@ -109,7 +109,7 @@ def reading(folder: Path, at_s: float, files: Mapping[str, str]) -> noise_activi
 def check(tmp_path: Path, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Check:
     """Return what an activity's check finds in ten seconds between two states of a machine with two cores."""
     first, last = reading(tmp_path / "a", 0.0, before), reading(tmp_path / "b", 10.0, after)
-    span = Span(machine=Machine(tmp_path / "b"), before=first, after=last, cores=(0, 1))
+    span = Span(machine=KernelFiles(tmp_path / "b"), before=first, after=last, cores=(0, 1))
     return noise.guarded(name, lambda: ACTIVITIES[name](span))
 
 
@@ -126,7 +126,7 @@ def test_other_programs_are_named_by_what_they_used_meanwhile(tmp_path: Path) ->
     again = process(9, "kworker/1:2-events", 100, start=6)
     after = {**old, **process(8, "cc", 400), **again, **busy(600)}
     found = check(tmp_path, "other programs", {**old, **process(8, "cc", 0)}, after)
-    assert found.state is State.DISTURBS
+    assert found.state is NoiseState.DISTURBS
     assert found.found.startswith("60.0% of a core: cc 40.0%, kworker 10.0%, the rest")
     assert "old" not in found.found
     assert found.effect.startswith("30.0%")
@@ -159,9 +159,9 @@ def test_a_program_that_really_runs_meanwhile_is_named() -> None:
         for line in ("named\n", "burnt\n"):
             burning.stdin.write(line)
             assert burning.stdout.readline() == line
-            readings.append(noise_activity.read(Machine()))
+            readings.append(noise_activity.read(KernelFiles()))
         burning.stdin.write("end\n")
-    used = Span(machine=Machine(), before=readings[0], after=readings[1], cores=(0,)).used()
+    used = Span(machine=KernelFiles(), before=readings[0], after=readings[1], cores=(0,)).used()
     assert 0.2 < used["planted"] < 0.4
 
 
@@ -171,37 +171,37 @@ INTERRUPTS = "    CPU0  CPU1\n LOC: {loc} 0 Local timer interrupts\n 24: {disk} 
 @pytest.mark.parametrize(
     ("name", "before", "after", "state", "part"),
     [
-        ("steal", {}, {"proc/stat": STAT.format(busy=0, steal=100)}, State.DISTURBS, "5.0%"),
-        ("steal", {}, {"proc/stat": STAT.format(busy=0, steal=1)}, State.QUIET, ""),
+        ("steal", {}, {"proc/stat": STAT.format(busy=0, steal=100)}, NoiseState.DISTURBS, "5.0%"),
+        ("steal", {}, {"proc/stat": STAT.format(busy=0, steal=1)}, NoiseState.QUIET, ""),
         ("timer", {"proc/interrupts": INTERRUPTS.format(loc=0, disk=0)},
-         {"proc/interrupts": INTERRUPTS.format(loc=2500, disk=0)}, State.NOTE, "250 timer interrupts"),
+         {"proc/interrupts": INTERRUPTS.format(loc=2500, disk=0)}, NoiseState.NOTE, "250 timer interrupts"),
         ("timer", {"proc/interrupts": INTERRUPTS.format(loc=0, disk=0)},
-         {"proc/interrupts": INTERRUPTS.format(loc=10, disk=0)}, State.QUIET, "1 timer"),
+         {"proc/interrupts": INTERRUPTS.format(loc=10, disk=0)}, NoiseState.QUIET, "1 timer"),
         ("device interrupts", {"proc/interrupts": INTERRUPTS.format(loc=0, disk=0)},
-         {"proc/interrupts": INTERRUPTS.format(loc=0, disk=5000)}, State.DISTURBS, "1,000 per second"),
+         {"proc/interrupts": INTERRUPTS.format(loc=0, disk=5000)}, NoiseState.DISTURBS, "1,000 per second"),
         ("swap", {"proc/vmstat": "pswpin 5\npswpout 5"}, {"proc/vmstat": "pswpin 105\npswpout 5",
-         "proc/swaps": "Filename Type Size Used Priority\n/dev/sda2 partition 4096 2048 -2"}, State.DISTURBS,
+         "proc/swaps": "Filename Type Size Used Priority\n/dev/sda2 partition 4096 2048 -2"}, NoiseState.DISTURBS,
          "10 pages"),
-        ("swap", {}, {}, State.QUIET, ""),
+        ("swap", {}, {}, NoiseState.QUIET, ""),
         ("memory pressure", {"proc/vmstat": "pgscan_direct 0\nallocstall_normal 3"},
-         {"proc/vmstat": "pgscan_direct 1000\nallocstall_normal 7"}, State.DISTURBS, "4 allocations"),
+         {"proc/vmstat": "pgscan_direct 1000\nallocstall_normal 7"}, NoiseState.DISTURBS, "4 allocations"),
         ("temperature", {f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "1"},
-         {f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "4"}, State.DISTURBS, "3 times"),
+         {f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "4"}, NoiseState.DISTURBS, "3 times"),
         ("CPU quota on tare", {"proc/self/cgroup": "0::/job", "sys/fs/cgroup/job/cpu.stat": "throttled_usec 0"},
          {"proc/self/cgroup": "0::/job", "sys/fs/cgroup/job/cpu.stat": "throttled_usec 2000000",
-          "sys/fs/cgroup/job/cpu.max": "150000 100000"}, State.DISTURBS, "20.0% of the time"),
+          "sys/fs/cgroup/job/cpu.max": "150000 100000"}, NoiseState.DISTURBS, "20.0% of the time"),
         ("CPU quota on tare", {}, {"proc/self/cgroup": "1:cpu:/job", "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "50000",
-         "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000"}, State.DISTURBS, "0.5 cores"),
+         "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000"}, NoiseState.DISTURBS, "0.5 cores"),
         ("CPU quota on tare", {}, {"proc/self/cgroup": "0::/job", "sys/fs/cgroup/job/cpu.stat": "",
-         "sys/fs/cgroup/job/cpu.max": "max 100000"}, State.QUIET, "none"),
+         "sys/fs/cgroup/job/cpu.max": "max 100000"}, NoiseState.QUIET, "none"),
         ("container daemons", {}, process(7, "kubelet", 100),
-         State.DISTURBS, "kubelet 10.0%"),
+         NoiseState.DISTURBS, "kubelet 10.0%"),
         ("container daemons", {}, process(7, "sshd", 100),
-         State.QUIET, "none"),
+         NoiseState.QUIET, "none"),
     ],
 )  # fmt: skip
 def test_activity_is_the_growth_of_counters(
-    tmp_path: Path, name: str, before: Mapping[str, str], after: Mapping[str, str], state: State, part: str
+    tmp_path: Path, name: str, before: Mapping[str, str], after: Mapping[str, str], state: NoiseState, part: str
 ) -> None:
     found = check(tmp_path, name, before, after)
     assert (found.name, found.state) == (name, state)

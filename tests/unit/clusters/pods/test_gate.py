@@ -19,9 +19,9 @@ from typing import Any, cast
 import pytest
 
 from tare.clusters.pods import relay
-from tare.clusters.pods.gate import Gate
-from tare.clusters.pods.relay import AGENT, Relay
-from tare.clusters.pods.session import ERRORS, OUTPUT, Container, Doorway, Session, line_of
+from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.relay import AGENT, ExecRelay
+from tare.clusters.pods.session import ERRORS, OUTPUT, ExecPool, ExecSession, PodContainer, line_of
 from tare.errors import InfrastructureError
 from tare.system.process import Result, run
 from waiting import wait_until
@@ -100,19 +100,19 @@ class LocalDoorway:
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecServer]:
     monkeypatch.setattr(relay, "READY_S", 600.0)
-    made = Gate(tmp_path)
+    made = ExecServer(tmp_path)
     made.add("p0", LocalDoorway())  # type: ignore[arg-type]
     yield made
     made.close()
 
 
-def entered(gate: Gate, pod: str, *argv: str, stdin: str = "") -> Result:
+def entered(gate: ExecServer, pod: str, *argv: str, stdin: str = "") -> Result:
     return run((*gate.argv(pod), *argv), stdin=stdin, check=False, timeout_s=None)
 
 
-def test_a_command_in_a_pod_behaves_as_the_command_or_says_why_not(gate: Gate, tmp_path: Path) -> None:
+def test_a_command_in_a_pod_behaves_as_the_command_or_says_why_not(gate: ExecServer, tmp_path: Path) -> None:
     ended = entered(gate, "p0", "sh", "-c", "cat; echo no >&2; exit 3", stdin="two\nlines\n")
     assert (ended.status, ended.stdout, ended.stderr) == (3, "two\nlines\n", "no\n")
     words = ["a b", "c\nd", 'e"\\f', "ü", "\U0001f600", ""]
@@ -130,7 +130,7 @@ def test_a_command_in_a_pod_behaves_as_the_command_or_says_why_not(gate: Gate, t
     assert run(argv, check=False).stderr == "tare-enter: it is tare-enter SOCKET POD COMMAND...\n"
 
 
-def test_every_pod_can_be_made_ready(gate: Gate) -> None:
+def test_every_pod_can_be_made_ready(gate: ExecServer) -> None:
     other = LocalDoorway()
     gate.add("p1", other)  # type: ignore[arg-type]
     gate.prepare()
@@ -152,7 +152,7 @@ def test_a_waiting_shell_becomes_the_command_of_a_line(word: str) -> None:
     assert after.stdout == b"rest", "what follows the line is the command's input"
 
 
-def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_path: Path) -> None:
+def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: ExecServer, tmp_path: Path) -> None:
     folder = tmp_path / "launcher"
     folder.mkdir()
     (folder / "agent").write_text(AGENT)
@@ -165,7 +165,7 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
             raise InfrastructureError("no such host")
         return "p0", ["/bin/sh", "-c", " ".join(words[1:])]
 
-    relayed = Relay(gate, "p0", str(folder), start)
+    relayed = ExecRelay(gate, "p0", str(folder), start)
     wait_until((folder / "asks").exists)
     calls = [subprocess.Popen([folder / "agent", "n1", "exit", str(number)]) for number in range(5)]
     assert [call.wait() for call in calls] == [0, 1, 2, 3, 4], "each gets its own command's status"
@@ -177,8 +177,8 @@ def test_a_launcher_in_a_pod_starts_daemons_through_the_head(gate: Gate, tmp_pat
     assert left - {"gone"} == {"agent", "asks", "rank"}, "nothing of a request stays"
 
 
-def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: Path) -> None:
-    relayed = Relay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "cat"]))
+def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: ExecServer, tmp_path: Path) -> None:
+    relayed = ExecRelay(gate, "p0", str(tmp_path / "launcher"), lambda _: ("p0", ["/bin/sh", "-c", "cat"]))
     agent = str(tmp_path / "launcher" / "agent")
     waiting = subprocess.Popen([agent, "n1", "cat"])
     wait_until(lambda: list((tmp_path / "launcher").glob("ask.*")))
@@ -187,7 +187,7 @@ def test_a_launcher_does_not_wait_for_a_head_that_is_gone(gate: Gate, tmp_path: 
     assert run((agent, "n1", "cat"), check=False, timeout_s=None).status == 125, "nor does one that asks later"
 
 
-PLACE = Container(namespace="n", pod="p", name="ranks")
+PLACE = PodContainer(namespace="n", pod="p", name="ranks")
 
 
 def test_a_pod_that_asks_without_end_gets_no_thread_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_a_pod_that_asks_without_end_gets_no_thread_for_each(monkeypatch: pytest
             return Asking() if pod == "first" else Served()
 
     before = threading.active_count()
-    relayed = Relay(cast("Gate", Streams()), "first", "/launch", lambda _: ("p0", ["true"]))
+    relayed = ExecRelay(cast("ExecServer", Streams()), "first", "/launch", lambda _: ("p0", ["true"]))
     closed.wait()
     assert threading.active_count() - before <= relay.MOST_AT_ONCE + 1
     ended.set()
@@ -297,8 +297,8 @@ class Api:
         return self.clients.pop(0)
 
 
-def session_of(client: Client) -> Session:
-    return Session(Api(client), PLACE, ("true",))  # type: ignore[arg-type]
+def session_of(client: Client) -> ExecSession:
+    return ExecSession(Api(client), PLACE, ("true",))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -330,7 +330,7 @@ def test_closing_a_stream_ends_the_thread_that_reads_and_only_then_its_number_is
 
 def test_a_doorway_keeps_as_many_shells_as_are_asked_for_and_uses_them_first(clients: list[Client]) -> None:
     api: Any = Api(*clients)
-    doorway = Doorway(api, PLACE)
+    doorway = ExecPool(api, PLACE)
     doorway.prepare(2)
     doorway.settle()
     doorway.prepare(2)

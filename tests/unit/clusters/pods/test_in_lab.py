@@ -22,7 +22,7 @@ from nodes import make_node
 from tare.clusters import CLUSTERS
 from tare.clusters.pods import in_lab, lab_networks
 from tare.clusters.pods.api import Api, ApiError
-from tare.clusters.pods.describe import Description, Seen
+from tare.clusters.pods.describe import Description, ServiceView
 from tare.clusters.pods.lab_networks import LAB_NETWORKS, VXLAN, cilium, flannel, routed
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
 from tare.clusters.pods.node import KubernetesNode
@@ -197,7 +197,7 @@ def test_a_port_of_this_machine_leads_to_a_server_in_a_namespace() -> None:
 
 BACKEND = {"flannel.alpha.coreos.com/backend-type": "vxlan", "flannel.alpha.coreos.com/kube-subnet-manager": "true"}
 FLANNEL = {"metadata": {"name": "n0", "annotations": BACKEND}}
-POD = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
+POD = ServiceView(node="n0", of_node=False, interface="eth0", mtu=1450)
 DEVICES = {name: each.devices for name, each in LAB_NETWORKS.items()}
 
 
@@ -222,7 +222,9 @@ VERSION = {"gitVersion": "v1.31.4"}
 SERVER = Answers(version=VERSION, nodes={"items": [FLANNEL]})
 
 
-def facts(server: Answers, seen: list[Seen] | None = None, titles: dict[str, str] | None = None) -> dict[str, Any]:
+def facts(
+    server: Answers, seen: list[ServiceView] | None = None, titles: dict[str, str] | None = None
+) -> dict[str, Any]:
     return Description.read(cast("Api", server), "lab", (), *([titles] if titles else [])).facts(seen or [POD])
 
 
@@ -243,11 +245,11 @@ def test_the_line_of_a_report_names_the_network_as_far_as_it_can_be_read() -> No
 def test_the_network_of_each_runtime_class_is_named_as_far_as_it_is_known() -> None:
     titles = {"": "Flannel (VXLAN)", "routed": "routed by hand"}
     seen = [
-        Seen(node="n0", of_node=True, interface="data0", mtu=1500),
-        Seen(node="n0", of_node=True, interface="data0", mtu=1500, runtime_class="gvisor"),
+        ServiceView(node="n0", of_node=True, interface="data0", mtu=1500),
+        ServiceView(node="n0", of_node=True, interface="data0", mtu=1500, runtime_class="gvisor"),
         POD,
-        Seen(node="n0", of_node=False, interface="eth0", mtu=1500, runtime_class="routed"),
-        Seen(node="n1", of_node=False, interface="eth0", mtu=1400, runtime_class="fast"),
+        ServiceView(node="n0", of_node=False, interface="eth0", mtu=1500, runtime_class="routed"),
+        ServiceView(node="n1", of_node=False, interface="eth0", mtu=1400, runtime_class="fast"),
     ]
     found = facts(SERVER, seen, titles)
     classes = found["Kubernetes"]["networks of runtime classes"]

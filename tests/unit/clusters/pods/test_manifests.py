@@ -24,11 +24,11 @@ from tare.agent.order import Files, Order
 from tare.agent.remote.machine import Interface, this_machine
 from tare.clusters import lab_kubernetes
 from tare.clusters.pods import describe, making, manifests, nodes, reasons
-from tare.clusters.pods.describe import Seen
-from tare.clusters.pods.making import Making
+from tare.clusters.pods.describe import ServiceView
+from tare.clusters.pods.making import PodDefaults
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.node import shells
-from tare.clusters.pods.pod_networks.further import ASKED, Further, attached, for_messages
+from tare.clusters.pods.pod_networks.further import ASKED, FurtherNetwork, attached, for_messages
 from tare.clusters.pods.pod_service import PodService, digest_of
 from tare.clusters.pods.relay import BEGINS, RANK, rank_of
 from tare.errors import InfrastructureError
@@ -273,12 +273,12 @@ def test_nodes_say_their_cores_and_addresses_and_with_pods_the_network() -> None
     every = ["10.244.0.5", "10.244.1.7"], ["10.244.0.5", "10.244.0.6"], ["10.244.0.5"], ["192.168.9.1", "10.0.0.1"]
     told = [str(making.common_network(addresses)) for addresses in every]
     assert told == ["10.244.0.0/23", "10.244.0.4/30", "10.244.0.4/30", "0.0.0.0/0"]
-    pod = Seen(node="n0", of_node=False, interface="eth0", mtu=1450)
+    pod = ServiceView(node="n0", of_node=False, interface="eth0", mtu=1450)
     tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
-    host = Seen(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
+    host = ServiceView(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
     told = describe.network_of((pod, host))
     assert list(told.values()) == ["eth0 MTU 1450", "over data0 MTU 1500", "through flannel.1 (vxlan)"]
-    plain = describe.network_of((Seen(node="n0", of_node=True, interface="eth0", mtu=9000),))
+    plain = describe.network_of((ServiceView(node="n0", of_node=True, interface="eth0", mtu=9000),))
     assert list(plain.values()) == ["over eth0 MTU 9000", "without a tunnel on the nodes"]
 
 
@@ -309,7 +309,7 @@ def order(environment: Environment, placement: Placement) -> Order:
 
 def pods(settings: KubernetesSpec, placement: Placement, **more: Any) -> tuple[manifests.PodSpec, ...]:
     environment = Environment(name="e", runtime="kubernetes", network="pod-network", image="debian-openmpi", **more)
-    made = Making(site="s", folder=Path("/tmp/tare-s"), namespace="n", settings=settings, node_image="service")
+    made = PodDefaults(site="s", folder=Path("/tmp/tare-s"), namespace="n", settings=settings, node_image="service")
     return made.pods(order(environment, placement), "n0", "worker-7")
 
 
@@ -441,8 +441,8 @@ STATUS = [
     {"name": "hpc/storage", "interface": "net3", "ips": ["192.168.60.7"], "mac": "5e:02", "dns": {}},
 ]  # fmt: skip
 """What Multus 4 writes into a pod's annotation, as its documentation shows it."""
-FAST = Further(name="hpc/macvlan-fast", interface="net2", address="192.168.50.7")
-STORAGE = Further(name="hpc/storage", interface="net3", address="192.168.60.7")
+FAST = FurtherNetwork(name="hpc/macvlan-fast", interface="net2", address="192.168.50.7")
+STORAGE = FurtherNetwork(name="hpc/storage", interface="net3", address="192.168.60.7")
 
 
 def attached_pod(status: object = STATUS, name: str = "k8s.v1.cni.cncf.io/network-status") -> dict[str, Any]:
@@ -461,7 +461,7 @@ def test_a_pod_asks_for_its_network_and_gets_those_with_an_address() -> None:
 
 
 @pytest.mark.parametrize(("subnet", "found"), [("10.214.0.2", FAST), ("192.168.60.0/24", STORAGE)])
-def test_messages_take_the_first_network_or_that_of_the_subnet(subnet: str, found: Further) -> None:
+def test_messages_take_the_first_network_or_that_of_the_subnet(subnet: str, found: FurtherNetwork) -> None:
     assert for_messages(attached_pod(), WISH, subnet) == found
     assert for_messages(attached_pod(), {"other": "x"}, subnet) is None, "nobody asked for a network"
 

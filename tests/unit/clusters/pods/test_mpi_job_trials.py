@@ -21,12 +21,12 @@ from tare.clusters.pods.making import hosts_of
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs import script
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
-from tare.clusters.pods.mpi_jobs.doorway import JobDoorway, is_gone, outcome
+from tare.clusters.pods.mpi_jobs.doorway import JobExecPool, is_gone, outcome
 from tare.clusters.pods.mpi_jobs.manifest import HOST_FILE, MpiJob
-from tare.clusters.pods.mpi_jobs.run import INSTALL, Ended, Launching, missing
-from tare.clusters.pods.mpi_jobs.script import Counted, Told, told
+from tare.clusters.pods.mpi_jobs.run import INSTALL, EndedJob, LaunchTimes, missing
+from tare.clusters.pods.mpi_jobs.script import LauncherOutput, WorkerCounts, told
 from tare.clusters.pods.mpi_jobs.site import job_of
-from tare.clusters.pods.mpi_jobs.status import State
+from tare.clusters.pods.mpi_jobs.status import JobState
 from tare.clusters.pods.session import ERRORS, OUTPUT
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement, Share, Study, Workload
@@ -52,12 +52,12 @@ JOBS: Final = Environment(name="job", runtime="kubernetes", network="pod-network
 EXEC: Final = replace(JOBS, name="plain", launch=Way.EXEC)
 POD: Final = PodSpec(name="e3-n0c0", namespace="tare-x", run="r", slot=3, node="m0", image="i", node_image="n")
 JOB: Final = MpiJob(name="e3-job", pod=POD, nodes=("m0", "m1"), command=())
-FIRST: Final = Launching(workers_s=1.0, launcher_s=2.0, ended_s=3.0)
+FIRST: Final = LaunchTimes(workers_s=1.0, launcher_s=2.0, ended_s=3.0)
 
 
 def scripted(
     tmp_path: Path, wanted: Mapping[str, str], *argv: str, workers: Sequence[str] = ("w-1", "w-0")
-) -> tuple[int, Told]:
+) -> tuple[int, LauncherOutput]:
     """Run the script on this machine, with a command in place of ssh; workers are on nodes of their own names."""
     folder = tmp_path / "tare"
     folder.mkdir()
@@ -118,17 +118,17 @@ def test_unknown_hosts_are_refused_and_output_that_broke_off_has_no_status(tmp_p
 @pytest.mark.parametrize(
     ("state", "errors", "status", "expected"),
     [
-        (State(succeeded=True), "", 0, (0, "")),
-        (State(failed=True, why="Backoff"), "no\n", 7, (7, "no\n")),
-        (State(failed=True, why="Deadline: time is up"), "", None, (1, "MPIJob e3-job: Deadline: time is up\n")),
-        (State(succeeded=True), "", None, (1, "MPIJob e3-job: its launcher's output is not complete\n")),
+        (JobState(succeeded=True), "", 0, (0, "")),
+        (JobState(failed=True, why="Backoff"), "no\n", 7, (7, "no\n")),
+        (JobState(failed=True, why="Deadline: time is up"), "", None, (1, "MPIJob e3-job: Deadline: time is up\n")),
+        (JobState(succeeded=True), "", None, (1, "MPIJob e3-job: its launcher's output is not complete\n")),
     ],
 )
 def test_a_job_has_the_status_of_its_program_or_the_operators_reason(
-    state: State, errors: str, status: int | None, expected: tuple[int, str]
+    state: JobState, errors: str, status: int | None, expected: tuple[int, str]
 ) -> None:
-    read = Told(output="", errors=errors, status=status, counted={})
-    assert outcome("e3-job", Ended(state=state, output="", launching=FIRST), read) == expected
+    read = LauncherOutput(output="", errors=errors, status=status, counted={})
+    assert outcome("e3-job", EndedJob(state=state, output="", launching=FIRST), read) == expected
 
 
 class Jobs:
@@ -143,23 +143,23 @@ class Jobs:
         self.done.append("create")
         self.job = job
 
-    def wait(self, job: MpiJob, began: float, given_up: Any) -> Ended:
+    def wait(self, job: MpiJob, began: float, given_up: Any) -> EndedJob:
         self.done.append("wait")
         if self.refusal:
             raise InfrastructureError(self.refusal)
-        return Ended(state=State(succeeded=True), output=self.text, launching=FIRST)
+        return EndedJob(state=JobState(succeeded=True), output=self.text, launching=FIRST)
 
     def remove(self, name: str) -> None:
         self.done.append(f"remove {name}")
 
 
-def doorway(jobs: Any, hosts: Mapping[str, str] | None = None, count: Any = lambda _: None) -> JobDoorway:
-    return JobDoorway(jobs, JOB, hosts or {}, count)
+def doorway(jobs: Any, hosts: Mapping[str, str] | None = None, count: Any = lambda _: None) -> JobExecPool:
+    return JobExecPool(jobs, JOB, hosts or {}, count)
 
 
 def test_each_launch_is_a_job_that_is_removed_before_anything_else() -> None:
     jobs = Jobs(f"out\n{script.MARK} ran 10.5 12.00\n{script.MARK} error no\n{script.MARK} status 4\n")
-    counted: list[Mapping[str, Counted]] = []
+    counted: list[Mapping[str, WorkerCounts]] = []
     door = doorway(jobs, {"n0c0": "b0", "n1c0": "b1"}, counted.append)
     assert door.took() == {}
     taken: list[tuple[int, bytes]] = []
@@ -195,7 +195,7 @@ class SlowJobs(Jobs):
 
     asked: threading.Event
 
-    def wait(self, job: MpiJob, began: float, given_up: Any) -> Ended:
+    def wait(self, job: MpiJob, began: float, given_up: Any) -> EndedJob:
         while not given_up(0.01):
             pass
         raise InfrastructureError("given up")
@@ -244,7 +244,7 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
     standing = CounterValues(interfaces=dict.fromkeys(keys, (10, 1, 10, 1)), job_s=1.0)
     none = JobCounts.of(SIDES)
     before = none.added_to(standing)
-    job = Counted(interfaces={"eth0": (500, 5, 600, 6)}, protocols={"TcpOutSegs": 7}, cpu_s=2.0)
+    job = WorkerCounts(interfaces={"eth0": (500, 5, 600, 6)}, protocols={"TcpOutSegs": 7}, cpu_s=2.0)
     after = none.plus(SIDES, {"n0c0": job, "n1c0": job}).added_to(standing)
     watches = Deployed(environment=JOBS, sides=SIDES).watches
     found = [(each.node, each.rx_bytes, each.tx_bytes) for each in traffic(watches, before, after)]
@@ -254,7 +254,7 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
     assert [each.node for each in unread(watches, before, lost.added_to(standing))] == ["n1c0"]
     assert lost.settled().added_to(standing).unread == {}
     assert lost.added_to(standing).interfaces[keys[0]] == (1010, 11, 1210, 13)
-    told = {"n0c0": Counted(interfaces={"eth0": (5, 5, 5, 5)}, cpu_s=1.0)}
+    told = {"n0c0": WorkerCounts(interfaces={"eth0": (5, 5, 5, 5)}, cpu_s=1.0)}
     counts = JobCounts.of(ON_NODE[:1]).plus(ON_NODE[:1], told)  # on a node's network the node counts
     assert (counts.interfaces, counts.unread, counts.protocols, counts.cpu_s) == ({}, {}, {}, 1.0)
 

@@ -21,7 +21,7 @@ from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs import run as run_module
 from tare.clusters.pods.mpi_jobs.manifest import HOST_FILE, KEYS, PORT, MpiJob, mpi_job
 from tare.clusters.pods.mpi_jobs.run import MpiJobs
-from tare.clusters.pods.mpi_jobs.status import State, selector, state_of
+from tare.clusters.pods.mpi_jobs.status import JobState, selector, state_of
 from tare.daemons import coredns, mpi_operator
 from tare.daemons.kubernetes import read_definition
 from tare.errors import InfrastructureError, UsageError
@@ -106,14 +106,14 @@ def condition(kind: str, status: str = "True", **other: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
-        ([], State()),
-        ([condition("Created"), condition("Running")], State()),
-        ([condition("Created"), condition("Running", "False"), condition("Succeeded")], State(succeeded=True)),
-        ([condition("Failed", "False")], State()),
-        ([condition("Failed", reason="Backoff", message="no\x1b")], State(failed=True, why="Backoff: no\\x1b")),
+        ([], JobState()),
+        ([condition("Created"), condition("Running")], JobState()),
+        ([condition("Created"), condition("Running", "False"), condition("Succeeded")], JobState(succeeded=True)),
+        ([condition("Failed", "False")], JobState()),
+        ([condition("Failed", reason="Backoff", message="no\x1b")], JobState(failed=True, why="Backoff: no\\x1b")),
     ],
 )
-def test_the_state_is_the_operators(conditions: list[dict[str, str]], expected: State) -> None:
+def test_the_state_is_the_operators(conditions: list[dict[str, str]], expected: JobState) -> None:
     told = state_of({"status": {"conditions": conditions}})
     assert (told, told.has_ended) == (expected, expected.succeeded or expected.failed)
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tare.clusters.pods import pods
 from tare.clusters.pods.api import ApiError
 from tare.clusters.pods.manifests import PodSpec
-from tare.clusters.pods.pod_networks import PodNetwork, Seen, recognise
+from tare.clusters.pods.pod_networks import ClusterObjects, RecognisedNetwork, recognise
 from tare.clusters.pods.pod_networks.look import pod_network
 from tare.clusters.pods.pod_networks.objects import repository_and_version, setting
 from tare.clusters.pods.pod_networks.products import PRODUCTS
@@ -203,15 +203,15 @@ FILES = sorted(CASES.glob("*.yaml"))
 OBJECTS = ("nodes", "workloads", "config_maps", "ip_pools")
 
 
-def seen_of(stated: Mapping[str, Any]) -> Seen:
-    return Seen(**{key: tuple(stated.get(key, ())) for key in (*OBJECTS, "unread")})
+def seen_of(stated: Mapping[str, Any]) -> ClusterObjects:
+    return ClusterObjects(**{key: tuple(stated.get(key, ())) for key in (*OBJECTS, "unread")})
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_network_is_recognised_with_all_that_its_objects_say(file: Path) -> None:
     case = yaml.safe_load(file.read_text())
     told = asdict(recognise(seen_of(case["seen"])))
-    expected = {**asdict(PodNetwork()), **case["expected"]}
+    expected = {**asdict(RecognisedNetwork()), **case["expected"]}
     assert {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()} == {
         key: list(value) if isinstance(value, tuple) else value for key, value in expected.items()
     }
@@ -221,13 +221,13 @@ def test_every_product_has_a_case_and_settings_and_titles_are_read() -> None:
     products = {yaml.safe_load(file.read_text())["expected"]["product"] for file in FILES}
     assert products == {product.name for product in PRODUCTS} | {"Canal", "unknown"}
     assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
-    assert (setting("mode=\nother: x", "mode"), PodNetwork().title) == ("", "unknown (encapsulation not known)")
-    told = PodNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
+    assert (setting("mode=\nother: x", "mode"), RecognisedNetwork().title) == ("", "unknown (encapsulation not known)")
+    told = RecognisedNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)
     assert told.title == "Calico v3 (VXLAN between subnets only, MTU 1450)"
-    assert PodNetwork(product="kindnet", encapsulation="none").title == "kindnet (not encapsulated)"
+    assert RecognisedNetwork(product="kindnet", encapsulation="none").title == "kindnet (not encapsulated)"
     image = "docker.io/calico/node:v1\x1b[2J"
     workload = {"metadata": {"name": "calico-node", "namespace": "x\n"}, "spec": {"containers": [{"image": image}]}}
-    told = recognise(Seen(workloads=(workload,)))
+    told = recognise(ClusterObjects(workloads=(workload,)))
     assert (told.product, told.version) == ("Calico", "")
     assert all("\x1b" not in line and "\n" not in line for line in told.evidence)
 

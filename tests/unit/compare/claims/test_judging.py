@@ -10,7 +10,7 @@ import pytest
 
 from factory_explained import Behaviour, plan_of, trials_of
 from factory_judged import HEAD, STUDY, changed, claim, decided, judged, results
-from tare.compare.claims import Verdict, read_paper
+from tare.compare.claims import ClaimVerdict, read_paper
 from tare.errors import ResultsError, StudyError
 from tare.model import Failed, Figure, Invalid, Metric, Outcome, Trial
 from tare.model.trial import NOT_ENDED
@@ -21,38 +21,41 @@ FIRST = "{of: slower, against: plain, than: slow, than_against: plain, above: 10
 @pytest.mark.parametrize(
     ("test", "verdict"),
     [
-        ("cost: {of: slow, against: plain, above: 0%}", Verdict.REPRODUCED),
-        ("cost: {of: slow, against: plain, below: 0%}", Verdict.CONTRADICTED),
-        ("cost: {of: slow, against: plain, above: 10%, below: 30%}", Verdict.REPRODUCED),
-        ("cost: {of: slow, against: plain, within: 5%}", Verdict.CONTRADICTED),
-        ("cost: {of: slow, against: plain, above: 20%}", Verdict.UNDECIDED),
-        ("order: [plain, slow, slower]", Verdict.REPRODUCED),
-        ("order: [plain, slower, slow]", Verdict.CONTRADICTED),
-        ("change: {of: slower, against: plain, than: slow, than_against: plain, above: 10%}", Verdict.REPRODUCED),
-        ("costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 5%}]", Verdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, above: 0%}", ClaimVerdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, below: 0%}", ClaimVerdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, above: 10%, below: 30%}", ClaimVerdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, within: 5%}", ClaimVerdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, above: 20%}", ClaimVerdict.UNDECIDED),
+        ("order: [plain, slow, slower]", ClaimVerdict.REPRODUCED),
+        ("order: [plain, slower, slow]", ClaimVerdict.CONTRADICTED),
+        ("change: {of: slower, against: plain, than: slow, than_against: plain, above: 10%}", ClaimVerdict.REPRODUCED),
+        (
+            "costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 5%}]",
+            ClaimVerdict.REPRODUCED,
+        ),
         ("costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 60%}]",
-         Verdict.CONTRADICTED),
-        ("cost: {of: slow, against: plain, beyond: 5%}", Verdict.REPRODUCED),
-        ("cost: {of: plain, against: slow, beyond: 5%}", Verdict.REPRODUCED),
-        ("cost: {of: slow, against: plain, beyond: 40%}", Verdict.CONTRADICTED),
-        ("cost: {of: slow, against: plain, beyond: 20%}", Verdict.UNDECIDED),
+         ClaimVerdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, beyond: 5%}", ClaimVerdict.REPRODUCED),
+        ("cost: {of: plain, against: slow, beyond: 5%}", ClaimVerdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, beyond: 40%}", ClaimVerdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, beyond: 20%}", ClaimVerdict.UNDECIDED),
         (f"changes: [{FIRST}, {{of: slow, against: plain, than: plain, than_against: plain, above: 10%}}]",
-         Verdict.REPRODUCED),
+         ClaimVerdict.REPRODUCED),
         (f"changes: [{FIRST}, {{of: slow, against: plain, than: slower, than_against: plain, above: 0%}}]",
-         Verdict.CONTRADICTED),
-        ("runs: [plain, slow]", Verdict.REPRODUCED),
-        ("fails: [slow]", Verdict.CONTRADICTED),
-        ("runs: [plain], fails: [slow]", Verdict.CONTRADICTED),
+         ClaimVerdict.CONTRADICTED),
+        ("runs: [plain, slow]", ClaimVerdict.REPRODUCED),
+        ("fails: [slow]", ClaimVerdict.CONTRADICTED),
+        ("runs: [plain], fails: [slow]", ClaimVerdict.CONTRADICTED),
     ],
 )  # fmt: skip
-def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: Verdict) -> None:
+def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: ClaimVerdict) -> None:
     found = decided(tmp_path, test)
     assert found.verdict is verdict
     assert found.results == "results/made-up"
     if "runs" not in test and "fails" not in test:
         assert found.estimate is not None
         assert found.p is not None
-        assert (found.p_holm or 0) <= 0.05 or verdict is Verdict.UNDECIDED
+        assert (found.p_holm or 0) <= 0.05 or verdict is ClaimVerdict.UNDECIDED
 
 
 def test_the_mean_over_iterations_is_another_cost_than_the_median(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_the_mean_over_iterations_is_another_cost_than_the_median(tmp_path: Path
     against = "{environment: plain, metric: latency*}"
     test = f"cost: {{of: {of}, against: {against}, above: 100%}}"
     mean = decided(tmp_path, test, changed(results(tmp_path), "plain", dear))
-    assert mean.verdict is Verdict.REPRODUCED
+    assert mean.verdict is ClaimVerdict.REPRODUCED
     assert mean.why.startswith("mean of latency")
 
 
@@ -78,26 +81,26 @@ ELSEWHERE = Invalid(reason="another network")
 @pytest.mark.parametrize(
     ("test", "outcome", "verdict", "why"),
     [
-        ("runs: [plain, slow], fails: [slower]", None, Verdict.REPRODUCED,
+        ("runs: [plain, slow], fails: [slower]", None, ClaimVerdict.REPRODUCED,
          "24 launches: those that should complete did, the others failed (it crashed)"),
-        ("runs: [slower], fails: [slow]", None, Verdict.UNDECIDED,
+        ("runs: [slower], fails: [slow]", None, ClaimVerdict.UNDECIDED,
          "slower, beside which others should fail, failed too: it crashed"),
-        ("runs: [slower], fails: [slow], saying: crashed", None, Verdict.CONTRADICTED, ""),
-        ("fails: [slower], saying: no sshd", None, Verdict.UNDECIDED,
+        ("runs: [slower], fails: [slow], saying: crashed", None, ClaimVerdict.CONTRADICTED, ""),
+        ("fails: [slower], saying: no sshd", None, ClaimVerdict.UNDECIDED,
          "slower failed for another reason than 'no sshd': it crashed"),
-        ("fails: [slower]", LATE, Verdict.UNDECIDED,
+        ("fails: [slower]", LATE, ClaimVerdict.UNDECIDED,
          "slower did not fail by itself: it did not end within its time limit of 9 s"),
-        ("fails: [slower]", ELSEWHERE, Verdict.UNDECIDED, ""),
-        ("fails: [slower], saying: another network", ELSEWHERE, Verdict.REPRODUCED, ""),
-        ("runs: [slower]", None, Verdict.CONTRADICTED, "slower: it crashed"),
-        ("runs: [slower], saying: crashed", None, Verdict.CONTRADICTED, "slower: it crashed"),
-        ("runs: [slower], saying: no port", None, Verdict.UNDECIDED,
+        ("fails: [slower]", ELSEWHERE, ClaimVerdict.UNDECIDED, ""),
+        ("fails: [slower], saying: another network", ELSEWHERE, ClaimVerdict.REPRODUCED, ""),
+        ("runs: [slower]", None, ClaimVerdict.CONTRADICTED, "slower: it crashed"),
+        ("runs: [slower], saying: crashed", None, ClaimVerdict.CONTRADICTED, "slower: it crashed"),
+        ("runs: [slower], saying: no port", None, ClaimVerdict.UNDECIDED,
          "slower failed for another reason than 'no port': it crashed"),
-        ("rebuilt: routes, runs: [slower]", None, Verdict.UNDECIDED, ""),
+        ("rebuilt: routes, runs: [slower]", None, ClaimVerdict.UNDECIDED, ""),
     ],
 )  # fmt: skip
 def test_cells_that_must_fail_are_judged_by_why_they_do(
-    tmp_path: Path, test: str, outcome: Outcome | None, verdict: Verdict, why: str
+    tmp_path: Path, test: str, outcome: Outcome | None, verdict: ClaimVerdict, why: str
 ) -> None:
     def ended(trial: Trial) -> Trial:
         return replace(trial, outcome=outcome or Failed(reason="it crashed"))
@@ -110,13 +113,13 @@ def test_cells_that_must_fail_are_judged_by_why_they_do(
 @pytest.mark.parametrize(
     ("test", "verdict"),
     [
-        ("count: {of: slow, against: plain, above: 100}", Verdict.REPRODUCED),
-        ("count: {of: slow, against: plain, above: 400}", Verdict.CONTRADICTED),
-        ("count: {of: plain, below: 1}", Verdict.REPRODUCED),
-        ("count: [{of: slow, above: 100, below: 500}, {of: plain, below: 1}]", Verdict.REPRODUCED),
+        ("count: {of: slow, against: plain, above: 100}", ClaimVerdict.REPRODUCED),
+        ("count: {of: slow, against: plain, above: 400}", ClaimVerdict.CONTRADICTED),
+        ("count: {of: plain, below: 1}", ClaimVerdict.REPRODUCED),
+        ("count: [{of: slow, above: 100, below: 500}, {of: plain, below: 1}]", ClaimVerdict.REPRODUCED),
     ],
 )
-def test_counters_are_compared_by_their_numbers(tmp_path: Path, test: str, verdict: Verdict) -> None:
+def test_counters_are_compared_by_their_numbers(tmp_path: Path, test: str, verdict: ClaimVerdict) -> None:
     plan = plan_of(tmp_path, STUDY)
     dropping = Behaviour(counters={"qdisc_drops": 200.0, "TcpRetransSegs": 110.0})
     found = replace(results(tmp_path), plan=plan, trials=trials_of(plan, {"slow": dropping}))
@@ -133,7 +136,7 @@ def test_figures_that_are_no_costs_are_found_by_their_label(tmp_path: Path) -> N
 
     found = changed(results(tmp_path), "", losing)
     test = 'metric: "figure:lost*", count: {of: slower, against: plain, above: 20, below: 30}'
-    assert decided(tmp_path, test, found).verdict is Verdict.REPRODUCED
+    assert decided(tmp_path, test, found).verdict is ClaimVerdict.REPRODUCED
     with pytest.raises(ResultsError, match="no figure for figure:gained"):
         decided(tmp_path, test.replace("lost*", "gained"), found)
     with pytest.raises(ResultsError, match="neither a counter nor a figure"):
@@ -141,9 +144,9 @@ def test_figures_that_are_no_costs_are_found_by_their_label(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("bound", "verdict"), [("above: 50%", Verdict.REPRODUCED), ("below: 50%", Verdict.CONTRADICTED)]
+    ("bound", "verdict"), [("above: 50%", ClaimVerdict.REPRODUCED), ("below: 50%", ClaimVerdict.CONTRADICTED)]
 )
-def test_spreads_are_compared_as_costs_are(tmp_path: Path, bound: str, verdict: Verdict) -> None:
+def test_spreads_are_compared_as_costs_are(tmp_path: Path, bound: str, verdict: ClaimVerdict) -> None:
     def wider(trial: Trial) -> Trial:
         (metric,) = trial.outcome.metrics
         spread = (0.3 if "slow" in trial.key.cell else 0.1) * metric.value
@@ -163,23 +166,23 @@ def test_in_turns_means_and_spreads_are_those_of_the_typical_turn(tmp_path: Path
 
     measured = results(tmp_path)
     test = f'metric: "{which}:latency*", cost: {{of: slow, against: plain, above: 190%}}'
-    assert decided(tmp_path, test, measured).verdict is not Verdict.REPRODUCED
-    assert decided(tmp_path, test, changed(measured, "", in_turns)).verdict is Verdict.REPRODUCED
+    assert decided(tmp_path, test, measured).verdict is not ClaimVerdict.REPRODUCED
+    assert decided(tmp_path, test, changed(measured, "", in_turns)).verdict is ClaimVerdict.REPRODUCED
 
 
 def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
     found = decided(tmp_path, "cost: {of: slow, against: plain, within: 3%}", results(tmp_path, slow=1.0))
-    assert found.verdict is Verdict.REPRODUCED
+    assert found.verdict is ClaimVerdict.REPRODUCED
 
 
 def test_many_claims_need_more_evidence_each(tmp_path: Path) -> None:
     weak = results(tmp_path, slow=1.012)
     test = "test: {study: made-up, cost: {of: slow, against: plain, above: 0%}}"
     (alone,) = judged(tmp_path, claim(1, test), weak)
-    assert alone.verdict is Verdict.REPRODUCED
+    assert alone.verdict is ClaimVerdict.REPRODUCED
     unclear = "test: {study: made-up, cost: {of: slow, against: plain, above: 1.2%}}"
     among = judged(tmp_path, claim(1, test) + "".join(claim(number, unclear) for number in range(2, 60)), weak)
-    assert among[0].verdict is Verdict.UNDECIDED
+    assert among[0].verdict is ClaimVerdict.UNDECIDED
     assert "not clear after correction for the number of claims" in among[0].why
     assert alone.p == among[0].p
 
@@ -187,21 +190,21 @@ def test_many_claims_need_more_evidence_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("by", "measured", "verdict", "why"),
     [
-        ("test: {study: made-up, cores: 8, cost: {of: slow, against: plain, above: 0%}}", {}, Verdict.UNDECIDED,
+        ("test: {study: made-up, cores: 8, cost: {of: slow, against: plain, above: 0%}}", {}, ClaimVerdict.UNDECIDED,
          "needs 8 cores, had 2"),
         ("test: {study: made-up, rebuilt: its routes, cost: {of: slow, against: plain, above: 0%}}", {},
-         Verdict.UNDECIDED, "rebuilt: its routes"),
-        ("test: {study: made-up, cost: {of: slow, against: plain, above: 0%}}", {"rounds": 4}, Verdict.UNDECIDED,
+         ClaimVerdict.UNDECIDED, "rebuilt: its routes"),
+        ("test: {study: made-up, cost: {of: slow, against: plain, above: 0%}}", {"rounds": 4}, ClaimVerdict.UNDECIDED,
          "4 rounds have all its cells, 6 are needed"),
-        ("test: {study: other, cost: {of: slow, against: plain, above: 0%}}", {}, Verdict.UNDECIDED,
+        ("test: {study: other, cost: {of: slow, against: plain, above: 0%}}", {}, ClaimVerdict.UNDECIDED,
          "no results of study other are given"),
-        ("text: {verdict: contradicted, because: 1 is not 2}", {}, Verdict.CONTRADICTED, "by its own words: 1 is"),
-        ("needs: {what: an adapter, study: verbs}", {}, Verdict.UNTESTABLE,
+        ("text: {verdict: contradicted, because: 1 is not 2}", {}, ClaimVerdict.CONTRADICTED, "by its own words: 1 is"),
+        ("needs: {what: an adapter, study: verbs}", {}, ClaimVerdict.UNTESTABLE,
          "needs an adapter; study verbs tests it then"),
     ],
 )  # fmt: skip
 def test_what_is_undecided_says_why(
-    tmp_path: Path, by: str, measured: Mapping[str, int], verdict: Verdict, why: str
+    tmp_path: Path, by: str, measured: Mapping[str, int], verdict: ClaimVerdict, why: str
 ) -> None:
     (found,) = judged(tmp_path, claim(1, by), results(tmp_path, **measured))  # type: ignore[arg-type]
     assert found.verdict is verdict
@@ -252,6 +255,6 @@ def test_a_thin_run_decides_nothing_not_even_that_something_runs(tmp_path: Path)
     whole = results(tmp_path)
     thin = replace(whole, plan=replace(whole.plan, study=replace(whole.plan.study, thin=True)))
     ran, undecided = (decided(tmp_path, "runs: [plain]", each) for each in (whole, thin))
-    assert ran.verdict is Verdict.REPRODUCED
-    assert undecided.verdict is Verdict.UNDECIDED
+    assert ran.verdict is ClaimVerdict.REPRODUCED
+    assert undecided.verdict is ClaimVerdict.UNDECIDED
     assert "is a thin run" in undecided.why

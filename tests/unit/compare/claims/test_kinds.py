@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from factory_judged import HEAD, changed, claim, decided, judged, results
-from tare.compare.claims import Verdict, judge, read_paper
+from tare.compare.claims import ClaimVerdict, judge, read_paper
 from tare.compare.claims.counting import LAUNCHES
-from tare.compare.claims.figures import Measured
+from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.modes import number_of
 from tare.errors import StudyError
 from tare.model import Completed, InterfaceTraffic, RankPlace, Trial
@@ -45,7 +45,7 @@ def sending(trial: Trial, packets: int) -> Trial:
     return replace(trial, traffic=nics)
 
 
-def programs(tmp_path: Path, factors: Mapping[str, float] | None = None) -> Measured:
+def programs(tmp_path: Path, factors: Mapping[str, float] | None = None) -> MeasuredStudy:
     """Return results of three programs with packets of PACKETS, whose time in `slow` has a factor."""
 
     def program(trial: Trial) -> Trial:
@@ -62,20 +62,20 @@ def programs(tmp_path: Path, factors: Mapping[str, float] | None = None) -> Meas
     ("test", "verdict"),
     [
         ("count: {of: {environment: plain, workload: many, metric: 'traffic:packets'}, above: 899, below: 901}",
-         Verdict.REPRODUCED),
+         ClaimVerdict.REPRODUCED),
         ("count: {of: {environment: plain, workload: many, metric: 'traffic:bytes'}, above: 1000000}",
-         Verdict.CONTRADICTED),
+         ClaimVerdict.CONTRADICTED),
         ("count: {of: {environment: plain, workload: many, metric: 'traffic:packets/s'}, above: 8.5e7, below: 9.5e7}",
-         Verdict.REPRODUCED),
+         ClaimVerdict.REPRODUCED),
         ("each: {of: {environment: plain, workload: few, metric: 'traffic:bytes/packet'}, above: 999, below: 1001}",
-         Verdict.REPRODUCED),
+         ClaimVerdict.REPRODUCED),
         ("metric: 'traffic:packets', each: {of: {environment: plain, workload: few}, above: 200}",
-         Verdict.CONTRADICTED),
-        (f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]", Verdict.REPRODUCED),
-        (f"metric: 'traffic:packets', each: [{{of: {FEW}, against: {MANY}, above: 0}}]", Verdict.CONTRADICTED),
+         ClaimVerdict.CONTRADICTED),
+        (f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]", ClaimVerdict.REPRODUCED),
+        (f"metric: 'traffic:packets', each: [{{of: {FEW}, against: {MANY}, above: 0}}]", ClaimVerdict.CONTRADICTED),
     ],
 )  # fmt: skip
-def test_traffic_between_nodes_is_counted_once(tmp_path: Path, test: str, verdict: Verdict) -> None:
+def test_traffic_between_nodes_is_counted_once(tmp_path: Path, test: str, verdict: ClaimVerdict) -> None:
     made = decided(tmp_path, test, programs(tmp_path))
     assert made.verdict is verdict, made.why
 
@@ -85,7 +85,7 @@ def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) 
     mixed = [sending(trial, 100 + trial.key.round) for trial in found.trials]
     test = "metric: 'traffic:packets', each: {of: {environment: plain, workload: few}, below: 104}"
     made = decided(tmp_path, test, replace(found, trials=mixed))
-    assert made.verdict is Verdict.UNDECIDED
+    assert made.verdict is ClaimVerdict.UNDECIDED
     assert "100 to 106" in made.why
     made = decided(tmp_path, test, changed(found, "", lambda trial: replace(trial, traffic=())))
     assert made.why.startswith("no launch has packets between nodes")
@@ -94,13 +94,13 @@ def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("spread", "bound", "verdict", "interval"),
     [
-        (1, "above: 90, below: 110", Verdict.REPRODUCED, (98.5, 103.5)),
-        (1, "above: 105", Verdict.CONTRADICTED, (98.5, 103.5)),
-        (10, "above: 99, below: 200", Verdict.UNDECIDED, (85.2, 134.8)),  # all inside, but of three launches
+        (1, "above: 90, below: 110", ClaimVerdict.REPRODUCED, (98.5, 103.5)),
+        (1, "above: 105", ClaimVerdict.CONTRADICTED, (98.5, 103.5)),
+        (10, "above: 99, below: 200", ClaimVerdict.UNDECIDED, (85.2, 134.8)),  # all inside, but of three launches
     ],
 )
 def test_three_launches_that_vary_have_an_interval(
-    tmp_path: Path, spread: int, bound: str, verdict: Verdict, interval: tuple[float, float]
+    tmp_path: Path, spread: int, bound: str, verdict: ClaimVerdict, interval: tuple[float, float]
 ) -> None:
     found = programs(tmp_path)
     trials = [
@@ -127,7 +127,7 @@ def test_the_launches_of_two_cells_are_not_paired(tmp_path: Path) -> None:
     ]
     test = f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]"
     made = decided(tmp_path, test, replace(found, trials=trials))
-    assert made.verdict is Verdict.REPRODUCED
+    assert made.verdict is ClaimVerdict.REPRODUCED
     assert (made.estimate.low, made.estimate.value, made.estimate.high) == pytest.approx(
         (797.03, 802, 806.97), rel=1e-4
     )
@@ -147,9 +147,9 @@ def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:
     file.write_text(HEAD + claim(1, f"test: {{study: made-up, {test}}}"))
     claims = read_paper(file).claims.values()
     (made,) = judge(claims, {"made-up": first, "another": other})
-    assert made.verdict is Verdict.REPRODUCED
+    assert made.verdict is ClaimVerdict.REPRODUCED
     (made,) = judge(claims, {"made-up": first, "another": first})
-    assert made.verdict is Verdict.REPRODUCED
+    assert made.verdict is ClaimVerdict.REPRODUCED
     (made,) = judge(claims, {"made-up": first})
     assert made.why == "no results of study another are given"
     of = "{environment: a, study: t}"
@@ -161,20 +161,20 @@ def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("factor", "bound", "verdict"),
     [
-        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 0%", Verdict.REPRODUCED),
-        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 30%", Verdict.CONTRADICTED),
-        ({"few": 1.2, "some": 1.1, "many": 1.0}, "above: 0%", Verdict.CONTRADICTED),
-        ({"few": 1.1, "some": 1.1, "many": 1.1}, "above: 0%", Verdict.UNDECIDED),
+        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 0%", ClaimVerdict.REPRODUCED),
+        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 30%", ClaimVerdict.CONTRADICTED),
+        ({"few": 1.2, "some": 1.1, "many": 1.0}, "above: 0%", ClaimVerdict.CONTRADICTED),
+        ({"few": 1.1, "some": 1.1, "many": 1.1}, "above: 0%", ClaimVerdict.UNDECIDED),
     ],
 )
-def test_a_cost_grows_with_packets(tmp_path: Path, factor: dict[str, float], bound: str, verdict: Verdict) -> None:
+def test_a_cost_grows_with_packets(tmp_path: Path, factor: dict[str, float], bound: str, verdict: ClaimVerdict) -> None:
     test = f"slope: {{of: slow, against: plain, over: [few, some, many], x: 'traffic:packets', {bound}}}"
     made = decided(tmp_path, test, programs(tmp_path, factor))
     assert made.verdict is verdict
     assert made.estimate.value == pytest.approx(factor["many"] / factor["few"] - 1, abs=0.02)
 
 
-def varied(tmp_path: Path, size: float) -> Measured:
+def varied(tmp_path: Path, size: float) -> MeasuredStudy:
     """Return results where launches of `slow` vary by exp(+-size) from round to round, the others by 1 %."""
 
     def other(trial: Trial) -> Trial:
@@ -190,15 +190,15 @@ def varied(tmp_path: Path, size: float) -> Measured:
 @pytest.mark.parametrize(
     ("test", "verdict"),
     [
-        ("cost: {of: slow, against: plain, above: 50%}", Verdict.REPRODUCED),
-        ("cost: {of: plain, against: slow, above: 0%}", Verdict.CONTRADICTED),
-        ("cost: {of: slower, against: plain, above: 200%}", Verdict.CONTRADICTED),
-        ("count: {of: slow, above: 0.05}", Verdict.REPRODUCED),
-        ("count: {of: slow, below: 0.02}", Verdict.CONTRADICTED),
-        ("count: {of: plain, above: 0.002, below: 0.05}", Verdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, above: 50%}", ClaimVerdict.REPRODUCED),
+        ("cost: {of: plain, against: slow, above: 0%}", ClaimVerdict.CONTRADICTED),
+        ("cost: {of: slower, against: plain, above: 200%}", ClaimVerdict.CONTRADICTED),
+        ("count: {of: slow, above: 0.05}", ClaimVerdict.REPRODUCED),
+        ("count: {of: slow, below: 0.02}", ClaimVerdict.CONTRADICTED),
+        ("count: {of: plain, above: 0.002, below: 0.05}", ClaimVerdict.REPRODUCED),
     ],
 )
-def test_variation_over_rounds_is_compared(tmp_path: Path, test: str, verdict: Verdict) -> None:
+def test_variation_over_rounds_is_compared(tmp_path: Path, test: str, verdict: ClaimVerdict) -> None:
     made = decided(tmp_path, f"metric: 'variation:latency*', {test}", varied(tmp_path, 0.15))
     assert made.verdict is verdict, made
     assert made.why == "variation of latency:8, 16 rounds"
@@ -220,19 +220,19 @@ def test_a_variation_has_a_ratio_or_a_bound(tmp_path: Path, count: str, message:
 @pytest.mark.parametrize(
     ("facts", "verdict"),
     [
-        ("{of: slow, name: capabilities, values: ['14: *']}", Verdict.REPRODUCED),
-        ("{of: slow, name: capabilities, others: [none]}", Verdict.REPRODUCED),
-        ("{of: slow, name: capabilities, values: [none]}", Verdict.CONTRADICTED),
-        ("{of: slow, name: users, values: [the machine*]}", Verdict.REPRODUCED),
+        ("{of: slow, name: capabilities, values: ['14: *']}", ClaimVerdict.REPRODUCED),
+        ("{of: slow, name: capabilities, others: [none]}", ClaimVerdict.REPRODUCED),
+        ("{of: slow, name: capabilities, values: [none]}", ClaimVerdict.CONTRADICTED),
+        ("{of: slow, name: users, values: [the machine*]}", ClaimVerdict.REPRODUCED),
         ("[{of: slow, name: namespace net, values: [own]}, {of: slow, name: namespace pid, values: [the node*]}]",
-         Verdict.REPRODUCED),
-        ("{of: slow, name: namespace ipc, values: [own]}", Verdict.UNDECIDED),
-        ("{of: slow, name: limit memory_bytes, values: ['1024']}", Verdict.REPRODUCED),
-        ("{of: slow, name: limit cpus, others: [none]}", Verdict.CONTRADICTED),
-        ("{of: plain, name: capabilities, values: [none]}", Verdict.UNDECIDED),
+         ClaimVerdict.REPRODUCED),
+        ("{of: slow, name: namespace ipc, values: [own]}", ClaimVerdict.UNDECIDED),
+        ("{of: slow, name: limit memory_bytes, values: ['1024']}", ClaimVerdict.REPRODUCED),
+        ("{of: slow, name: limit cpus, others: [none]}", ClaimVerdict.CONTRADICTED),
+        ("{of: plain, name: capabilities, values: [none]}", ClaimVerdict.UNDECIDED),
     ],
 )  # fmt: skip
-def test_what_ranks_report_is_compared(tmp_path: Path, facts: str, verdict: Verdict) -> None:
+def test_what_ranks_report_is_compared(tmp_path: Path, facts: str, verdict: ClaimVerdict) -> None:
     rank = RankPlace(
         rank=0, host="h", hostname="h", pid=1, cpus=(0,), namespaces={"net": 1, "pid": 2}, node_namespaces=("pid",),
         rights={"capabilities": "00000000a80425fb", "uid_map": "0 0 4294967295", "limits": "cores=1 memory_bytes=1024"},
@@ -249,7 +249,7 @@ def test_a_number_of_a_cell_that_cannot_run_is_not_testable(tmp_path: Path, wher
     kept = [trial for trial in found.trials if trial.key.cell not in slow]
     lacking = replace(found, plan=replace(found.plan, unavailable=slow), trials=kept)
     made = decided(tmp_path, f"metric: 'figure:lost', each: {{{where}, below: 1}}", lacking)
-    assert made.verdict is Verdict.UNTESTABLE
+    assert made.verdict is ClaimVerdict.UNTESTABLE
     assert made.why.endswith("is unavailable: it needs an adapter")
 
 
@@ -257,7 +257,7 @@ def test_a_number_of_a_cell_that_cannot_run_is_not_testable(tmp_path: Path, wher
 def test_a_figure_that_no_launch_has_told_yet_decides_nothing(tmp_path: Path, kind: str) -> None:
     found = replace(results(tmp_path), trials=[])
     made = decided(tmp_path, f"metric: 'figure:lost', {kind}: {{of: slow, below: 1}}", found)
-    assert made.verdict is Verdict.UNDECIDED
+    assert made.verdict is ClaimVerdict.UNDECIDED
 
 
 def test_costs_of_another_study_are_judged_by_its_results(tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ def test_costs_of_another_study_are_judged_by_its_results(tmp_path: Path) -> Non
     file.write_text(HEAD + claim(1, f"test: {{study: made-up, costs: [{costs}]}}"))
     claims = read_paper(file).claims.values()
     (both,) = judge(claims, {"made-up": here, "other": there})
-    assert both.verdict is Verdict.CONTRADICTED, "the other study has no such cost"
+    assert both.verdict is ClaimVerdict.CONTRADICTED, "the other study has no such cost"
     (one,) = judge(claims, {"made-up": here})
-    assert (one.verdict, one.why) == (Verdict.UNDECIDED, "no results of study other are given")
+    assert (one.verdict, one.why) == (ClaimVerdict.UNDECIDED, "no results of study other are given")
 
 
 Floats = NDArray[np.float64]
@@ -285,7 +285,7 @@ def iterations(seed: int, *, upper: float = 2.0, share: float = 0.5, scale: floa
     return centre * np.exp(rng.normal(0.0, 0.05, n))
 
 
-def with_samples(measured: Measured, samples: Mapping[str, Floats]) -> Measured:
+def with_samples(measured: MeasuredStudy, samples: Mapping[str, Floats]) -> MeasuredStudy:
     """Return results whose launches have these iterations by environment."""
 
     def read(trial: Trial) -> Mapping[str, Floats]:
@@ -295,14 +295,14 @@ def with_samples(measured: Measured, samples: Mapping[str, Floats]) -> Measured:
 
 
 @pytest.fixture
-def measured(tmp_path: Path) -> Measured:
+def measured(tmp_path: Path) -> MeasuredStudy:
     return results(tmp_path)
 
 
 DIP = "{of: {environment: plain, metric: 'dip:latency*'}, below: 0.05}"
 SHARE = "{of: {environment: plain, metric: 'share:latency*'}, above: 0.4, below: 0.6}"
 NEAR = "{of: slow, against: plain, within: 2%}"
-SO, NOT_SO = Verdict.REPRODUCED, Verdict.CONTRADICTED
+SO, NOT_SO = ClaimVerdict.REPRODUCED, ClaimVerdict.CONTRADICTED
 
 
 @pytest.mark.parametrize(
@@ -316,14 +316,16 @@ SO, NOT_SO = Verdict.REPRODUCED, Verdict.CONTRADICTED
         (f"metric: 'upper:latency*', count: {DIP}, costs: [{NEAR}]", NOT_SO, NOT_SO),
     ],
 )
-def test_two_modes_are_told_from_one(tmp_path: Path, measured: Measured, test: str, two: Verdict, one: Verdict) -> None:
+def test_two_modes_are_told_from_one(
+    tmp_path: Path, measured: MeasuredStudy, test: str, two: ClaimVerdict, one: ClaimVerdict
+) -> None:
     slow = iterations(2, upper=3.0)
     assert decided(tmp_path, test, with_samples(measured, {"plain": iterations(1), "slow": slow})).verdict is two
     alone = with_samples(measured, {"plain": iterations(1, upper=1.0), "slow": slow})
     assert decided(tmp_path, test, alone).verdict is one
 
 
-def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measured: Measured) -> None:
+def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measured: MeasuredStudy) -> None:
     samples = {"latency:8/max_s": iterations(3, share=0.8)}
     assert number_of(measured.trials[0], samples, "latency:8", "share:") == pytest.approx(0.8, abs=0.02)
     drifting = np.concatenate([iterations(turn, upper=1.0, scale=(1 + turn % 2) * 1e-5, n=400) for turn in range(10)])
@@ -337,8 +339,10 @@ def test_the_share_is_that_of_the_faster_mode_and_slow_turns_give_no_modes(measu
     assert parts > 0.2
 
 
-def test_launches_without_samples_or_with_few_decide_nothing(tmp_path: Path, measured: Measured) -> None:
+def test_launches_without_samples_or_with_few_decide_nothing(tmp_path: Path, measured: MeasuredStudy) -> None:
     test = f"count: {DIP}"
-    assert decided(tmp_path, test, measured).verdict is Verdict.UNDECIDED
+    assert decided(tmp_path, test, measured).verdict is ClaimVerdict.UNDECIDED
     few = iterations(1, n=10)
-    assert decided(tmp_path, test, with_samples(measured, {"plain": few, "slow": few})).verdict is Verdict.UNDECIDED
+    assert (
+        decided(tmp_path, test, with_samples(measured, {"plain": few, "slow": few})).verdict is ClaimVerdict.UNDECIDED
+    )

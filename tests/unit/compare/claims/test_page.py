@@ -10,10 +10,10 @@ import pytest
 
 from factory_claims import judged_paper
 from factory_judged import HEAD, claim, judged
-from tare.compare.claims import Claim, Paper, Verdict, judge, read_paper
+from tare.compare.claims import Claim, ClaimVerdict, Paper, judge, read_paper
 from tare.compare.claims.counting import _said
 from tare.compare.claims.drawing import drawing, position
-from tare.compare.claims.model import Contrast, Place, Region
+from tare.compare.claims.model import CellPattern, Contrast, Region
 from tare.compare.claims.page import claims_page
 from tare.compare.claims.shown import markdown, stated_cells
 from tare.compare.claims.wording import contrast_words, holds_if, words
@@ -80,7 +80,7 @@ def test_without_results_the_page_says_so_and_all_claims_of_the_project_have_a_r
     numbers = [number for paper in papers for number in paper.claims]
     assert len(numbers) > 200
     assert all(f'id="{number}"' in page for number in numbers)
-    assert Verdict.UNTESTABLE.value in page
+    assert ClaimVerdict.UNTESTABLE.value in page
 
 
 def test_texts_of_files_stay_text(tmp_path: Path) -> None:
@@ -141,14 +141,14 @@ def test_regions_contrasts_and_numbers_of_launches_are_said_in_words() -> None:
     assert words(Region(low=0.02), counts=False).replace("\N{NO-BREAK SPACE}", " ") == "above +2 %"
     assert words(Region(high=0.0), counts=False) == "below 0 %"
     assert words(Region(low=-5.0, high=100.0), counts=True) == "between −5 and 100"
-    a, b, c, d = (Place(environment=name) for name in "abcd")
+    a, b, c, d = (CellPattern(environment=name) for name in "abcd")
     assert contrast_words(Contrast(places=((a, 1), (b, -1)))) == "a against b"
     assert contrast_words(Contrast(places=((a, 1), (b, -1), (c, -1), (d, 1)))) == "a against b, over c against d"
     assert contrast_words(Contrast(places=((a, 1), (b, -1)), counts=True)) == "a less b"
-    wide, narrow = Place(environment="a", metric="bw*"), Place(environment="a", metric="latency*")
+    wide, narrow = CellPattern(environment="a", metric="bw*"), CellPattern(environment="a", metric="latency*")
     assert contrast_words(Contrast(places=((wide, 1), (narrow, -1)))) == "bw* / a against latency* / a"
     assert position(estimate(0.0, 0.1, 0.2), Region(low=0.0, high=0.2)) == "the whole interval is inside"
-    a, b = Place(environment="a"), Place(environment="b")
+    a, b = CellPattern(environment="a"), CellPattern(environment="b")
     assert _said(a, None, [3.0], "drops") == "a has 3 drops"
     assert _said(a, b, [3.0, 4.0], "drops") == "a has 3 to 4 drops more than b, in each of 2 comparisons"
     assert _said(a, b, [-6468.0], "bytes") == "a has 6468 bytes less than b"

@@ -15,10 +15,10 @@ from tare.analysis.summary.isolation import NAMESPACES
 from tare.analysis.summary.select import select
 from tare.compare.claims import read_paper
 from tare.compare.claims.facts import facts_of
-from tare.compare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
+from tare.compare.claims.figures import COUNTER, FIGURE, TRAFFIC, MeasuredStudy
 from tare.compare.claims.form import NUMBER
 from tare.compare.claims.judge import places_of, studies_of
-from tare.compare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
+from tare.compare.claims.model import CellPattern, Claim, Comparing, Here, Slope, Stating, Test, Text, Undecided
 from tare.compare.claims.modes import NUMBERS
 from tare.model import MetricInfo, Plan, RankPlace
 from tare.study.plan.cells import expand
@@ -34,12 +34,12 @@ INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60, "2406.11760
 PAPERS = {name: read_paper(REPOSITORY / "claims" / f"{name}.yaml") for name in INVENTORY}
 CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims.values()]
 STUDIES = sorted(
-    {claim.by.study for claim in CLAIMS if isinstance(claim.by, Needs) and claim.by.study}
+    {claim.by.study for claim in CLAIMS if isinstance(claim.by, Undecided) and claim.by.study}
     | {name for claim in CLAIMS if isinstance(claim.by, Test) for name in studies_of(claim.by)}
 )
 
 
-class Planned(Measured):
+class Planned(MeasuredStudy):
     """A study that has not run: it has the metrics that its workloads will have."""
 
     @cached_property
@@ -48,7 +48,7 @@ class Planned(Measured):
 
 
 @cache
-def measured(name: str) -> Measured:
+def measured(name: str) -> MeasuredStudy:
     """Return a study that has not run."""
     plan = expand(study.load(REPOSITORY / "studies" / f"{name}.yaml"), lambda *_: None)
     return Planned(plan=plan, trials=(), cores=2, label=name)
@@ -60,7 +60,7 @@ def infos(plan: Plan) -> Iterator[MetricInfo]:
             yield MetricInfo(key=info.key, label=info.label, kind=info.kind, statistic="", group=group)
 
 
-def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[str, Place]]:
+def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[str, CellPattern]]:
     """Return the places whose costs, or numbers, claims compare, each with its study."""
     found = []
     for claim in claims:
@@ -87,7 +87,7 @@ def test_the_number_of_a_claim_begins_with_a_name_that_may_have_dots_and_hyphens
 
 def test_every_claim_says_what_decides_it_and_most_that_a_lab_can_decide_have_a_test() -> None:
     for claim in CLAIMS:
-        if isinstance(claim.by, Needs):
+        if isinstance(claim.by, Undecided):
             assert claim.by.what not in {"", "a test in this file"}, claim.number
         elif isinstance(claim.by, Text):
             assert len(claim.by.because.split()) >= 3, claim.number
@@ -130,7 +130,7 @@ def test_the_facts_that_a_claim_names_are_reported() -> None:
             assert {fact.name for fact in claim.by.testing.facts} <= set(facts_of(rank)), claim.number
 
 
-def not_planned(found: Measured, place: Place) -> bool:
+def not_planned(found: MeasuredStudy, place: CellPattern) -> bool:
     """Return whether the metrics of a place are known only when it has run, as those of other people's programs."""
     group = found.cell(place).group
     return not any(info.group == group for info in found.table.metrics)

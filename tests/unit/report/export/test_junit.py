@@ -21,7 +21,7 @@ from tare.model import Plan
 from tare.report.export import csv, junit, markdown, openmetrics, sample_rows
 from tare.report.export.markdown import MOST_CHARACTERS, escape
 from tare.report.export.openmetrics import number
-from tare.report.frames import TABLES, Kind, Source
+from tare.report.frames import TABLES, ColumnType, Source
 
 # Elements of Jenkins' junit-10.xsd: required attributes, optional ones, and children.
 GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
@@ -217,6 +217,6 @@ def test_a_field_is_quoted_where_it_must_be(given: str, field: str) -> None:
 
 
 def test_no_text_of_a_table_is_a_formula() -> None:
-    file, columns = io.BytesIO(), [each for each in TABLES["trials"].columns if each.kind is Kind.TEXT][:1]
+    file, columns = io.BytesIO(), [each for each in TABLES["trials"].columns if each.kind is ColumnType.TEXT][:1]
     csv.write_rows(file, columns, [("=1+1",), ("-x",), ("plain",)])
     assert file.getvalue().decode().splitlines()[1:] == ["'=1+1", "'-x", "plain"]

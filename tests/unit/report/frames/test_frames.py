@@ -19,7 +19,7 @@ import pytest
 import exports
 import tare
 from tare.errors import MissingTool, ResultsError
-from tare.report.frames import TABLES, Frame, Kind, OpenResults, Samples, Table
+from tare.report.frames import TABLES, ColumnType, Frame, OpenResults, Samples, Table
 from tare.report.frames.columns import names_of
 from tare.report.frames.readings import unit_of
 from tare.report.frames.samples import belongs
@@ -28,13 +28,21 @@ ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "notebooks.md").read_text()
 GIVEN = ROOT / "tests" / "data" / "results-0.1.0"
 POLARS = {
-    Kind.TEXT: polars.String, Kind.INTEGER: polars.Int64, Kind.NUMBER: polars.Float64, Kind.TRUTH: polars.Boolean,
-}  # fmt: skip
+    ColumnType.TEXT: polars.String,
+    ColumnType.INTEGER: polars.Int64,
+    ColumnType.NUMBER: polars.Float64,
+    ColumnType.TRUTH: polars.Boolean,
+}
 ARROW = {
-    Kind.TEXT: pyarrow.string(), Kind.INTEGER: pyarrow.int64(),
-    Kind.NUMBER: pyarrow.float64(), Kind.TRUTH: pyarrow.bool_(),
+    ColumnType.TEXT: pyarrow.string(), ColumnType.INTEGER: pyarrow.int64(),
+    ColumnType.NUMBER: pyarrow.float64(), ColumnType.TRUTH: pyarrow.bool_(),
 }  # fmt: skip
-PANDAS = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "float64", Kind.TRUTH: "boolean"}
+PANDAS = {
+    ColumnType.TEXT: "string",
+    ColumnType.INTEGER: "Int64",
+    ColumnType.NUMBER: "float64",
+    ColumnType.TRUTH: "boolean",
+}
 
 
 @pytest.fixture(scope="module")

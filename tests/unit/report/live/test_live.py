@@ -13,7 +13,7 @@ import pytest
 from tare.cli import session
 from tare.model import Failed, Plan, TrialKey
 from tare.report.live import Live, budget, watcher
-from tare.report.live.budget import CREDIT_S, LONGEST_S, SHARE, TRIAL_S, Budget
+from tare.report.live.budget import CREDIT_S, LONGEST_S, SHARE, TRIAL_S, CpuBudget
 from tare.run import runner
 from tare.run.progress import Progress
 from tare.store.writer import Store
@@ -59,7 +59,7 @@ def following(folder: Path) -> Iterator[Following]:
     with (
         Store.create_or_open(folder, plan, {}) as store,
         Progress(plan) as progress,
-        patch.object(watcher, "Budget", lambda clock: Budget(clock, Clock())),
+        patch.object(watcher, "CpuBudget", lambda clock: CpuBudget(clock, Clock())),
         Live(progress, store, page, lambda: session.summary_of(store), Clock()) as live,
     ):
         yield Following(live, plan, store, page)
@@ -169,7 +169,7 @@ def test_a_whole_run_renews_its_page_between_its_launches_only(tmp_path: Path) -
 
 def test_a_budget_is_a_share_of_the_time_and_expects_what_the_last_report_took() -> None:
     clock, cpu = Clock(), Clock()
-    limit = Budget(clock, cpu)
+    limit = CpuBudget(clock, cpu)
     assert limit.allows(10)
     with limit.spent(), limit.drawing(1000):
         cpu.now_s += CREDIT_S

@@ -15,12 +15,12 @@ from tare.agent.local import LocalNode
 from tare.agent.order import Files
 from tare.agent.remote.at_once import on_each
 from tare.images.build import Image
-from tare.images.convert import Converted
+from tare.images.convert import ConvertedImage
 from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
 from tare.study.feasibility import study_files
-from tare.system.counters.taken import Given
+from tare.system.counters.taken import ParsedReading
 from tare.system.counters.values import CounterValues, Moment
 
 NODES: Any = [SimpleNamespace(number=number) for number in range(3)]
@@ -62,7 +62,7 @@ class Asked(LocalNode):
 
     def take(self, *asked: Any) -> Any:
         self.readings.append(asked)
-        return Given(CounterValues())
+        return ParsedReading(CounterValues())
 
 
 def test_only_a_launch_that_begins_may_use_what_was_read_before_it() -> None:
@@ -89,7 +89,7 @@ def test_formats_are_converted_and_stored_by_the_runtime(monkeypatch: pytest.Mon
     image = Image(
         name="i", digest="0" * 32, rootfs=tmp_path / "rootfs", tar=tmp_path / "rootfs.tar", packages={}, cache=tmp_path
     )
-    converted = lambda _image, wanted, *_: Converted(path=Path("/cache") / wanted / "file", digest="")  # noqa: E731
+    converted = lambda _image, wanted, *_: ConvertedImage(path=Path("/cache") / wanted / "file", digest="")  # noqa: E731
     monkeypatch.setattr(study_files, "ensure_file", converted)
     monkeypatch.setattr(type(RUNTIMES["sarus"]), "stored", lambda self, packed, progress: packed / "loaded")
     cells = [cell(name) for name in ("apptainer", "enroot", "shifter", "sarus", "enroot")]

@@ -21,7 +21,7 @@ from tare.model import Completed, Failed, Plan, RankPlace, Trial, TrialKey
 from tare.run.progress import Progress
 from tare.run.trace import bpftrace, check_can_trace, lines_of, read_traces, script, tracing
 from tare.run.trace.bpftrace import Tracer
-from tare.run.trace.record import FILE, NO_RANK, Names, Trace, added, write_traces
+from tare.run.trace.record import FILE, NO_RANK, KernelNames, Trace, added, write_traces
 from tare.study.plan.cells import available
 from unit.runs import known_study
 
@@ -37,7 +37,7 @@ PRINTED = """\
 FORMAT = """name: kfree_skb
 print fmt: "reason: %s", __print_symbolic(REC->reason, { 2, "NOT_SPECIFIED" }, { 0x3, "NO_SOCKET" })
 """
-NAMES = Names(reasons={2: "NOT_SPECIFIED"}, calls={0: "read", 232: "epoll_wait"})
+NAMES = KernelNames(reasons={2: "NOT_SPECIFIED"}, calls={0: "read", 232: "epoll_wait"})
 
 
 def test_what_bpftrace_prints_is_counted_by_rank_and_reason() -> None:

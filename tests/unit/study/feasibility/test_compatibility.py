@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.mpi import MPIS
 from tare.study.feasibility import compatibility
-from tare.study.feasibility.compatibility import Application, Launcher, MpiFacts, Outcome, RankHost, controls, starts
+from tare.study.feasibility.compatibility import Application, JobOutcome, Launcher, MpiFacts, RankHost, controls, starts
 from tare.study.feasibility.preflight import mpi_here
 from tare.system import wheels
 
@@ -40,7 +40,7 @@ def test_what_is_of_one_make_fits(mpi: MpiFacts) -> None:
 
 
 def test_pmix_lets_open_mpi_4_and_5_start_each_other_and_minor_versions_of_a_daemon_may_differ() -> None:
-    assert starts(OPEN4, OPEN5) == starts(OPEN5, OPEN4) == (Outcome.WORKS, "")
+    assert starts(OPEN4, OPEN5) == starts(OPEN5, OPEN4) == (JobOutcome.WORKS, "")
     assert controls(OPEN4, MpiFacts(family="openmpi", version=(4, 0, 3))) is None
     assert controls(OPEN4, MpiFacts(family="openmpi")) is None
 
@@ -50,7 +50,7 @@ def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int
     old = MpiFacts(family="openmpi", version=(3, 0), pmix=one)
     new = MpiFacts(family="openmpi", version=(4, 1), pmix=other)
     result, reason = starts(old, new, "app")
-    assert result is Outcome.FAILS
+    assert result is JobOutcome.FAILS
     assert "which are compatible from 2.1 on" in reason
     assert ".".join(map(str, one)) in reason
     assert reason.endswith(f"use a newer Open MPI {'3.0' if one < (2, 1) else '4.1'}")
@@ -60,8 +60,8 @@ def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int
 def test_two_of_a_family_never_leave_ranks_alone(family: str, a: object, b: object, c: object, d: object) -> None:
     one, other = MpiFacts(family=family, version=a, pmix=b), MpiFacts(family=family, version=c, pmix=d)  # type: ignore[arg-type]
     result, reason = starts(one, other)
-    assert result is not Outcome.ALONE
-    assert (reason == "") == (result is Outcome.WORKS)
+    assert result is not JobOutcome.ALONE
+    assert (reason == "") == (result is JobOutcome.WORKS)
     assert starts(other, one)[0] is result
 
 
@@ -69,7 +69,7 @@ def test_two_of_a_family_never_leave_ranks_alone(family: str, a: object, b: obje
 def test_two_families_never_work_and_both_are_named(one: MpiFacts, other: MpiFacts, turned: bool) -> None:
     application, launcher = (other, one) if turned else (one, other)
     result, reason = starts(application, launcher, "app")
-    assert result is not Outcome.WORKS
+    assert result is not JobOutcome.WORKS
     assert reason.startswith(f"app is built for {application}")
     assert str(launcher) in reason
     assert f"build it for {'Open MPI' if turned else 'MPICH'}" in reason
@@ -115,7 +115,7 @@ def test_the_page_has_the_tables_that_are_predicted_and_writing_one_changes_noth
     text = (Path(__file__).parents[4] / FILE).read_text()
     assert written(text, predicted()) == text
     assert text.count("| works |") + text.count("| works ") > 8
-    every = {(a, b): Outcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
+    every = {(a, b): JobOutcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
     changed = written(text, Seen(starts=every, controls=every))
     assert changed != text
     assert "| works" not in changed.partition("<!-- srun:")[0]

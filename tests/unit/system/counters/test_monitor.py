@@ -18,7 +18,7 @@ from tare.store.results_checks import sound_trial
 from tare.system.counters import monitor, reader, sources
 from tare.system.counters.interfaces import PORT_COUNTERS
 from tare.system.counters.reader import Reader
-from tare.system.counters.taken import Given, Reading, joined_readings
+from tare.system.counters.taken import CounterReading, ParsedReading, joined_readings
 from tare.system.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
 from tare.system.node import SILENT_ROLE, Watch, unreadable
 from tare.system.node.kernel_files import KernelFile
@@ -163,12 +163,12 @@ def test_values_of_nodes_are_merged_and_what_a_network_counts_is_asked_of_it() -
 
 
 def test_launches_in_turns_have_the_times_of_every_machine() -> None:
-    def at(moment: int) -> Reading:
+    def at(moment: int) -> CounterReading:
         times = [
             CounterValues(machine=name, busy_s=start + moment, steal_s=start / 10, softirq_s=start / 5 + moment / 100)
             for name, start in (("alpha", 100.0), ("beta", 700.0))
         ]
-        return Reading(moment=Moment(), nodes=tuple(map(Given, times)))
+        return CounterReading(moment=Moment(), nodes=tuple(map(ParsedReading, times)))
 
     before, after = joined_readings([(at(1), at(2)), (at(5), at(7))])
     assert after.steal_s - before.steal_s == 0

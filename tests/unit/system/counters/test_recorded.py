@@ -19,7 +19,7 @@ import pytest
 from nodes import make_node
 from tare.system.counters import monitor, reader, sources, taken
 from tare.system.counters.reader import Reader
-from tare.system.counters.taken import Given, Reading
+from tare.system.counters.taken import CounterReading, ParsedReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
 from tare.system.node import Watch
 from tare.system.node.kernel_files import KernelFile
@@ -39,7 +39,7 @@ def recorded() -> dict[str, Any]:
 @pytest.fixture
 def sections(
     recorded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[tuple[Reading, Reading]]:
+) -> list[tuple[CounterReading, CounterReading]]:
     """Read the recorded moments as the beginnings and ends of three sections."""
     moments, now = recorded["moments"], [0]
 
@@ -64,11 +64,11 @@ def sections(
     pod = HostWatch(node=node, pid=POD, host="n0c0", watches=watches, groups=(group,))
     own = Reader([pod, HostWatch(node=node, pid=NODE, watches=())])
 
-    def take(number: int) -> Reading:
+    def take(number: int) -> CounterReading:
         now[0] = number
         taken = own.take(whole=number in (0, len(moments) - 1), moment=number + 1)
         moment = Moment(number=number + 1, site_s=1.0 + number * 0.01, tare_s=2.0 + number * 0.003)
-        return Reading(moment=moment, nodes=(taken,))
+        return CounterReading(moment=moment, nodes=(taken,))
 
     return [(take(at), take(at + 1)) for at in range(0, len(moments), 2)]
 
@@ -99,10 +99,10 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_at_once_by_head_or_node(
-    recorded: dict[str, Any], sections: list[tuple[Reading, Reading]]
+    recorded: dict[str, Any], sections: list[tuple[CounterReading, CounterReading]]
 ) -> None:
     parsed = [
-        tuple(replace(each, nodes=tuple(Given(node.values()) for node in each.nodes)) for each in pair)
+        tuple(replace(each, nodes=tuple(ParsedReading(node.values()) for node in each.nodes)) for each in pair)
         for pair in sections
     ]
     for read in (sections, parsed):
@@ -111,7 +111,7 @@ def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_
         assert_same(plain(after), recorded["after"])
 
 
-def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[Reading, Reading]]) -> None:
+def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[CounterReading, CounterReading]]) -> None:
     before, after = taken.joined_readings(sections)
     whole, own = monitor.by_place(before, sections[-1][1].values()), monitor.by_place(before, after)
     for name in ("qdisc_drops", "TcpRetransSegs", "TcpExtTCPTimeouts"):

@@ -14,7 +14,7 @@ from nodes import make_node
 from tare.system.counters import monitor, netlink, qdisc, reader
 from tare.system.counters.reader import GroupUsage, Reader
 from tare.system.counters.sources import Sources
-from tare.system.counters.taken import Reading, joined_readings
+from tare.system.counters.taken import CounterReading, joined_readings
 from tare.system.counters.values import HostWatch, Moment
 from tare.system.node import Watch
 from tare.system.node.cgroups import Group
@@ -202,6 +202,6 @@ def test_queues_are_read_in_turns_only_where_one_could_drop(
     assert asked(whole=True) == 1, "now there is one"
     assert asked(whole=False) == 1
     assert taken[-1].layout is not taken[-2].layout
-    readings = [Reading(moment=Moment(), nodes=(each,)) for each in taken]
+    readings = [CounterReading(moment=Moment(), nodes=(each,)) for each in taken]
     start, end = joined_readings([(readings[0], readings[3]), (readings[4], readings[5])])
     assert monitor.by_place(start, end).keys() >= {"machine localhost"}

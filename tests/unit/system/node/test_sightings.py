@@ -10,7 +10,7 @@ import pytest
 
 from tare.images.inside.inspect import LIBRARIES
 from tare.system.node import sightings
-from tare.system.node.sightings import Seen, Sightings, look_at, running_threads
+from tare.system.node.sightings import MpiProcess, Sightings, look_at, running_threads
 
 OPENMPI, MPICH = "/usr/lib/libmpi.so.40.30.4", "/opt/a b/libmpich.so.12.2.2"
 
@@ -58,8 +58,8 @@ def test_each_rank_is_alone_if_another_mpi_started_it_or_its_variables_are_lost(
 
 
 def test_a_rank_that_is_as_it_should_be_shows_that_others_are_helpers() -> None:
-    right = Seen(family="openmpi", library=OPENMPI, has_number=True, by_pmix=True)
-    helper = Seen(family="mpich", library=MPICH, has_number=True, by_pmix=False)
+    right = MpiProcess(family="openmpi", library=OPENMPI, has_number=True, by_pmix=True)
+    helper = MpiProcess(family="mpich", library=MPICH, has_number=True, by_pmix=False)
     assert sighted("openmpi", found={right, helper}).alone() == ""
 
 

@@ -13,7 +13,7 @@ import pytest
 from counted_calls import count_calls
 from tare.system.node import gpus
 from tare.system.node.allowed import OF_POD, read_allowed
-from tare.system.node.stragglers import MOST, Still, listing, look, named, since, summary, told
+from tare.system.node.stragglers import MOST, StuckProcess, listing, look, named, since, summary, told
 from tare.system.node.surroundings import NodeHas, _tops, mounted_numbers, reach
 from tare.system.process import run
 from waiting import wait_until
@@ -129,8 +129,8 @@ def test_only_nodes_and_cdi_specifications_of_a_device_count(file: str, text: st
         assert gpus.probe((lacking,), tmp_path) is not None
 
 
-def still(name: str, *, pid: int = 1, state: str = "S") -> Still:
-    return Still(pid=pid, name=name, state=state, waits_in="do_poll", command=f"/usr/bin/{name} --flag")
+def still(name: str, *, pid: int = 1, state: str = "S") -> StuckProcess:
+    return StuckProcess(pid=pid, name=name, state=state, waits_in="do_poll", command=f"/usr/bin/{name} --flag")
 
 
 def test_processes_are_counted_and_listed_but_no_more_than_can_be_read() -> None:

@@ -7,17 +7,17 @@ from types import MappingProxyType
 from typing import Final
 
 from tare.analysis.explain.cause import CausePlugin
-from tare.analysis.explain.causes.binding import Binding
+from tare.analysis.explain.causes.binding import BindingCause
 from tare.analysis.explain.causes.collective import Collective
 from tare.analysis.explain.causes.cpu_limit import CpuLimit
 from tare.analysis.explain.causes.drop import Drop
 from tare.analysis.explain.causes.encapsulation import Encapsulation
-from tare.analysis.explain.causes.image import Image
+from tare.analysis.explain.causes.image import ImageCause
 from tare.analysis.explain.causes.interference import Interference
-from tare.analysis.explain.causes.limits import Limits
+from tare.analysis.explain.causes.limits import LimitsCause
 from tare.analysis.explain.causes.memory_limit import MemoryLimit
 from tare.analysis.explain.causes.mtu import Mtu
-from tare.analysis.explain.causes.names import Names
+from tare.analysis.explain.causes.names import NamesCause
 from tare.analysis.explain.causes.offload import Offload
 from tare.analysis.explain.causes.packet_filter import PacketFilter
 from tare.analysis.explain.causes.path import Path
@@ -27,15 +27,15 @@ from tare.analysis.explain.causes.steering import Steering
 from tare.analysis.explain.causes.storage import Storage
 from tare.analysis.explain.causes.syscalls import SystemCalls
 from tare.analysis.explain.causes.threads import Threads
-from tare.analysis.explain.causes.transport import Transport
+from tare.analysis.explain.causes.transport import TransportCause
 
 CAUSES: Final[Mapping[str, CausePlugin]] = MappingProxyType(
     {
         cause.name: cause
         for cause in (
-            Binding(), Threads(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(), Offload(),
-            Mtu(), PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Names(), Limits(), Image(),
-            StartUp(), Storage(), Interference(),
+            BindingCause(), Threads(), TransportCause(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(),
+            Offload(), Mtu(), PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), NamesCause(),
+            LimitsCause(), ImageCause(), StartUp(), Storage(), Interference(),
         )
     }
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tare.model import Binding as Bound
 from tare.model import RankPlace, Share
 
 
-class Binding:
+class BindingCause:
     """Ranks share cores."""
 
     name = "binding"

@@ -11,7 +11,7 @@ from tare.analysis.explain.evidence import Evidence
 from tare.analysis.explain.kinds import ALWAYS
 
 
-class Image:
+class ImageCause:
     """The program uses other libraries; before it starts, the image's files become its root."""
 
     name = "image"

@@ -22,7 +22,7 @@ TIMES: Final = 4.0
 """So many times as many open files take time: a program that closes all before it starts another one."""
 
 
-class Limits:
+class LimitsCause:
     """Limits differ."""
 
     name = "limits"

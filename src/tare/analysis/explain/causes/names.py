@@ -7,7 +7,7 @@ from typing import Final
 
 from tare.analysis.explain.cause import Change, Clue, changed
 from tare.analysis.explain.evidence import Evidence
-from tare.analysis.explain.kinds import Kind
+from tare.analysis.explain.kinds import TimeKind
 
 SERVERS: Final = "name_servers"
 FILE: Final = "/etc/resolv.conf"
@@ -15,16 +15,16 @@ OF_NODE: Final = f"{FILE}:{FILE}:ro"
 """The node's own name servers, as a bind."""
 
 
-class Names:
+class NamesCause:
     """Names are looked up where nobody answers."""
 
     name = "name resolution"
     words = "waits for a name server"
-    takes = frozenset({Kind.SLEEPING})
+    takes = frozenset({TimeKind.SLEEPING})
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here.right(SERVERS), evidence.base.right(SERVERS)
-        if not (here and base) or here == base or not evidence.added.is_mostly(Kind.SLEEPING):
+        if not (here and base) or here == base or not evidence.added.is_mostly(TimeKind.SLEEPING):
             return
         yield Clue(text=f"its name servers are {here}, the baseline's {base}", weight=2.0)
         yield Clue(text=f"the added time is {evidence.added.words}", weight=1.0)

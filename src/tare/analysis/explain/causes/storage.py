@@ -7,7 +7,7 @@ from typing import Final
 
 from tare.analysis.explain.cause import Change, Clue, changed
 from tare.analysis.explain.evidence import Evidence
-from tare.analysis.explain.kinds import Kind
+from tare.analysis.explain.kinds import TimeKind
 
 LEAST: Final = 0.2
 """The part of the added time in which something on the machine waited for a disk."""
@@ -18,7 +18,7 @@ class Storage:
 
     name = "storage"
     words = "waits for a disk"
-    takes = frozenset({Kind.SLEEPING})
+    takes = frozenset({TimeKind.SLEEPING})
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         waited, more_s = evidence.more("io_pressure_s"), evidence.added.total_s

@@ -11,7 +11,7 @@ from tare.analysis.summary.mechanisms import transport_loss
 from tare.model import Share
 
 
-class Transport:
+class TransportCause:
     """Messages within a node take the network."""
 
     name = "transport"

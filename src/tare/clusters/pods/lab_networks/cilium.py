@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 from tare.clusters.pods.lab_networks.model import LabNetwork, divided
 from tare.daemons.containerd import PLUG_INS_OF_NODE
 from tare.daemons.daemons import Daemon, Place, run_daemon
-from tare.daemons.kubernetes import FOLDER, Kubernetes
+from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.errors import MissingTool
 from tare.networks import flannel
 from tare.system.node import NODE_TUNNEL, Node
@@ -56,7 +56,7 @@ class Cilium(LabNetwork):
         return None
 
     @contextmanager
-    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> Iterator[tuple[Daemon, ...]]:
+    def running(self, nodes: Sequence[Node], kubernetes: KubernetesDaemons) -> Iterator[tuple[Daemon, ...]]:
         """Start an agent on every node, and wait until each has the way to the others' pods."""
         if reason := self.lacks():
             raise MissingTool(f"Cilium cannot be started: {reason}")

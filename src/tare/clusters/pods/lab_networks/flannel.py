@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from tare.clusters.pods.lab_networks.model import LabNetwork
 from tare.daemons.daemons import Daemon, Place, run_daemon
-from tare.daemons.kubernetes import FOLDER, PODS, Kubernetes
+from tare.daemons.kubernetes import FOLDER, PODS, KubernetesDaemons
 from tare.networks import flannel
 from tare.networks.flannel import Lease
 from tare.system.node import NODE_BRIDGE, NODE_TUNNEL, Node
@@ -36,7 +36,7 @@ class Vxlan(LabNetwork):
     devices: ClassVar[Mapping[str, str]] = {flannel.BRIDGE: NODE_BRIDGE, DEVICE: NODE_TUNNEL}
 
     @contextmanager
-    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> Iterator[tuple[Daemon, ...]]:
+    def running(self, nodes: Sequence[Node], kubernetes: KubernetesDaemons) -> Iterator[tuple[Daemon, ...]]:
         """Start a flanneld on every node once the API server has given the node a subnet."""
         kubernetes.wait_for_subnets()
         with ExitStack() as stack:
@@ -53,7 +53,7 @@ class Vxlan(LabNetwork):
             yield tuple(daemons)
 
 
-class Plain(LabNetwork):
+class HostGateway(LabNetwork):
     """flannel's host-gw: the same bridge and routing, and nothing is encapsulated."""
 
     runtime_class = "host-gw"
@@ -63,7 +63,7 @@ class Plain(LabNetwork):
     devices: ClassVar[Mapping[str, str]] = {bridge: NODE_BRIDGE}
 
     @contextmanager
-    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> Iterator[tuple[Daemon, ...]]:
+    def running(self, nodes: Sequence[Node], kubernetes: KubernetesDaemons) -> Iterator[tuple[Daemon, ...]]:
         """Start a flanneld on every node; two that drew the same subnet at once would be in each other's way."""
         store = kubernetes.store
         store.put(f"{PREFIX}/config", json.dumps(flannel.network_config(flannel.PLAIN, self.subnet)))
@@ -83,7 +83,7 @@ class Plain(LabNetwork):
 
 
 VXLAN: Final = Vxlan()
-PLAIN: Final = Plain()
+PLAIN: Final = HostGateway()
 
 
 def with_kubernetes(node: Node, folder: str) -> tuple[str, ...]:

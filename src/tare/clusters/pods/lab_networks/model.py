@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from tare.daemons.daemons import Daemon
-from tare.daemons.kubernetes import FOLDER, Kubernetes
+from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.errors import InfrastructureError
 from tare.networks.wiring.plug import CNI_VERSION
 from tare.system.node import Node
@@ -44,7 +44,9 @@ class LabNetwork(ABC):
         return f"{FOLDER}/cni-{self.runtime_class}" if self.runtime_class else f"{FOLDER}/cni"
 
     @abstractmethod
-    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> AbstractContextManager[tuple[Daemon, ...]]:
+    def running(
+        self, nodes: Sequence[Node], kubernetes: KubernetesDaemons
+    ) -> AbstractContextManager[tuple[Daemon, ...]]:
         """Keep it up on the nodes, and yield its daemons; pods can be made, and reach each other, when it begins."""
 
     def write(self, node: Node, plugin: Mapping[str, Any], subnet: str) -> None:

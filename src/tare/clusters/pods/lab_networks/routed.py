@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from tare.clusters.pods.lab_networks.model import LabNetwork, divided
 from tare.daemons.daemons import Daemon
-from tare.daemons.kubernetes import Kubernetes
+from tare.daemons.kubernetes import KubernetesDaemons
 from tare.system.namespaces import index_of, netlink
 from tare.system.node import Node
 
@@ -30,7 +30,7 @@ class Routed(LabNetwork):
     devices: ClassVar[Mapping[str, str]] = {}
 
     @contextmanager
-    def running(self, nodes: Sequence[Node], kubernetes: Kubernetes) -> Iterator[tuple[Daemon, ...]]:
+    def running(self, nodes: Sequence[Node], kubernetes: KubernetesDaemons) -> Iterator[tuple[Daemon, ...]]:
         """Write the routes between the nodes; they end with the nodes."""
         for node in nodes:
             _lead_to_others(node, nodes)

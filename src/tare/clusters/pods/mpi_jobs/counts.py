@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tare.agent.sides import Side
-from tare.clusters.pods.mpi_jobs.script import Counted
+from tare.clusters.pods.mpi_jobs.script import WorkerCounts
 from tare.system.counters import tcp
 from tare.system.counters.interfaces import Counts
 from tare.system.counters.monitor import key_of
@@ -40,11 +40,11 @@ class JobCounts:
         own = [side for side in sides if side.pod.own_network]
         return cls(protocols={_place(side): dict.fromkeys(tcp.NAMES, 0) for side in own})
 
-    def plus(self, sides: Sequence[Side], counted: Mapping[str, Counted]) -> JobCounts:
+    def plus(self, sides: Sequence[Side], counted: Mapping[str, WorkerCounts]) -> JobCounts:
         """Return the counts with those of another job, by the names of hosts."""
         interfaces, protocols, unread = dict(self.interfaces), dict(self.protocols), dict[Key, str]()
         for side in sides:
-            own = counted.get(side.pod.host, Counted())
+            own = counted.get(side.pod.host, WorkerCounts())
             if not side.pod.own_network:
                 continue
             for watch in side.endpoint.watches:

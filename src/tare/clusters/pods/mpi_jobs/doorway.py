@@ -17,15 +17,15 @@ from typing import Final
 
 from tare.clusters.pods.mpi_jobs import script
 from tare.clusters.pods.mpi_jobs.manifest import MpiJob
-from tare.clusters.pods.mpi_jobs.run import Ended, MpiJobs
+from tare.clusters.pods.mpi_jobs.run import EndedJob, MpiJobs
 from tare.clusters.pods.session import ERRORS, OUTPUT
 from tare.errors import TareError
 
-Count = Callable[[Mapping[str, script.Counted]], None]
+Count = Callable[[Mapping[str, script.WorkerCounts]], None]
 FAILED: Final = 1
 
 
-class JobDoorway:
+class JobExecPool:
     """Starts a job for each command. `hosts` are the boot IDs of nodes by the names of their hosts.
 
     `count` gets what the workers of a job that has ended counted: nothing of one that could not tell.
@@ -65,7 +65,7 @@ class JobDoorway:
         """Wait until the last job is removed."""
         self.settle()
 
-    def _ended(self, ended: Ended, told: script.Told) -> None:
+    def _ended(self, ended: EndedJob, told: script.LauncherOutput) -> None:
         launching = ended.launching
         self._took = {
             "workers_s": launching.workers_s, "launcher_s": launching.launcher_s, "ended_s": launching.ended_s,
@@ -94,7 +94,7 @@ class JobSession:
         jobs: MpiJobs,
         job: MpiJob,
         begin: Callable[[], None],
-        ended: Callable[[Ended, script.Told], None],
+        ended: Callable[[EndedJob, script.LauncherOutput], None],
         remove: Callable[[str], None],
     ) -> None:
         self._jobs = jobs
@@ -126,7 +126,7 @@ class JobSession:
         """Do nothing: a job that was pumped is removed."""
 
 
-def outcome(name: str, ended: Ended, told: script.Told) -> tuple[int, str]:
+def outcome(name: str, ended: EndedJob, told: script.LauncherOutput) -> tuple[int, str]:
     """Return the exit status of a job's launcher, and its errors; where it has none, the operator's reason."""
     if told.status is None or (ended.state.failed and told.status == 0):
         why = ended.state.why or "its launcher's output is not complete"

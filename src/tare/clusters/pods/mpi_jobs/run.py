@@ -16,7 +16,7 @@ from typing import Any, Final
 from tare.clusters.pods import manifests, pods, reasons
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
-from tare.clusters.pods.mpi_jobs.status import State, selector, state_of
+from tare.clusters.pods.mpi_jobs.status import JobState, selector, state_of
 from tare.clusters.pods.session import begun
 from tare.errors import InfrastructureError
 
@@ -34,7 +34,7 @@ INSTALL: Final = "let an administrator install the MPI Operator, version 0.6 or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launching:
+class LaunchTimes:
     """What launching took: seconds from the creation of a job until its workers were ready, and so on.
 
     `launcher_s` is until the launcher's container ran, `ended_s` until the operator reported the end.
@@ -46,12 +46,12 @@ class Launching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedJob:
     """A job that has ended: its state, what its launcher wrote, and what launching took."""
 
-    state: State
+    state: JobState
     output: str
-    launching: Launching
+    launching: LaunchTimes
 
 
 class MpiJobs:
@@ -87,7 +87,7 @@ class MpiJobs:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
-    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool]) -> Ended:
+    def wait(self, job: MpiJob, began: float, given_up: Callable[[float], bool]) -> EndedJob:
         """Wait until a job has ended, and read its output before anything is removed.
 
         `given_up` waits for some seconds, and returns whether nobody wants the job any more.
@@ -105,8 +105,8 @@ class MpiJobs:
             if not running_s and any(_has_started(pod) for pod in launcher):
                 running_s = time.monotonic() - began
             if state.has_ended:
-                launching = Launching(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
-                return Ended(state=state, output=max(output, self._output(launcher), key=len), launching=launching)
+                launching = LaunchTimes(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
+                return EndedJob(state=state, output=max(output, self._output(launcher), key=len), launching=launching)
             if now > until:
                 raise InfrastructureError(
                     f"MPIJob {job.name} is still running {SLACK_S:g} s after its deadline",

@@ -88,7 +88,7 @@ CPU_TIMES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class WorkerCounts:
     """What a worker counted: bytes and packets of each interface, counters of protocols, CPU time of its container.
 
     Counters have their nstat names; a CPU time of 0 is not known.
@@ -100,7 +100,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class LauncherOutput:
     """A launcher's output, taken apart: the program's own, its errors, its exit status, what each host counted.
 
     `mpirun_s` is how long the MPI's own launcher ran, 0 if that is not known.
@@ -112,7 +112,7 @@ class Told:
     output: str
     errors: str
     status: int | None
-    counted: Mapping[str, Counted]
+    counted: Mapping[str, WorkerCounts]
     mpirun_s: float = 0.0
 
 
@@ -122,7 +122,7 @@ def command(hosts: Mapping[str, str], argv: Sequence[str]) -> tuple[str, ...]:
     return ("/bin/sh", "-c", SCRIPT, MARK, wanted, *argv)
 
 
-def told(text: str) -> Told:
+def told(text: str) -> LauncherOutput:
     """Take a launcher's output apart."""
     output: list[str] = []
     notes: dict[str, list[str]] = {}
@@ -138,7 +138,7 @@ def told(text: str) -> Told:
     words = notes.get("status", [""])[-1]
     errors = "".join(f"{line}\n" for line in notes.get("error", ()))
     ran = RAN.fullmatch(notes.get("ran", [""])[-1])
-    return Told(
+    return LauncherOutput(
         output="".join(output),
         errors=errors,
         status=int(words) if words.isdigit() else None,
@@ -147,7 +147,7 @@ def told(text: str) -> Told:
     )
 
 
-def _growth(notes: Mapping[str, Sequence[str]]) -> dict[str, Counted]:
+def _growth(notes: Mapping[str, Sequence[str]]) -> dict[str, WorkerCounts]:
     """Return what each host that was asked twice counted in between."""
     hosts = [
         kind.partition(" ")[2] for kind in notes if kind.startswith(f"{BEFORE} ") and f"{AFTER}{kind[6:]}" in notes
@@ -155,22 +155,22 @@ def _growth(notes: Mapping[str, Sequence[str]]) -> dict[str, Counted]:
     return {host: _difference(_read(notes[f"{BEFORE} {host}"]), _read(notes[f"{AFTER} {host}"])) for host in hosts}
 
 
-def _read(lines: Sequence[str]) -> Counted:
+def _read(lines: Sequence[str]) -> WorkerCounts:
     """Return what a worker has told: the boot ID, then /proc/net/dev, snmp and netstat, and files of its cgroup."""
     protocols = "\n".join(line for line in lines if PROTOCOL.match(line))
     others = "\n".join(line for line in lines[1:] if not PROTOCOL.match(line))
     found = ((pattern.search(others), unit) for pattern, unit in CPU_TIMES)
-    return Counted(
+    return WorkerCounts(
         interfaces={name: counts_of(columns) for name, columns in interfaces.parse(others).items()},
         protocols=tcp.parse(protocols),
         cpu_s=next((int(match[1]) * unit for match, unit in found if match is not None), 0.0),
     )
 
 
-def _difference(before: Counted, after: Counted) -> Counted:
+def _difference(before: WorkerCounts, after: WorkerCounts) -> WorkerCounts:
     grown: dict[str, Counts] = {}
     for name in before.interfaces.keys() & after.interfaces.keys():
         first, last = before.interfaces[name], after.interfaces[name]
         grown[name] = (last[0] - first[0], last[1] - first[1], last[2] - first[2], last[3] - first[3])
     protocols = {name: value - before.protocols.get(name, value) for name, value in after.protocols.items()}
-    return Counted(interfaces=grown, protocols=protocols, cpu_s=max(0.0, after.cpu_s - before.cpu_s))
+    return WorkerCounts(interfaces=grown, protocols=protocols, cpu_s=max(0.0, after.cpu_s - before.cpu_s))

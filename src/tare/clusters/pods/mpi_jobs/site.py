@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from tare.agent.order import Order
 from tare.agent.sides import Side
-from tare.clusters.pods.gate import Gate
+from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs import script
-from tare.clusters.pods.mpi_jobs.doorway import JobDoorway
+from tare.clusters.pods.mpi_jobs.doorway import JobExecPool
 from tare.clusters.pods.mpi_jobs.manifest import MpiJob
 from tare.clusters.pods.mpi_jobs.run import MpiJobs
 from tare.clusters.pods.node import KubernetesNode
@@ -41,7 +41,7 @@ class JobsOfSite:
 
     @contextmanager
     def launching(
-        self, gate: Gate, services: Mapping[str, KubernetesNode], study: str, sides: Sequence[Side]
+        self, gate: ExecServer, services: Mapping[str, KubernetesNode], study: str, sides: Sequence[Side]
     ) -> Iterator[Inside]:
         """Keep a door up behind which each launch of a deployment is an MPIJob."""
         nodes = [services[name] for name in dict.fromkeys(side.pod.node.name for side in sides)]
@@ -49,13 +49,13 @@ class JobsOfSite:
         pod = replace(pod, fields={**pod.fields, **self.names(pod.host_network)})
         machines = tuple(node.node.machine for node in nodes)
 
-        def count(counted: Mapping[str, script.Counted]) -> None:
+        def count(counted: Mapping[str, script.WorkerCounts]) -> None:
             for node in nodes:
                 node.count(study, counted)
 
         hosts = {side.pod.host: side.pod.node.boot_id for side in sides}
         job = job_of(order, pod, machines, longest_s=self.longest_s)
-        door = JobDoorway(self.jobs, job, hosts, count)
+        door = JobExecPool(self.jobs, job, hosts, count)
         gate.add(job.name, door)
         try:
             entry = Entry(argv=gate.argv(job.name), carry=True, keeps=("TMPDIR",))

@@ -16,7 +16,7 @@ JOB_ROLE: Final = "training.kubeflow.org/job-role"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class JobState:
     """The state of an MPIJob; `why` is the reason of a failure, in the operator's words."""
 
     succeeded: bool = False
@@ -29,7 +29,7 @@ class State:
         return self.succeeded or self.failed
 
 
-def state_of(job: Mapping[str, Any]) -> State:
+def state_of(job: Mapping[str, Any]) -> JobState:
     """Return the state of an MPIJob."""
     status = job.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
@@ -37,10 +37,10 @@ def state_of(job: Mapping[str, Any]) -> State:
         if not isinstance(condition, Mapping) or condition.get("status") != "True":
             continue
         if condition.get("type") == SUCCEEDED:
-            return State(succeeded=True)
+            return JobState(succeeded=True)
         if condition.get("type") == FAILED:
-            return State(failed=True, why=_why(condition))
-    return State()
+            return JobState(failed=True, why=_why(condition))
+    return JobState()
 
 
 def _why(condition: Mapping[str, Any]) -> str:

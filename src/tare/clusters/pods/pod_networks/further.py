@@ -17,7 +17,7 @@ STATUS: Final = ("k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Further:
+class FurtherNetwork:
     """A network that a pod has besides the cluster's: its name, the pod's interface and IPv4 address there."""
 
     name: str
@@ -25,7 +25,7 @@ class Further:
     address: str
 
 
-def attached(pod: Mapping[str, Any]) -> tuple[Further, ...]:
+def attached(pod: Mapping[str, Any]) -> tuple[FurtherNetwork, ...]:
     """Return a pod's further networks with an IPv4 address, in the order in which they were attached."""
     annotations = pod.get("metadata", {}).get("annotations") or {}
     text = next((annotations[name] for name in STATUS if name in annotations), "[]")
@@ -39,11 +39,13 @@ def attached(pod: Mapping[str, Any]) -> tuple[Further, ...]:
             stated = each.get("ips")
             address = next(filter(_is_ipv4, map(str, stated if isinstance(stated, list) else ())), "")
             if address:
-                found.append(Further(name=str(each.get("name")), interface=str(each.get("interface")), address=address))
+                found.append(
+                    FurtherNetwork(name=str(each.get("name")), interface=str(each.get("interface")), address=address)
+                )
     return tuple(found)
 
 
-def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet: str) -> Further | None:
+def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet: str) -> FurtherNetwork | None:
     """Return the further network that a pod's messages take: the one in a subnet, else the first; None for no wish.
 
     Raises `InfrastructureError` if `annotations` ask for networks and the pod has none.

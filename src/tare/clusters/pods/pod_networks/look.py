@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tare.clusters.pods.api import Api, ApiError
-from tare.clusters.pods.pod_networks.model import PodNetwork, Product, Seen
+from tare.clusters.pods.pod_networks.model import ClusterObjects, Product, RecognisedNetwork
 from tare.clusters.pods.pod_networks.objects import agents, at, each
 from tare.clusters.pods.pod_networks.products import CALICO, PRODUCTS
 from tare.clusters.pods.pod_networks.recognise import candidates, own_agents, recognise
@@ -21,10 +21,10 @@ MOST: Final = "500"
 """The most objects of a kind that are read: the nodes of a cluster have one pod network."""
 
 
-def pod_network(api: Api) -> PodNetwork:
+def pod_network(api: Api) -> RecognisedNetwork:
     """Return the pod network of a cluster."""
-    asked = Asked(api=api)
-    seen = Seen(nodes=asked.items(NODES, "list nodes"), workloads=_daemon_sets(asked))
+    asked = ClusterReader(api=api)
+    seen = ClusterObjects(nodes=asked.items(NODES, "list nodes"), workloads=_daemon_sets(asked))
     possible = candidates(seen)
     pools = asked.items(IP_POOLS, "list ippools (crd.projectcalico.org)") if CALICO in possible else ()
     maps = tuple(_config_maps(asked, possible, seen))
@@ -32,7 +32,7 @@ def pod_network(api: Api) -> PodNetwork:
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class ClusterReader:
     """Requests that may be refused; the keys of `refused` say which were, in the order in which they were made."""
 
     api: Api
@@ -52,7 +52,7 @@ class Asked:
             return None
 
 
-def _daemon_sets(asked: Asked) -> tuple[Any, ...]:
+def _daemon_sets(asked: ClusterReader) -> tuple[Any, ...]:
     """Return the daemon sets of the cluster; those of the usual namespaces if the user may not list all."""
     everywhere = "list daemonsets of all namespaces"
     found = asked.items(DAEMON_SETS.format(""), everywhere)
@@ -67,7 +67,7 @@ def _daemon_sets(asked: Asked) -> tuple[Any, ...]:
     )
 
 
-def _config_maps(asked: Asked, products: Sequence[Product], seen: Seen) -> list[Any]:
+def _config_maps(asked: ClusterReader, products: Sequence[Product], seen: ClusterObjects) -> list[Any]:
     """Return the config maps of products: from where their agents are, or usually are."""
     known = tuple(agents(seen.workloads))
     found: dict[tuple[str, str], Any] = {}

@@ -31,7 +31,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterObjects:
     """What could be read of a cluster. `unread` names what the user may not read.
 
     `nodes`, `workloads` (daemon sets, or pods of them), `config_maps` and `ip_pools` are the server's objects. `agents`
@@ -47,7 +47,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodNetwork:
+class RecognisedNetwork:
     """The pod network of a cluster.
 
     `version` is the tag of the agent's image. `encapsulation` is that of packets between nodes, `between_subnets_only`
@@ -87,7 +87,7 @@ class Product:
     name: str
     images: str
     workloads: str
-    details: Callable[[Seen], PodNetwork]
+    details: Callable[[ClusterObjects], RecognisedNetwork]
     annotations: tuple[str, ...] = ()
     condition: str = ""
     config_maps: tuple[str, ...] = ()

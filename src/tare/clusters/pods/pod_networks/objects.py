@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tare.clusters.pods.pod_networks.model import Agent, Seen
+from tare.clusters.pods.pod_networks.model import Agent, ClusterObjects
 from tare.model.text import printable
 
 LONGEST: Final = 120
@@ -81,7 +81,7 @@ def setting(config: str, key: str) -> str:
     return printable(value)
 
 
-def config_of(seen: Seen, pattern: str) -> dict[str, str]:
+def config_of(seen: ClusterObjects, pattern: str) -> dict[str, str]:
     """Return the data of the first config map whose name matches, whole; nothing if none was read."""
     for config in seen.config_maps:
         if re.fullmatch(pattern, name_of(config)):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from tare.clusters.pods.pod_networks.details import routes_itself
-from tare.clusters.pods.pod_networks.model import UNKNOWN, Agent, PodNetwork, Product, Seen
+from tare.clusters.pods.pod_networks.model import UNKNOWN, Agent, ClusterObjects, Product, RecognisedNetwork
 from tare.clusters.pods.pod_networks.objects import agents, annotations_of, conditions, name_of, repository_and_version
 from tare.clusters.pods.pod_networks.products import CALICO, CANAL, FLANNEL, PRODUCTS
 
@@ -23,7 +23,7 @@ OF_POOL: Final = 1
 MOST_NAMED: Final = 8
 
 
-def recognise(seen: Seen) -> PodNetwork:
+def recognise(seen: ClusterObjects) -> RecognisedNetwork:
     """Return the pod network of a cluster from what could be read of it."""
     known = tuple(agents(seen.workloads))
     clues = _all_clues(seen, known)
@@ -39,7 +39,7 @@ def recognise(seen: Seen) -> PodNetwork:
     return _described(product, seen, own_agents(product, known), [said for _, said in clues[product.name]])
 
 
-def candidates(seen: Seen) -> tuple[Product, ...]:
+def candidates(seen: ClusterObjects) -> tuple[Product, ...]:
     """Return the products that something points to; all if nothing does."""
     clues = _all_clues(seen, tuple(agents(seen.workloads)))
     found = tuple(product for product in PRODUCTS if clues[product.name])
@@ -52,11 +52,11 @@ def own_agents(product: Product, known: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return by_image or tuple(one for one in known if re.fullmatch(product.workloads, one.workload))
 
 
-def _all_clues(seen: Seen, known: tuple[Agent, ...]) -> dict[str, tuple[tuple[int, str], ...]]:
+def _all_clues(seen: ClusterObjects, known: tuple[Agent, ...]) -> dict[str, tuple[tuple[int, str], ...]]:
     return {product.name: tuple(_clues(product, seen, known)) for product in PRODUCTS}
 
 
-def _clues(product: Product, seen: Seen, known: tuple[Agent, ...]) -> Iterator[tuple[int, str]]:
+def _clues(product: Product, seen: ClusterObjects, known: tuple[Agent, ...]) -> Iterator[tuple[int, str]]:
     """Yield what points to a product: the weight, and a sentence."""
     if own := own_agents(product, known):
         yield OF_AGENT, f"{own[0].namespace}/{own[0].workload} runs {own[0].image}"
@@ -79,13 +79,15 @@ def _annotated(objects: tuple[object, ...], beginnings: tuple[str, ...]) -> tupl
     return None
 
 
-def _is_canal(seen: Seen, clues: Mapping[str, Sequence[tuple[int, str]]]) -> bool:
+def _is_canal(seen: ClusterObjects, clues: Mapping[str, Sequence[tuple[int, str]]]) -> bool:
     """Return whether Calico's policies apply to Flannel's packets: both are there, and Calico makes no routes."""
     is_there = any(weight >= OF_AGENT for weight, _ in clues[CALICO.name])
     return is_there and bool(clues[FLANNEL.name]) and not routes_itself(seen)
 
 
-def _described(product: Product, seen: Seen, own: tuple[Agent, ...], evidence: list[str]) -> PodNetwork:
+def _described(
+    product: Product, seen: ClusterObjects, own: tuple[Agent, ...], evidence: list[str]
+) -> RecognisedNetwork:
     """Return a product with its details."""
     told = product.details(replace(seen, agents=own))
     version = next((tag for agent in own if (tag := repository_and_version(agent.image)[1])), "")
@@ -93,9 +95,9 @@ def _described(product: Product, seen: Seen, own: tuple[Agent, ...], evidence: l
     return replace(told, product=product.name, version=version, evidence=tuple(evidence), unread=seen.unread)
 
 
-def _unknown(seen: Seen, known: tuple[Agent, ...], evidence: list[str]) -> PodNetwork:
+def _unknown(seen: ClusterObjects, known: tuple[Agent, ...], evidence: list[str]) -> RecognisedNetwork:
     """Return what is left to say: what points to several products alike, or the agents that are not known."""
     names = sorted({f"{agent.namespace}/{agent.workload}" for agent in known})[:MOST_NAMED]
     if not evidence and names:
         evidence = [f"no known agent is among {', '.join(names)}"]
-    return PodNetwork(product=UNKNOWN, evidence=tuple(evidence), unread=seen.unread)
+    return RecognisedNetwork(product=UNKNOWN, evidence=tuple(evidence), unread=seen.unread)

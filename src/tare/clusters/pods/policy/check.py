@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.clusters.pods.api import Api
-from tare.clusters.pods.making import Making, fields_of
+from tare.clusters.pods.making import PodDefaults, fields_of
 from tare.clusters.pods.pods import Pods, ask
 from tare.clusters.pods.policy.manifest import CONNECTS, CONTAINER, network_policy, outside_of, trying
-from tare.clusters.pods.session import Container, Session
+from tare.clusters.pods.session import ExecSession, PodContainer
 from tare.errors import InfrastructureError
 
 TAKES_S: Final = 15.0
@@ -34,7 +34,7 @@ class Policy:
     said: str
 
 
-def applied(api: Api, making: Making, nodes: tuple[str, ...]) -> Policy:
+def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
     """Put a policy into a study's namespace and try it; `nodes` are the cluster's names of the study's nodes.
 
     The namespace `outside_of` that of the study exists. The pods that try are removed.
@@ -50,8 +50,8 @@ def applied(api: Api, making: Making, nodes: tuple[str, ...]) -> Policy:
             addresses[name] = str(pod.get("status", {}).get("podIP", ""))
 
         def connects(name: str) -> bool:
-            place = Container(namespace=there[name], pod=name, name=CONTAINER)
-            session = Session(api, place, ("python3", "-c", CONNECTS, addresses[ASKED]))
+            place = PodContainer(namespace=there[name], pod=name, name=CONTAINER)
+            session = ExecSession(api, place, ("python3", "-c", CONNECTS, addresses[ASKED]))
             try:
                 return session.pump(None, lambda _channel, _data: None) == 0
             finally:
@@ -98,7 +98,7 @@ def _until(holds: Callable[[], bool], takes_s: float) -> bool:
     return True
 
 
-def _make(api: Api, making: Making, name: str, namespace: str, node: str) -> None:
+def _make(api: Api, making: PodDefaults, name: str, namespace: str, node: str) -> None:
     settings = making.settings
     pod = trying(
         name, namespace, making.site, node, image=making.node_image, pull_policy=settings.pull_policy,
