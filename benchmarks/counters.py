@@ -29,7 +29,8 @@ from tare.cli.app import main as tare
 from tare.clusters.lab_site import LabSite
 from tare.run.deploy.hosts import Deployed
 from tare.system.counters import monitor
-from tare.system.counters.monitor import Reader, Taken
+from tare.system.counters.reader import Reader
+from tare.system.counters.taken import RawReading
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ LAST: dict[str, int] = {}
 """The moment of the last reading of each node."""
 
 
-def timed_take(self: Reader, *, whole: bool = True, moment: int = 0, **given: Any) -> Taken:
+def timed_take(self: Reader, *, whole: bool = True, moment: int = 0, **given: Any) -> RawReading:
     """Read as before, and note the CPU time of the thread."""
     node = self._node.name
     kind = "whole" if whole else "repeated" if moment and moment == LAST.get(node) else "shared"
