@@ -29,8 +29,8 @@ from tare.cli.app import main as tare
 from tare.clusters.lab_site import LabSite
 from tare.run.deploy.hosts import Deployed
 from tare.system.counters import monitor
+from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
-from tare.system.counters.taken import RawReading
 
 T = TypeVar("T")
 

@@ -146,7 +146,7 @@ def planned() -> tuple[float, int]:
     from tare.cli import session
     from tare.clusters.kubernetes import KubernetesCluster
     from tare.clusters.pods import api, manifests
-    from tare.clusters.pods.making import PodDefaults
+    from tare.clusters.pods.pod_specs import PodDefaults
 
     with (
         mock.patch.object(api, "opened", return_value=FakeApi(500)),

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from tare.analysis.explain.remedy import REMEDIED
-from tare.analysis.explain.stored import FOLDER as EXPLAIN
+from tare.analysis.explain.stored_costs import FOLDER as EXPLAIN
 from tare.cli import commands
 from tare.cli.afterwards.explain_command import explain_results
 from tare.cli.afterwards.of_results import ExplainOptions

@@ -26,8 +26,8 @@ from tare.analysis.summary.disturbance import is_disturbed  # noqa: E402 - found
 from tare.analysis.summary.select import select  # noqa: E402 - found through the line above
 from tare.cli.afterwards.claims_command import measured_in  # noqa: E402 - found through the line above
 from tare.compare.claims import ClaimVerdict, Judged, Paper, judge, read_paper  # noqa: E402 - found through the line above
+from tare.compare.claims.claim_tables import cell_text, measured_text  # noqa: E402 - found through the line above
 from tare.compare.claims.model import Claim, Here  # noqa: E402 - found through the line above
-from tare.compare.claims.shown import cell_text, measured_text  # noqa: E402 - found through the line above
 from tare.model import Completed  # noqa: E402 - found through the line above
 from tare.store.writer import read_only  # noqa: E402 - found through the line above
 

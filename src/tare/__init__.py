@@ -35,7 +35,7 @@ def open(path: Path | str) -> OpenResults:  # noqa: A001 - as `tare.open`, like 
     Damaged lines are left out (`OpenResults.damaged`). Raises `tare.errors.ResultsError` if `path` is not a results
     folder or cannot be read. The packages that this needs are imported at the first call.
     """
-    from tare.analysis.explain.stored import causes_in
+    from tare.analysis.explain.stored_costs import causes_in
     from tare.report.frames import open_results
 
     return open_results(path, causes_in)

@@ -12,7 +12,7 @@ from fuzz.fuzzing import fuzz
 from fuzz.hostile import LARGE, Changes, changes, mixed
 from tare.errors import ImageError
 from tare.images.inside import elf, sif
-from tare.images.inside.linked import cache_of
+from tare.images.inside.dynamic_loader import cache_of
 from tare.workloads.own_programs import libraries, missing_libraries
 
 

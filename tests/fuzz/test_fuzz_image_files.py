@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fuzz.fuzzing import fuzz
 from fuzz.hostile import PATHS, VICTIM, snapshot
 from tare.errors import ImageError
-from tare.images.inside.below import inside, make_folder, open_file, write_file
+from tare.images.inside.safe_paths import inside, make_folder, open_file, write_file
 from tare.images.inside.variables import parse_exports
 
 TREES = st.lists(st.tuples(PATHS, st.sampled_from(["file", "folder", "link", "pipe"]), PATHS), max_size=10)

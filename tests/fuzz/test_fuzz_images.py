@@ -22,11 +22,11 @@ from fuzz.hostile import snapshot, told
 from tare.errors import CommandFailed
 from tare.images.convert import convert
 from tare.images.host_mpi import glibc_of
-from tare.images.inside import layered
+from tare.images.inside import image_layers
+from tare.images.inside.image_layers import UNPACK
 from tare.images.inside.inspect import mpi_of
-from tare.images.inside.layered import UNPACK
 from tare.images.inside.variables import variables_of
-from tare.images.own import ensure_own
+from tare.images.own_images import ensure_own
 from tare.system.process import Result
 
 
@@ -74,7 +74,7 @@ def test_any_archive_is_an_image_or_refused_and_leads_nowhere_outside(
     victim.mkdir()
     (victim / "file").write_text("as it was")
     before = snapshot(victim)
-    monkeypatch.setattr(layered.process, "run", Runs(layered.process.run))
+    monkeypatch.setattr(image_layers.process, "run", Runs(image_layers.process.run))
 
     made: list[bool] = []
 

@@ -54,14 +54,14 @@ def main() -> int:
             os.write(1, b"x" * (1 << 16))
     if evil == "sends an object of the head":
         source.readline()
-        door = {"=": "tare.cli.started_in:StartedIn", "of": {"folder": "/"}}
+        door = {"=": "tare.cli.started_from:StartedIn", "of": {"folder": "/"}}
         os.write(1, json.dumps([1, "done", door]).encode() + b"\n")
         source.read()
         return 0
-    from tare.agent.remote import serve, served
+    from tare.agent.remote import machine_answers, serve
 
-    real = served.Service.call
-    served.Service.call = lambda self, name, words: lies(evil, name, real(self, name, words))  # type: ignore[method-assign]
+    real = machine_answers.Service.call
+    machine_answers.Service.call = lambda self, name, words: lies(evil, name, real(self, name, words))  # type: ignore[method-assign]
     return serve.main()
 
 

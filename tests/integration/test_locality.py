@@ -23,7 +23,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.mpi.launch import Launch, write_agent, write_map
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
-from tare.runtimes.containers.held import enter
+from tare.runtimes.containers.held_namespaces import enter
 from tare.system import process
 from tare.system.namespaces import plain_python
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from integration.live import lab_site, live
-from tare.runtimes.containers.held import job_group
+from tare.runtimes.containers.held_namespaces import job_group
 from tare.system.node.cgroups import Group
 from tare.system.node.limits import SHARES_OF_USUAL, USUAL_WEIGHT
 

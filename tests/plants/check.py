@@ -23,7 +23,7 @@ import yaml
 from plants.misleading import MISLEADING
 from plants.plants import FURTHER, PLAIN, PLANTED, PLANTS, Plant
 from tare.analysis.explain import Explained, explain
-from tare.analysis.explain.stored import ablations_of, compared_of
+from tare.analysis.explain.stored_costs import ablations_of, compared_of
 from tare.model import Verdict
 from tare.store.writer import read_only
 

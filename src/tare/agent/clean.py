@@ -22,7 +22,7 @@ from tare.daemons import docker
 from tare.errors import InfrastructureError
 from tare.runtimes.containers import user_podman
 from tare.system.namespaces import read_holder
-from tare.system.node import marked
+from tare.system.node import marked_processes
 from tare.system.node.cgroup_marks import is_ours
 from tare.system.node.cgroups import EXIT_S, MARK, Group, Hierarchy, at, hierarchies
 from tare.system.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, start_time, this_boot
@@ -182,7 +182,7 @@ def processes() -> dict[str, set[int]]:
         if holder is not None:
             found.setdefault(holder, set()).add(int(entry.name))
     for lab, folder in folders():
-        if pids := marked.pids_of_run(lab, folder):
+        if pids := marked_processes.pids_of_run(lab, folder):
             found.setdefault(lab, set()).update(pids)
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tare.agent import upkeep
 from tare.agent.facts import facts_of
-from tare.agent.left import Left, keepers_of
+from tare.agent.leftovers import Left, keepers_of
 from tare.agent.order import Order
 from tare.agent.pods import Connect, PodBuilder
 from tare.agent.protocol import Phase
@@ -20,13 +20,13 @@ from tare.daemons import docker, ssh
 from tare.daemons.ssh import SshHost
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
-from tare.runtimes.containers.swept import swept
+from tare.runtimes.containers.rights_sweep import swept
+from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
 from tare.system.counters.sources import Sources
 from tare.system.counters.state import read_state
-from tare.system.counters.taken import RawReading
 from tare.system.counters.values import CounterValues, HostWatch
-from tare.system.node import Endpoint, Node, Wired, limits, marked, page_cache
+from tare.system.node import Endpoint, Node, Wired, limits, marked_processes, page_cache
 from tare.system.node.allowed import read_allowed
 from tare.system.node.surroundings import NodeHas, read_node
 
@@ -198,7 +198,9 @@ class LocalNode:
 
     def sweep(self) -> tuple[str, ...]:
         if self._watched:
-            marked.end_all(lambda: marked.pids_of_launches(self._folder))  # what runs on could go on writing
+            marked_processes.end_all(
+                lambda: marked_processes.pids_of_launches(self._folder)
+            )  # what runs on could go on writing
         self._swept.close()
         said = tuple(self._sentences)
         self._watched.clear()
@@ -231,7 +233,7 @@ class LocalNode:
         path.write_text(text)
 
     def end_named(self, key: str) -> int:
-        pids = marked.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
+        pids = marked_processes.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
         return upkeep.end_named(pids, key)
 
     def _sides(self, study: str) -> tuple[Side, ...]:

@@ -27,7 +27,7 @@ from tare.networks.wiring.link import link_set, nic_set
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.containers.client import Client
-from tare.runtimes.containers.held import job_group
+from tare.runtimes.containers.held_namespaces import job_group
 from tare.runtimes.containers.request import SHARED_MEMORY
 from tare.system.devices import given, gpus_of
 from tare.system.node import Container, Endpoint, Nic, Node, Pod

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tare.runtimes import RUNTIMES
 from tare.runtimes.containers.client import Client
-from tare.runtimes.containers.held import job_group
+from tare.runtimes.containers.held_namespaces import job_group
 from tare.system.node import Container, Endpoint, Pod
 from tare.system.node.cgroups import Group
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
-from tare.system.node import marked
+from tare.system.node import marked_processes
 from tare.system.node.owners import write_note
 from tare.system.paths import made_run_folder
 
@@ -62,7 +62,7 @@ def remove_noted(note: Mapping[str, Any]) -> None:
     """End the processes of a site whose owner has died, and remove its folder; the note says where that is."""
     folder, name = note.get(KEY), note.get("lab")
     if isinstance(folder, str) and isinstance(name, str) and PLACE.fullmatch(folder):
-        marked.end_run(name, Path(folder))
+        marked_processes.end_run(name, Path(folder))
         remove(Path(folder), of_head=bool(note.get(HEAD)))
 
 
@@ -80,7 +80,7 @@ def kept(note_name: str, site: str, folder: Path, told: Mapping[str, Any]) -> It
         make(folder, of_head=True)
         yield left
     finally:
-        marked.end_run(site, folder)
+        marked_processes.end_run(site, folder)
         remove(folder, of_head=True)
         if not left:
             shutil.rmtree(note, ignore_errors=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tare.agent.sides import Side, held_containers, limited_groups
 from tare.networks.wiring.plug import wait_until_running
 from tare.system.namespaces import command_line, runs
-from tare.system.node import limits, marked
+from tare.system.node import limits, marked_processes
 
 
 def wait_for_carriers(sides: Iterable[Side]) -> None:
@@ -40,7 +40,7 @@ def ended(sides: Sequence[Side]) -> str | None:
 
 def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
     """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
-    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held_containers(sides)))
+    return marked_processes.usage_s(run_folder) + sum(map(marked_processes.container_usage_s, held_containers(sides)))
 
 
 def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
@@ -65,7 +65,7 @@ def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
 def signal_programs(side: Side, names: Collection[str], number: int, run_folder: Path) -> bool:
     """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
     is_machine = side.pod.node.is_machine
-    started = marked.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
+    started = marked_processes.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
     pids = [pid for pid in started if Path(command_line(Path(f"/proc/{pid}"))[0]).name in names]
     for pid in pids:
         with suppress(ProcessLookupError):

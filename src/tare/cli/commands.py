@@ -17,7 +17,7 @@ from tare.agent import clean
 from tare.cli import session
 from tare.cli.output import say, writing
 from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rounds
-from tare.cli.started_in import FACT, StartedIn, changed_programs, restarted_in
+from tare.cli.started_from import FACT, StartedIn, changed_programs, restarted_in
 from tare.cli.usage import given_command, worded
 from tare.clusters import CLUSTERS, ssh_clean
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_USAGE, RefusedError
@@ -37,7 +37,7 @@ from tare.study.plan import grants
 from tare.study.plan.cells import available
 from tare.study.plan.thin import thin
 from tare.system.safe_files import write_output, write_whole
-from tare.workloads import located
+from tare.workloads import program_places
 
 PAGE: Final = "report.html"
 """The HTML report in a results folder, which `tare run` writes."""
@@ -154,7 +154,7 @@ def run_plan(
     """
     here, writable = Path.cwd(), stated.writable
     if writable:
-        located.check_can_be_shown(writable, "the writable folder")
+        program_places.check_can_be_shown(writable, "the writable folder")
         if not Path(writable).is_dir():
             raise RefusedError(f"writable: there is no folder {writable}", remedy="make it, or name another one")
         shown = tuple(dict.fromkeys((*shown, writable)))

@@ -11,7 +11,7 @@ from tare.errors import MissingTool, UsageError
 from tare.images import DEFAULT, RECIPES, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
-from tare.images.own import ensure_own
+from tare.images.own_images import ensure_own
 from tare.images.registry.credentials import find_credentials
 from tare.images.registry.push import push
 from tare.images.registry.reference import parse

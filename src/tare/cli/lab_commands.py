@@ -23,7 +23,7 @@ from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.model.quantities import parse_bit_rate
 from tare.model.text import without_dashes
-from tare.runtimes.containers.held import enter
+from tare.runtimes.containers.held_namespaces import enter
 from tare.system.node import bridges
 from tare.system.node.cgroups import bases
 from tare.system.node.owners import NOTE, boot_id

@@ -37,9 +37,9 @@ from tare.run.deploy.hosts import Deployed
 from tare.run.site import deployed_alone, opened
 from tare.study.feasibility import preflight, program_libraries
 from tare.study.plan.cells import available
-from tare.system import binds, outside, process
+from tare.system import binds, caller_variables, process
 from tare.system.namespaces import plain_python
-from tare.workloads import located
+from tare.workloads import program_places
 
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
@@ -54,7 +54,7 @@ def run_launch(wanted: LaunchOptions) -> int:
     wanted = replace(wanted, mpi=_where(wanted).mpi(wanted.mpi))
     try:
         wanted = replace(wanted, command=without_dashes(wanted.command))
-        located.check_no_launcher(wanted.command[0])
+        program_places.check_no_launcher(wanted.command[0])
         if not in_image_only(wanted) and (status := _unusable(wanted)) is not None:
             return status
         return _run(wanted)
@@ -87,7 +87,7 @@ def _unusable(wanted: LaunchOptions) -> int | None:
         print(f"tare: there is no program {program}\n  check its path, or name a program in the image", file=sys.stderr)
         return NOT_FOUND
     try:
-        located.check_executable(path, program, in_images=bool(wanted.image))
+        program_places.check_executable(path, program, in_images=bool(wanted.image))
     except RefusedError as error:
         print(f"tare: {error}", file=sys.stderr)
         return NOT_EXECUTABLE
@@ -182,17 +182,17 @@ def _run(wanted: LaunchOptions) -> int:
     _check_available(plan)
     (cell,) = available(plan)
     program = cell.workload.command[0]
-    if not cell.environment.image and located.command_file(program) is None:
-        say(f"tare: {located.no_such_program(program)}")
+    if not cell.environment.image and program_places.command_file(program) is None:
+        say(f"tare: {program_places.no_such_program(program)}")
         return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
     here = str(Path.cwd())
-    own = {program: Path(program)} if on_host and not located.is_of_system(Path(program)) else {}
-    shown = (*(located.folders_of(Path(program)) if own else ()), *program_libraries.folders_of([cell], own))
+    own = {program: Path(program)} if on_host and not program_places.is_of_system(Path(program)) else {}
+    shown = (*(program_places.folders_of(Path(program)) if own else ()), *program_libraries.folders_of([cell], own))
     for place in shown:
-        located.check_can_be_shown(place, "the program's folder")
+        program_places.check_can_be_shown(place, "the program's folder")
     if here != "/":  # which is everywhere
-        located.check_can_be_shown(here, "the current folder")
+        program_places.check_can_be_shown(here, "the current folder")
     cwd = here if here != "/" else ""
     plan, made = session.make_ready(plan, say, shown=shown, cwd=cwd, measured=wanted.prove)
     files = made.of(cell.environment)
@@ -244,7 +244,7 @@ def _launch(wanted: LaunchOptions, site: Site, cell: Cell, up: Deployed) -> Laun
 
 def _attended(wanted: LaunchOptions, cell: Cell, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     command = job.command_of(site, up, launch, agent, name="launch")
-    variables = {**outside.environment(), **command.environment, PADDING: ""}
+    variables = {**caller_variables.environment(), **command.environment, PADDING: ""}
     signals: list[int] = []
 
     def passed_on(number: int) -> bool:

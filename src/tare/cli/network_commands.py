@@ -32,7 +32,7 @@ from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.site import deployed_alone, needs, opened
 from tare.runtimes import RUNTIMES
-from tare.runtimes.containers.held import enter
+from tare.runtimes.containers.held_namespaces import enter
 from tare.study.feasibility import study_files
 from tare.study.plan import cells, composition
 from tare.system import process

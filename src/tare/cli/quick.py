@@ -30,7 +30,7 @@ from tare.runtimes import RUNTIMES
 from tare.store.results import read_plan
 from tare.study.plan import composition
 from tare.system.topology import read_topology
-from tare.workloads import located
+from tare.workloads import program_places
 
 USUAL: Final = (
     "bare", "bare+image", "bare+bridge", "bare+dockerd",
@@ -104,7 +104,7 @@ def run_quick(wanted: QuickOptions, results: Path | None, *, fresh: bool = False
     here = str(Path.cwd())
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
-        located.check_can_be_shown(folder, "the current folder")
+        program_places.check_can_be_shown(folder, "the current folder")
     stated = replace(stated, writable=here if wanted.writable else "")
     results = results or results_of(stated.name)
     return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live, quiet=wanted.quiet)
@@ -269,7 +269,7 @@ def _environment(name: str, wanted: QuickOptions) -> dict[str, object]:
 
 def _program(name: str, image: str) -> str:
     """Return the program as ranks start it: its path, or its name if every system has its own copy of it."""
-    file = located.command_file(name)
+    file = program_places.command_file(name)
     if file is None and "/" in name and not (image and name.startswith("/")):
-        raise located.no_such_program(name)
-    return name if file is None or located.is_of_system(file) else str(file)
+        raise program_places.no_such_program(name)
+    return name if file is None or program_places.is_of_system(file) else str(file)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tare.agent import clean
 from tare.analysis import stats
-from tare.analysis.explain.stored import causes_in
+from tare.analysis.explain.stored_costs import causes_in
 from tare.analysis.summary import summarise
 from tare.clusters import CLUSTERS, ssh_clean
 from tare.errors import RefusedError, ResultsError
@@ -31,7 +31,7 @@ from tare.study.plan.calibration import LET_WRITE
 from tare.study.plan.cells import available, estimate_trial_s
 from tare.system.binds import bind_of, writable
 from tare.system.user_namespace import become_root
-from tare.workloads import located, plugin_of
+from tare.workloads import plugin_of, program_places
 
 __all__ = [
     "check_available",
@@ -86,7 +86,7 @@ def _links(plan: Plan, shown: Iterable[str]) -> str:
     """Return the links of folders that lead to what pods with an image do not see, in words; "" if there are none."""
     environments = [cell.environment for cell in available(plan) if cell.environment.image]
     bound = [bind_of(text).source for each in environments for text in each.binds]
-    links = list(located.links_out_of((*shown, *bound))) if environments else []
+    links = list(program_places.links_out_of((*shown, *bound))) if environments else []
     names = ", ".join(f"{link} (to {target})" for link, target in links[:MOST_NAMED])
     return f"{names} and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else names
 
@@ -116,7 +116,7 @@ def _closed(plan: Plan, shown: Iterable[str], cwd: str) -> tuple[str, ...]:
 
 def without_programs(plan: Plan, folders: Iterable[str]) -> list[str]:
     """Return folders without those of third-party programs, in which users' programs have nothing to write."""
-    programs = {located.shown_folder(each) for each in plan.study.workloads if located.is_shown(each)}
+    programs = {program_places.shown_folder(each) for each in plan.study.workloads if program_places.is_shown(each)}
     return [folder for folder in folders if folder not in programs]
 
 

@@ -13,13 +13,13 @@ from tare.clusters import kubernetes_clean, kubernetes_site
 from tare.clusters.base import Cluster
 from tare.clusters.kubernetes_site import KubernetesSite, cores_of
 from tare.clusters.needs import Needs
-from tare.clusters.pods import api, making, nodes
+from tare.clusters.pods import api, nodes, pod_specs
 from tare.clusters.pods.api import Api
 from tare.clusters.pods.mpi_jobs.run import missing
 from tare.clusters.pods.nodes import KubernetesMachine
 from tare.model import Environment, KubernetesSpec, LabSpec, Launching, Placement, Sides
 from tare.model.topology import NodeCores, Topology
-from tare.system.node import marked
+from tare.system.node import marked_processes
 
 
 def refuse_in_pods(environment: Environment, placement: Placement) -> str | None:
@@ -89,7 +89,7 @@ class KubernetesCluster(Cluster):
             stack.callback(self._forget, spec.kubernetes)
             told = kubernetes_clean.noted(spec.kubernetes, namespace)
             left = stack.enter_context(site_folder.kept(f"{name}-{self.name}", name, folder, told))
-            stack.enter_context(marked.marked(name))
+            stack.enter_context(marked_processes.marked(name))
             site = kubernetes_site.opened(
                 client, machines, spec, needs, name=name, folder=folder, namespace=namespace, left=left
             )
@@ -100,7 +100,7 @@ class KubernetesCluster(Cluster):
         wanted = spec.kubernetes
         if wanted not in self._opened:
             client = api.opened(wanted.kubeconfig, wanted.context)
-            self._opened[wanted] = (client, nodes.listed(client, wanted.selector, making.tolerated(wanted)))
+            self._opened[wanted] = (client, nodes.listed(client, wanted.selector, pod_specs.tolerated(wanted)))
         return self._opened[wanted]
 
     def _forget(self, wanted: KubernetesSpec) -> None:

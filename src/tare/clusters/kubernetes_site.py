@@ -19,17 +19,17 @@ from tare.agent.remote.timing import RENEWED_S, scaled
 from tare.agent.sides import Side
 from tare.clusters.base import Allocated, Site, SiteDefaults
 from tare.clusters.needs import Needs
-from tare.clusters.pods import making, manifests, nodes
+from tare.clusters.pods import manifests, nodes, pod_specs
 from tare.clusters.pods.api import Api, ApiError
-from tare.clusters.pods.describe import Description
+from tare.clusters.pods.cluster_description import Description
 from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.lab_networks.model import LabNetwork
-from tare.clusters.pods.making import PodDefaults
 from tare.clusters.pods.mpi_jobs.run import MpiJobs
 from tare.clusters.pods.mpi_jobs.site import JobsOfSite, Names, no_names
 from tare.clusters.pods.node import MOST_AT_ONCE, KubernetesNode
 from tare.clusters.pods.nodes import KubernetesMachine
 from tare.clusters.pods.pod_service import key_of
+from tare.clusters.pods.pod_specs import PodDefaults
 from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.manifest import outside_of
@@ -41,7 +41,7 @@ from tare.mpi.launch import Entry
 from tare.mpi.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.mpi.launch.job import Inside
 from tare.runtimes.kubernetes import CONTAINER, numbered
-from tare.system.node import Nic, Node, marked
+from tare.system.node import Nic, Node, marked_processes
 from tare.system.node.cgroups import NO_GROUP
 from tare.system.node.owners import owner
 
@@ -91,7 +91,7 @@ class KubernetesSite(SiteDefaults):
                 yield inside
             return
         pods = {side.pod.host or side.pod.node.name: side.pod.name for side in sides}
-        told = ("env", f"{marked.RUN}={self.name}", f"{marked.LAUNCH}={self.folder}/{study}")
+        told = ("env", f"{marked_processes.RUN}={self.name}", f"{marked_processes.LAUNCH}={self.folder}/{study}")
 
         def start(pod: str, words: list[str]) -> tuple[str, list[str]]:
             if found := rank_of(words):
@@ -132,7 +132,7 @@ class KubernetesSite(SiteDefaults):
             self.under.adopt(pid)
 
     def pids(self) -> set[int]:
-        return marked.pids_of_run(self.name, self.folder) if self.under is None else self.under.pids()
+        return marked_processes.pids_of_run(self.name, self.folder) if self.under is None else self.under.pids()
 
     def usage_s(self) -> float:
         return 0.0 if self.under is None else self.under.usage_s()
@@ -212,7 +212,7 @@ def opened(
 
 def service_image(settings: KubernetesSpec) -> str:
     """Return the name of the image of tare's service container."""
-    own = making.image_of(settings.registry, SERVICE, f"tare:{recipe.service().digest[:16]}")
+    own = pod_specs.image_of(settings.registry, SERVICE, f"tare:{recipe.service().digest[:16]}")
     return settings.node_image or own
 
 

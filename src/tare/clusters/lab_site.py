@@ -18,7 +18,7 @@ from tare.errors import LabEnded, MissingTool, TareError
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.runtimes.containers.folder_owners import act_as_owners
-from tare.system import outside
+from tare.system import caller_variables
 from tare.system.counters.reader import GroupUsage
 from tare.system.counters.sources import Sources
 from tare.system.fault import reach
@@ -158,7 +158,7 @@ class LabCluster(Cluster):
         ended = ""
         try:
             with ExitStack() as stack:
-                stack.enter_context(outside.in_lab())
+                stack.enter_context(caller_variables.in_lab())
                 folder = stack.enter_context(state_folder(study, study, cgroups=bases()))
                 keep = (*needs.shown, *_current_folder(), str(folder))
                 with uninterrupted():

@@ -1,7 +1,7 @@
 """Provide `local`: this machine as one node, as it is; nothing of it is changed, and no root is needed.
 
 An ordinary user has no cgroup, so its processes are found by their environment, and below this process
-(`tare.system.node.marked`). Root's launches are in a cgroup in which nothing is limited
+(`tare.system.node.marked_processes`). Root's launches are in a cgroup in which nothing is limited
 (`tare.system.node.cgroups.of_launches`).
 """
 
@@ -24,7 +24,7 @@ from tare.daemons import docker
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import NodeCores, Topology
 from tare.networks import find as find_network
-from tare.system.node import Nic, Node, Pod, marked
+from tare.system.node import Nic, Node, Pod, marked_processes
 from tare.system.node.cgroups import NO_GROUP, made, of_launches
 from tare.system.node.owners import boot_id, state_folder
 from tare.system.topology import read_topology
@@ -73,7 +73,7 @@ class LocalSite(SiteDefaults):
         self.nodes[0].launches.add(pid)
 
     def pids(self) -> set[int]:
-        return marked.pids_of_run(self.name, self.folder)
+        return marked_processes.pids_of_run(self.name, self.folder)
 
 
 def _free_ports() -> tuple[int, int]:
@@ -135,7 +135,7 @@ class LocalCluster(Cluster):
         group = of_launches(name)
         with state_folder(study, name, cgroups=group.bases) as folder:
             try:
-                with made(group) as launches, marked.marked(name):
+                with made(group) as launches, marked_processes.marked(name):
                     yield LocalSite(name=name, nodes=(replace(node, launches=launches),), folder=folder)
             finally:
-                marked.end_run(name, folder)
+                marked_processes.end_run(name, folder)

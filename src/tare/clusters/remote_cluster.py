@@ -21,7 +21,7 @@ from tare.errors import RefusedError
 from tare.model import Environment, LabSpec, Launching
 from tare.model.topology import Topology
 from tare.networks import find as find_network
-from tare.system.node import marked
+from tare.system.node import marked_processes
 
 
 class RemoteCluster(Cluster):
@@ -85,7 +85,7 @@ class RemoteCluster(Cluster):
         with ExitStack() as stack:
             stack.callback(self.forget, spec)
             stack.enter_context(site_folder.kept(f"{name}-{self.name}", name, folder, self.note(spec)))
-            stack.enter_context(marked.marked(name))
+            stack.enter_context(marked_processes.marked(name))
             opening = Opening(
                 name=name, folder=folder, spec=spec, hosts=len(self.hosts(spec)), needs=needs, connections=connections
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tare.agent.owned import Terms
+from tare.agent.administered import Terms
 from tare.agent.protocol import NodeService
 from tare.agent.remote import answers
 from tare.agent.remote.conversation import Unreachable
@@ -23,7 +23,7 @@ from tare.clusters.slurm_allocation import towards
 from tare.errors import RefusedError
 from tare.model import LabSpec
 from tare.model.topology import NodeCores
-from tare.system.node import Nic, Node, marked
+from tare.system.node import Nic, Node, marked_processes
 from tare.system.node.cgroups import NO_GROUP
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RemoteSite(SiteDefaults):
         return made
 
     def pids(self) -> set[int]:
-        return marked.pids_of_run(self.name, self.folder)
+        return marked_processes.pids_of_run(self.name, self.folder)
 
     def settle(self) -> None:
         for node in self.daemon_nodes:

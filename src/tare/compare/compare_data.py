@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tare.compare import words
+from tare.compare import wording
 from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.kinds import KINDS, in_words
 from tare.compare.reading import ComparedResults
@@ -55,7 +55,7 @@ def _pair(pair: Pair, across: Across) -> dict[str, Any]:
         "first": across.labels[pair.first],
         "second": across.labels[pair.second],
         "changes": [_change(change) for change in pair.changes],
-        "notes": words.notes(pair, across),
+        "notes": wording.notes(pair, across),
     }
 
 

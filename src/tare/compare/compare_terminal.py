@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
-from tare.compare import words
+from tare.compare import wording
 from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.terminal import table
 from tare.report import units
@@ -28,7 +28,7 @@ class CompareReport:
         across, plain = self.across, options.ascii_only
         encode = encoder(plain)
         for reading, label in zip(across.readings, across.labels, strict=True):
-            yield Text(encode(words.heading(reading, label)), style="bold")
+            yield Text(encode(wording.heading(reading, label)), style="bold")
             for caveat in reading.caveats:
                 yield item("!", "bold yellow", encode(caveat))
         yield Text("")
@@ -38,7 +38,7 @@ class CompareReport:
             yield from _pair(pair, across, plain)
         yield Text("")
         yield Text(encode(_legend(across, plain)), style="dim")
-        yield Text(encode(words.ONE_SESSION), style="dim")
+        yield Text(encode(wording.ONE_SESSION), style="dim")
 
 
 def _differences(across: Across, plain: bool) -> Iterator[RenderableType]:
@@ -70,9 +70,9 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
             yield table(heads, [_row(change, plain) for change in listed], [16, 32, 30], with_heads=bool(heads[1]))
             heads = ["", "", ""]
         yield Text("")
-    for cells, cause in words.causes(pair):
+    for cells, cause in wording.causes(pair):
         yield item(arrow, "bold", encode(f"{cells}: {cause}"), width=len(arrow))
-    for note in words.notes(pair, across):
+    for note in wording.notes(pair, across):
         yield item("!", "yellow", encode(note))
 
 
@@ -86,7 +86,7 @@ def _judged(judged: JudgedRatio | None, plain: bool) -> Text:
     if judged is None:
         return Text("-" if plain else "–", style="dim")
     encode = encoder(plain)
-    text = Text(f"{words.symbol(judged, plain=plain)} {encode(words.brief_ratio(judged))}")
+    text = Text(f"{wording.symbol(judged, plain=plain)} {encode(wording.brief_ratio(judged))}")
     text.stylize(VERDICT_STYLES[judged.verdict].style)
     return text.append(encode(f" {judged.first}"), style="not bold dim")
 
@@ -100,7 +100,7 @@ def _legend(across: Across, plain: bool) -> str:
         if judged is not None
     }
     symbols = ", ".join(
-        f"{words.symbol(judged, plain=plain)} {judged.word}{' within so many %' if judged.within is not None else ''}"
+        f"{wording.symbol(judged, plain=plain)} {judged.word}{' within so many %' if judged.within is not None else ''}"
         for judged in seen.values()
     )
     return (

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from tare.compare import words
+from tare.compare import wording
 from tare.compare.history import CellHistory, History
 from tare.report import units
 
@@ -37,7 +37,7 @@ class _PointScale:
 def plot(series: CellHistory, history: History) -> Markup:
     """Return the plot of a series. Texts are escaped; points and changes have titles with their values."""
     scale = _scale(series)
-    title = f"{words.series_name(series)}, over {len(series.points)} results"
+    title = f"{wording.series_name(series)}, over {len(series.points)} results"
     parts = [f'<svg class="series" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img"><title>{escape(title)}</title>']
     parts += [*_axes(series, scale, history), *_levels(series, scale), *_points(series, scale, history)]
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers, fixed text, and texts that are escaped
@@ -63,7 +63,7 @@ def _axes(series: CellHistory, scale: _PointScale, history: History) -> list[str
         parts.append(f'<text x="{LEFT - 8:g}" y="{y + 4:g}" text-anchor="end">{escape(series.text(log))}</text>')
     last = len(series.points) - 1
     for number in sorted({0, last // 2, last}):
-        date = words.date(history.readings[series.points[number].result].began_unix_s)
+        date = wording.date(history.readings[series.points[number].result].began_unix_s)
         anchor = "start" if number == 0 and last else "end" if number == last and last else "middle"
         parts.append(f'<text x="{scale.x(number)}" y="{HEIGHT - 10:g}" text-anchor="{anchor}">{escape(date)}</text>')
     return parts
@@ -87,7 +87,7 @@ def _points(series: CellHistory, scale: _PointScale, history: History) -> list[s
     parts = []
     for number, point in enumerate(series.points):
         x, reading = scale.x(number), history.readings[point.result]
-        name = f"{words.below(reading.path, history.folder)}, {words.date(reading.began_unix_s)} UTC"
+        name = f"{wording.below(reading.path, history.folder)}, {wording.date(reading.began_unix_s)} UTC"
         text = f"{name}: {series.interval(point.log)}, n = {point.log.n}"
         parts.append(f"<g><title>{escape(text)}</title>")
         parts.append(f'<path class="interval" d="M{x} {scale.y(point.log.low)}V{scale.y(point.log.high)}"/>')

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
-from tare.compare import words
+from tare.compare import wording
 from tare.compare.history import CellHistory, History, LevelChange, differing_kinds
 from tare.compare.terminal import table
 from tare.model import Verdict
@@ -36,7 +36,7 @@ class HistoryReport:
         history, plain = self.history, options.ascii_only
         encode = encoder(plain)
         first, last = history.readings[0], history.readings[-1]
-        span = f"{words.date(first.began_unix_s)} to {words.date(last.began_unix_s)} UTC"
+        span = f"{wording.date(first.began_unix_s)} to {wording.date(last.began_unix_s)} UTC"
         yield Text(encode(f"{counted(len(history.readings), 'result')} below {history.folder}, {span}"), style="bold")
         for text in (
             *history.left_out,
@@ -50,7 +50,7 @@ class HistoryReport:
             yield Text("")
             yield _results(series, history, plain)
         yield Text("")
-        yield Text(encode(words.history_method(history)), style="dim")
+        yield Text(encode(wording.history_method(history)), style="dim")
 
 
 def sparkline(series: CellHistory, *, plain: bool = False) -> str:
@@ -70,17 +70,17 @@ def sparkline(series: CellHistory, *, plain: bool = False) -> str:
 
 def _series(series: CellHistory, history: History, plain: bool) -> Iterator[RenderableType]:
     encode = encoder(plain)
-    yield Text(encode(words.series_name(series)), style="bold")
+    yield Text(encode(wording.series_name(series)), style="bold")
     first, last = (series.text(series.points[place].log.value) for place in (max(0, len(series.points) - WIDEST), -1))
     yield Text(encode(f"  {first} {sparkline(series, plain=plain)} {last}"))
     if len(series.points) > 2 and len(history.series) > WITH_TABLE:
-        yield Text(encode(f"  {words.values(series)}"))
+        yield Text(encode(f"  {wording.values(series)}"))
     if not series.steps:
-        yield Text(encode(f"  {words.no_change(series)}"), style="dim")
+        yield Text(encode(f"  {wording.no_change(series)}"), style="dim")
     for step in series.steps:
         look = _look(step)
         symbol = f"  {look.ascii if plain else look.symbol}"
-        yield item(symbol, look.style, encode(words.step(step, series, history)), width=len(symbol))
+        yield item(symbol, look.style, encode(wording.step(step, series, history)), width=len(symbol))
 
 
 def _look(step: LevelChange) -> VerdictStyle:
@@ -96,11 +96,11 @@ def _results(series: CellHistory, history: History, plain: bool) -> RenderableTy
         reading = history.readings[point.result]
         look = _look(cuts[number]) if number in cuts else None
         symbol = "" if look is None else look.ascii if plain else look.symbol
-        folder = words.below(reading.path, history.folder)
+        folder = wording.below(reading.path, history.folder)
         rows.append(
             [
                 Text(symbol, style=look.style if look else ""),
-                Text(words.date(reading.began_unix_s)),
+                Text(wording.date(reading.began_unix_s)),
                 Text(encode(f"{series.interval(point.log)} n = {point.log.n}")),
                 Text(encode("; other ".join(filter(None, (folder, ", ".join(differing)))))),
             ]

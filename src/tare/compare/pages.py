@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from tare.compare import words
+from tare.compare import wording
 from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.drawing import plot
 from tare.compare.history import CellHistory, History, differing_kinds
@@ -21,19 +21,19 @@ def compare_page(across: Across) -> str:
     return _render(
         "compare.html.j2",
         title="Comparison of results",
-        headings=[words.heading(one, label) for one, label in zip(across.readings, across.labels, strict=True)],
+        headings=[wording.heading(one, label) for one, label in zip(across.readings, across.labels, strict=True)],
         warnings=[f"{one.path}: {text}" for one in across.readings for text in one.caveats],
         labels=across.labels,
-        differences=[(each, words.moved(each.kind)) for each in across.differences],
+        differences=[(each, wording.moved(each.kind)) for each in across.differences],
         pairs=[
             (across.labels[pair.first], across.labels[pair.second], list(_tables(pair, across)),
-             list(words.causes(pair)), words.notes(pair, across))
+             list(wording.causes(pair)), wording.notes(pair, across))
             for pair in across.pairs
         ],
-        kinds=[(name, kind, words.moved(name)) for name, kind in KINDS.items()],
+        kinds=[(name, kind, wording.moved(name)) for name, kind in KINDS.items()],
         confidence=f"{across.confidence * 100:g}",
         margin=units.percent(across.margin, sign=False),
-        one_session=words.ONE_SESSION,
+        one_session=wording.ONE_SESSION,
     )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def history_page(history: History) -> str:
         count=len(history.readings),
         warnings=[*history.left_out, *(f"{each.path}: {text}" for each in history.readings for text in each.caveats)],
         series=[_series(series, history) for series in history.series],
-        method=words.history_method(history),
+        method=wording.history_method(history),
     )
 
 
@@ -54,15 +54,15 @@ def _series(series: CellHistory, history: History) -> dict[str, object]:
     kinds = differing_kinds([history.readings[point.result] for point in series.points])
     changes = {step.at: step for step in series.steps}
     return {
-        "title": words.series_name(series),
+        "title": wording.series_name(series),
         "plot": plot(series, history),
-        "steps": [(step.ratio.value > 0, words.step(step, series, history)) for step in series.steps],
-        "no_change": words.no_change(series),
+        "steps": [(step.ratio.value > 0, wording.step(step, series, history)) for step in series.steps],
+        "no_change": wording.no_change(series),
         "rows": [
             (
                 number in changes,
-                words.date(history.readings[point.result].began_unix_s),
-                words.below(history.readings[point.result].path, history.folder),
+                wording.date(history.readings[point.result].began_unix_s),
+                wording.below(history.readings[point.result].path, history.folder),
                 series.interval(point.log),
                 point.log.n,
                 ", ".join(differing),
@@ -102,12 +102,12 @@ def _cell(judged: JudgedRatio | None, scale: bars.Scale, across: Across) -> dict
     if judged is None:
         return None
     look = VERDICT_STYLES[judged.verdict]
-    p_values = f"{words.p_value(judged.p_value)}; adjusted: {words.p_value(judged.p_holm)}"
+    p_values = f"{wording.p_value(judged.p_value)}; adjusted: {wording.p_value(judged.p_holm)}"
     return {
         "css": look.css,
-        "symbol": words.symbol(judged),
+        "symbol": wording.symbol(judged),
         "word": judged.word,
-        "ratio": words.ratio(judged),
+        "ratio": wording.ratio(judged),
         "values": f"{judged.first} → {judged.second}, n = {judged.n[0]} and {judged.n[1]}",
         "title": "; ".join(filter(None, (p_values, judged.reason))),
         "bar": bars.bar(scale, judged.ratio, judged.simultaneous, None, across.margin),

@@ -13,7 +13,7 @@ from tare.analysis import stats
 from tare.analysis.summary.rows import Row, paired_rows
 from tare.compare.facts import Facts, facts_of
 from tare.compare.kinds import Moves, measured
-from tare.compare.launched import LaunchFacts, launch_facts
+from tare.compare.launch_facts import LaunchFacts, launch_facts
 from tare.errors import ResultsError
 from tare.model import Estimate, MetricInfo, Plan, Role, Trial
 from tare.model.text import printable

@@ -15,8 +15,8 @@ from typing import Final
 
 from tare.errors import EXIT_INTERRUPTED, TareError, UsageError
 from tare.images import DEFAULT, find_recipe
-from tare.images.bring import bring_image
 from tare.images.build import ensure_image, list_images
+from tare.images.bundled_image import bring_image
 from tare.images.kernels import ensure_kernels
 from tare.system.process import interrupt_threads
 from tare.system.signals import end_as_interrupt, uninterrupted

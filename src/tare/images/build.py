@@ -30,7 +30,7 @@ from tare.images.inside.budget import MOST_BYTES, UnpackBudget, limited
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import mark_used
-from tare.system import outside, process
+from tare.system import caller_variables, process
 from tare.system.paths import cache_folder
 from tare.system.user_namespace import lacks_ids
 
@@ -239,7 +239,7 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
         argv = recipes.debian_argv(recipe, base=base, target=target)
         options = tuple(f"--aptopt={option}" for option in machine_apt_options())
         env = {
-            **outside.environment(),
+            **caller_variables.environment(),
             "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
             "TARE_SCRIPTS": str(recipes.SCRIPTS),
             "TARE_SAME": "\n".join(f"{package} {version}" for package, version in same.items()),

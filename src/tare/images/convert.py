@@ -24,9 +24,9 @@ from tare.errors import UsageError
 from tare.images.build import Image, ensure_tar
 from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.inside import archive
-from tare.images.inside.below import strip_privileges, write_file
+from tare.images.inside.safe_paths import strip_privileges, write_file
 from tare.images.usage import mark_used
-from tare.system import outside, process
+from tare.system import caller_variables, process
 from tare.system.safe_files import check_only_root_changes, folder_at, output_file, private_folder
 
 FILES: Final[Mapping[str, str]] = {
@@ -176,7 +176,7 @@ def _oci(image: Image, layer: Path, target: Path) -> None:
 
 def _squashfs(image: Image, _layer: Path, target: Path) -> None:
     program = process.need("mksquashfs", package="squashfs-tools")
-    environment = {**outside.environment(), "SOURCE_DATE_EPOCH": _EPOCH}
+    environment = {**caller_variables.environment(), "SOURCE_DATE_EPOCH": _EPOCH}
     what = f"packing {image.name} as squashfs"
     process.run(squashfs_argv(program, image.rootfs, target), timeout_s=_LIMIT_S, env=environment, what=what)
 
@@ -187,7 +187,7 @@ def _sif(program: str, image: Image, source: Path, target: Path) -> None:
     process.run(
         sif_argv(program, source, target),
         timeout_s=_LIMIT_S,
-        env={**outside.environment(), **dict.fromkeys(_FOLDERS, str(scratch))},
+        env={**caller_variables.environment(), **dict.fromkeys(_FOLDERS, str(scratch))},
         what=f"packing {image.name} into a SIF",
     )
     remove_tree(scratch)

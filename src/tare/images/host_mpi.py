@@ -21,9 +21,9 @@ from typing import BinaryIO, Final
 
 from tare.errors import InfrastructureError, MissingTool
 from tare.images.cache import Progress, ensure, silent
-from tare.images.inside.below import inside, open_file, open_regular
+from tare.images.inside.dynamic_loader import TRIPLETS
 from tare.images.inside.inspect import read_overlapping
-from tare.images.inside.linked import TRIPLETS
+from tare.images.inside.safe_paths import inside, open_file, open_regular
 from tare.images.usage import mark_used
 from tare.system import wheels
 from tare.system.packages import install

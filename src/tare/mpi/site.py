@@ -19,14 +19,14 @@ from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
 from tare.mpi.launch import Context, Launch
 from tare.mpi.launch.job import Job, JobHost, group_contexts
-from tare.mpi.launch.kept import dropped_names, kept_names
+from tare.mpi.launch.kept_variables import dropped_names, kept_names
 from tare.mpi.launch.mpi import Mpi
 from tare.mpi.launch.srun import entered_here, started_by_srun
 from tare.mpi.launch.ways import TransportSetting, parameters_of, variables_of
 from tare.mpi.mpich import Mpich, hydra
 from tare.mpi.openmpi import OpenMpi, by_orte, context_arguments, mca, rank_arguments
 from tare.mpi.openmpi5 import OF_SYSTEM, OpenMpi5, by_prrte, no_hosts
-from tare.mpi.recognised import LauncherKind, recognise
+from tare.mpi.path_mpi import LauncherKind, recognise
 from tare.system.packages import install
 from tare.system.process import find
 

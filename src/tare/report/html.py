@@ -14,7 +14,7 @@ from importlib import import_module
 from tare.analysis.explain.failed import FailedCell, failed_cells
 from tare.analysis.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
-from tare.report import embed, first_screen, published, remarks, view
+from tare.report import embed, first_screen, published_results, remarks, view
 from tare.report.causes import NEXT_STEP
 from tare.report.frames.source import NumberedTrial
 from tare.report.jinja import templates
@@ -117,7 +117,7 @@ def _parts(
         number_of={page.name: page.number for page in environments},
         next_step=NEXT_STEP,
         failed=tuple(told_together(failed)),
-        published=published.rows(summary, tuple(groups)),
+        published=published_results.rows(summary, tuple(groups)),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
         ladder=_ladder_symbols(summary),

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tare.model import Summary, Verdict
 from tare.model.text import printable
-from tare.report import published, remarks, units, view
+from tare.report import published_results, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import merge
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
@@ -208,7 +208,7 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
         if items and (heading := view.heading(group, groups)):
             yield Text(encode(heading), style="dim")
         yield from items
-    for row in published.rows(summary, view.groups(summary)):
+    for row in published_results.rows(summary, view.groups(summary)):
         label = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
         here = f"{row.here}, against {summary.baseline}" if "]" in row.here else row.here
         yield item(

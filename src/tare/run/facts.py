@@ -29,13 +29,13 @@ from tare.networks.wiring import conflist, conflist_file
 from tare.runtimes import RUNTIMES
 from tare.study.feasibility.study_files import StudyFiles
 from tare.study.plan.cells import available
-from tare.system import outside
+from tare.system import caller_variables
 from tare.system.devices import gpus_of
 from tare.system.node import gpus
 from tare.system.node.cgroups import hierarchies
 from tare.system.process import find, run
 from tare.system.topology import in_words, read_topology
-from tare.workloads import located
+from tare.workloads import program_places
 
 ABSENT: Final = "not installed"
 WITH_DAEMON: Final = "with a daemon"
@@ -99,7 +99,7 @@ def programs_of(plan: Plan) -> dict[str, str]:
 
     A program that was compiled again is another program.
     """
-    files = {name: located.command_file(name) for name in located.commands_of(available(plan))}
+    files = {name: program_places.command_file(name) for name in program_places.commands_of(available(plan))}
     files |= {name: Path(name) for name in sorted({cell.workload.input for cell in available(plan)}) if name}
     return {name: _digest_of_file(file) for name, file in files.items() if file is not None}
 
@@ -165,7 +165,9 @@ def version_of(program: str) -> str:
     if path is None:
         return ABSENT
     try:
-        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**outside.environment(), "USER": "root"})
+        said = run(
+            (path, "--version"), timeout_s=LIMIT_S, check=False, env={**caller_variables.environment(), "USER": "root"}
+        )
     except TareError:
         return UNKNOWN
     version = VERSION.search(said.stdout or said.stderr)

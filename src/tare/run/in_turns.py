@@ -25,8 +25,8 @@ from tare.model import Cell, Control
 from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import ReadyCell, run_launch
 from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
-from tare.system.counters import taken
-from tare.system.counters.taken import CounterReading
+from tare.system.counters import raw_readings
+from tare.system.counters.raw_readings import CounterReading
 from tare.system.counters.values import CounterValues, Moment
 from tare.system.fault import reach
 from tare.system.namespaces import command_line
@@ -276,5 +276,5 @@ def _watched(launch: _Launch) -> WatchedLaunch:
         raise launch.error
     if launch.result is None:
         raise InfrastructureError(f"the launch of {launch.ready.cell.key} has no result")
-    before, after = taken.joined_readings(launch.sections)
+    before, after = raw_readings.joined_readings(launch.sections)
     return WatchedLaunch(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)

@@ -25,7 +25,7 @@ from tare.mpi.launch.job import Job, JobHost, MpiWiring
 from tare.mpi.launch.srun import launch_by_srun
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
-from tare.system import outside
+from tare.system import caller_variables
 from tare.system.fault import reach
 from tare.system.node import Pod
 from tare.system.node.sightings import Sightings, watched
@@ -264,7 +264,9 @@ def started(
 
     key = key or secrets.token_hex(8)
     others = {
-        name: value for name, value in {**outside.environment(), **command.environment}.items() if name != PADDING
+        name: value
+        for name, value in {**caller_variables.environment(), **command.environment}.items()
+        if name != PADDING
     }
     result = run(
         command.argv,

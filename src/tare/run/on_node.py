@@ -24,7 +24,7 @@ from tare.mpi.launch.agent import CARRIED
 from tare.run import job
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
-from tare.runtimes.containers.held import enter
+from tare.runtimes.containers.held_namespaces import enter
 from tare.system.process import Result, run
 from tare.system.signals import uninterrupted
 from tare.workloads import answers, plugin_of

@@ -23,10 +23,10 @@ from tare.system.counters.monitor import UnreadInterface
 from tare.system.node import stragglers
 from tare.system.process import FLOODED, Result
 from tare.workloads import LaunchTiming, Parsed, plugin_of
+from tare.workloads.failure_reasons import printed_last, reason_said, said_meanwhile
 from tare.workloads.gate import why_not_within
 from tare.workloads.output import OutputError
 from tare.workloads.parts import has_records
-from tare.workloads.said import printed_last, reason_said, said_meanwhile
 
 NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "

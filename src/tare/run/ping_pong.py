@@ -17,8 +17,8 @@ from tare.run import job
 from tare.run.deploy.hosts import Deployed
 from tare.run.symptoms import recognised
 from tare.workloads import plugin_of
+from tare.workloads.failure_reasons import reason_said
 from tare.workloads.output import OutputError
-from tare.workloads.said import reason_said
 
 SHARED_MEMORY_S: Final = 3e-6
 """Largest half round trip of one byte over shared memory: measured .1 to 1.5 us with it, from 4 us over any network."""

@@ -14,12 +14,12 @@ from tare.model import Cell, Launching, Plan
 from tare.networks import find
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import Files, deployed
-from tare.runtimes.containers.swept import swept
+from tare.runtimes.containers.rights_sweep import swept
 from tare.study.feasibility.study_files import import_images
 from tare.study.plan.cells import available
 from tare.study.plan.composition import nic_slots
 from tare.system.binds import writable
-from tare.workloads import located
+from tare.workloads import program_places
 
 
 @contextmanager
@@ -27,12 +27,12 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
 
     At the end, `say` hears which rights were taken back from files that containers left in folders of the host
-    (`tare.runtimes.containers.swept`): on this machine when the lab is down, which ends all programs, else by the
-    nodes.
+    (`tare.runtimes.containers.rights_sweep`): on this machine when the lab is down, which ends all programs, else by
+    the nodes.
     """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
-    found = (located.command_file(name) for name in located.commands_of(available(plan)))
+    found = (program_places.command_file(name) for name in program_places.commands_of(available(plan)))
     programs = tuple(str(file) for file in found if file is not None)
     cluster, folders = CLUSTERS[plan.study.cluster], _writable(plan, files)
     wanted = replace(needs(plan, shown), made=made, programs=programs, writable=folders)

@@ -17,10 +17,10 @@ from tare.daemons import ssh
 from tare.errors import MissingTool, RefusedError
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers.client import Client
-from tare.runtimes.containers.held import enter, held, limited_containers, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, limited_containers, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.system import devices, outside
+from tare.system import caller_variables, devices
 from tare.system.binds import Bind, format_bind, mount_fields
 from tare.system.node import Container, Pod
 from tare.system.packages import install
@@ -223,7 +223,9 @@ def setuid(program: str) -> str:
     Without one it creates a user namespace; with `--userns` it does so however it was built.
     """
     name, _, value = SETTINGS.partition("=")
-    settings = run((program, "buildcfg"), env={**outside.environment(), name: value}, check=False, timeout_s=20).stdout
+    settings = run(
+        (program, "buildcfg"), env={**caller_variables.environment(), name: value}, check=False, timeout_s=20
+    ).stdout
     if "_SUID_INSTALL=1" not in settings:
         return "none: built without"
     return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"

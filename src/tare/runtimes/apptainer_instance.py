@@ -27,7 +27,7 @@ from tare.runtimes.apptainer import (
     variables_for,
 )
 from tare.runtimes.containers.boot_id import show_boot_id
-from tare.runtimes.containers.held import enter, held, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.system import devices
 from tare.system.node import Pod

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
-from tare.runtimes.containers.held import enter, held, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import devices

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.images.inside.below import check_places
+from tare.images.inside.safe_paths import check_places
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
-from tare.runtimes.containers.held import enter, held, limited_containers, places_of, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, limited_containers, places_of, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import devices

@@ -18,9 +18,9 @@ from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers import gpu_options
 from tare.runtimes.containers.boot_id import show_boot_id
 from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.runtimes.containers.together import started_together
 from tare.system.binds import client_option, format_bind, label
 from tare.system.devices import client_options, host_config
 from tare.system.node import Container, Node, Pod

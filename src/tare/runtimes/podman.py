@@ -19,11 +19,11 @@ from tare.daemons.docker import FIRST_PROCESS, told_pid
 from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.gpu_options import podman_options
-from tare.runtimes.containers.held import enter, held
+from tare.runtimes.containers.held_namespaces import enter, held
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.runtimes.containers.together import started_together
 from tare.runtimes.containers.user_podman import UNLIMITED
 from tare.runtimes.docker import container_group, on_node, volumes
 from tare.system import devices

@@ -28,11 +28,11 @@ from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers import user_podman
 from tare.runtimes.containers.boot_id import show_boot_id
 from tare.runtimes.containers.gpu_options import podman_options
-from tare.runtimes.containers.held import on_cores
+from tare.runtimes.containers.held_namespaces import on_cores
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.system import devices, outside
-from tare.system.node import Pod, marked
+from tare.system import caller_variables, devices
+from tare.system.node import Pod, marked_processes
 from tare.system.process import Result, find, run
 from tare.system.user_namespace import lacks_ids, user_name
 
@@ -85,7 +85,7 @@ class PodmanHpc(Runtime):
         if program is None:
             return ""
         told = run(
-            (program, "infohpc"), env={**outside.environment(), "USER": user_name()}, check=False, timeout_s=20
+            (program, "infohpc"), env={**caller_variables.environment(), "USER": user_name()}, check=False, timeout_s=20
         ).stdout
         match = VERSION.search(told)
         return f"podman-hpc {match.group(1)}" if match else ""
@@ -200,7 +200,7 @@ def end(folder: Path, store: Path) -> None:
     """End what Podman leaves of its own in a folder, and remove files that belong to subordinate IDs."""
     with suppress(InfrastructureError):
         _call(folder, store, "unshare", "rm", "-rf", f"{folder}/storage", check=False)
-    marked.end_with_variable(GRAPH_ROOT, f"{folder}/storage")
+    marked_processes.end_with_variable(GRAPH_ROOT, f"{folder}/storage")
 
 
 def _call(

@@ -26,12 +26,12 @@ from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers import user_podman
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.folder_owners import IDMAPPED, owner_map, uncover
 from tare.runtimes.containers.gpu_options import podman_options
-from tare.runtimes.containers.held import enter, held, on_cores, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, on_cores, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.runtimes.containers.together import started_together
 from tare.runtimes.docker import on_node
 from tare.runtimes.podman import probe_init
 from tare.system import devices

@@ -23,7 +23,7 @@ from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
 from tare.store.shared import Shared, read_lines
 from tare.store.trial_lines import TrialLines
-from tare.system.foreign import make_printable, read_json, read_regular
+from tare.system.foreign_files import make_printable, read_json, read_regular
 
 if TYPE_CHECKING:
     import numpy as np

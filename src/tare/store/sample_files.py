@@ -1,4 +1,4 @@
-"""Read files of samples quickly where they are as tare writes them; any other goes through `tare.system.foreign`."""
+"""Read files of samples quickly if they are as tare writes them; others through `tare.system.foreign_files`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tare.system.foreign import read_arrays
+from tare.system.foreign_files import read_arrays
 
 if TYPE_CHECKING:
     import numpy as np

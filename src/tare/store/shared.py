@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tare import model
 from tare.store.codec import encode
-from tare.system.foreign import make_printable, read_json
+from tare.system.foreign_files import make_printable, read_json
 
 REFERENCE: Final = "$ref"
 VALUES: Final = "values"

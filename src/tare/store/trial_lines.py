@@ -16,7 +16,7 @@ from tare.store.parts import LazySequence, Part, Values, held_bytes, make_part
 from tare.store.plausible import MOST_DIGITS, RIGHTS, sound_facts
 from tare.store.results_checks import check_ranks, check_traffic, check_trial, sound_ranks
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
-from tare.system.foreign import make_printable, read_json, refuse_constant
+from tare.system.foreign_files import make_printable, read_json, refuse_constant
 
 SHORT: Final = 64
 """Values whose JSON is at most this long are not worth a reference."""

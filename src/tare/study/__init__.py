@@ -26,12 +26,12 @@ from tare.errors import StudyError
 from tare.study.checks import check
 from tare.study.convert import network_of, to_model
 from tare.study.messages import explain, kind_of, study_error
-from tare.study.moved import moved as moved
 from tare.study.names import KNOWN as KNOWN
 from tare.study.names import Known as Known
 from tare.study.names import full_name as full_name
 from tare.study.names import is_path as is_path
 from tare.study.names import read_name
+from tare.study.other_cluster import moved as moved
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, YamlNode, decode, locate, nodes_of, plain, read_yaml

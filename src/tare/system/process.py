@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from tare.errors import InfrastructureError, MissingTool
-from tare.system import outside
+from tare.system import caller_variables
 from tare.system.capture import FLOODED, Capture, Reached, Result, raise_unless_done
 from tare.system.packages import install
 from tare.system.signals import uninterrupted
@@ -214,7 +214,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=sink if stdout is None else stdout,
                 stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
-                env=dict(outside.of_daemon() if env is None else env),
+                env=dict(caller_variables.of_daemon() if env is None else env),
                 start_new_session=True,
                 pass_fds=tuple(pass_fds),
                 text=True,
@@ -236,7 +236,7 @@ def converse(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     try:
         return _noted(subprocess.Popen(
             list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0,
-            env=outside.environment(),
+            env=caller_variables.environment(),
         ))  # fmt: skip
     except OSError as error:
         raise _not_started(argv[0], None, error) from error
@@ -333,7 +333,7 @@ def _popen(
                 stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(outside.environment() if env is None else env),
+                env=dict(caller_variables.environment() if env is None else env),
                 cwd=cwd,
                 start_new_session=True,
             ))  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Final
 
 from tare.workloads.command import Command
 from tare.workloads.commands import Commands
+from tare.workloads.declaration_check import DECLARED
 from tare.workloads.declared import MINIAPPS, MiniApp
-from tare.workloads.declares import DECLARED
 from tare.workloads.kernels import ALONE, Kernels
 from tare.workloads.miniapps import MiniApps
 from tare.workloads.plugin import WorkloadPlugin

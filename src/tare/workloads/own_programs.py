@@ -13,10 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tare.images.inside.dynamic_loader import ContainerView, find_linked
 from tare.images.inside.inspect import LIBRARIES, plain
-from tare.images.inside.linked import ContainerView, find_linked
 from tare.system.process import run
-from tare.workloads.located import OWN_FOLDERS, SHORTEST, SYSTEM
+from tare.workloads.program_places import OWN_FOLDERS, SHORTEST, SYSTEM
 
 FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 SEARCH: Final = "LD_LIBRARY_PATH"

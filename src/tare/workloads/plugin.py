@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tare.model import Caches, Environment, MetricInfo, Placement, Workload
-from tare.workloads.declares import DECLARED, check_declared
+from tare.workloads.declaration_check import DECLARED, check_declared
 from tare.workloads.output import LaunchTiming, Parsed
 
 

@@ -20,7 +20,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TARE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(clean, "hierarchies", lambda: ())
     monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
-    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: set())
+    monkeypatch.setattr(clean.marked_processes, "pids_of_run", lambda name, folder: set())
     paths._identity.cache_clear()
     yield folder
     paths._identity.cache_clear()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.agent import clean, real, site_folder
+from tare.agent import clean, machine_service, site_folder
 from tare.cli.commands import show_clean
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.system.namespaces import HOLDER
@@ -195,12 +195,12 @@ def test_a_service_that_is_begun_again_spares_its_head(
     service.mkdir()
     gone = {"lab": "s1x0", "pid": 2**22 + 1, "start": 5}
     (service / "owner.json").write_text(json.dumps(gone))
-    assert real.remove_site("s1x0") == ()
+    assert machine_service.remove_site("s1x0") == ()
     assert other.poll() is None
     assert note.is_dir()
     assert not service.exists()
     (note / "owner.json").write_text(json.dumps({**gone, site_folder.HEAD: True}))
-    assert [item.lab for item in real.remove_site("s1x0")]
+    assert [item.lab for item in machine_service.remove_site("s1x0")]
     assert other.wait() == -signal.SIGKILL  # a head that is gone leaves nothing to spare
 
 
@@ -223,7 +223,7 @@ def test_what_stays_is_named_and_the_exit_code_says_so(
     state(run, "s2", pid=2**22 + 1, start=5)
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     monkeypatch.setattr(clean, "_kill", lambda pid, started: None)
-    monkeypatch.setattr(clean.marked, "pids_of_run", lambda name, folder: {os.getpid()})
+    monkeypatch.setattr(clean.marked_processes, "pids_of_run", lambda name, folder: {os.getpid()})
     assert show_clean(dry_run=False) == EXIT_INFRASTRUCTURE
     shown = capsys.readouterr()
     assert f"left process {os.getpid()} of s2" in shown.out

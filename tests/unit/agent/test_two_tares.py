@@ -204,7 +204,7 @@ KNOWN = {
         "system/node/stragglers.py", "run/facts.py",  # to describe
     },
     "command_line(": {"system/namespaces.py", "agent/upkeep.py", "run/in_turns.py"},  # among those known as ours
-    'environ"': {"system/node/marked.py", "system/node/sightings.py"},  # the latter to describe ranks
+    'environ"': {"system/node/marked_processes.py", "system/node/sightings.py"},  # the latter to describe ranks
     "owner.json": {"system/node/owners.py"},
     "uname().nodename": {
         "system/node/owners.py",  # together with the boot

@@ -18,7 +18,7 @@ import pytest
 
 from tare.cli import app
 from tare.errors import RefusedError
-from tare.workloads import located
+from tare.workloads import program_places
 from unit.scripts import script
 from waiting import wait_until
 
@@ -312,11 +312,11 @@ def test_a_program_that_may_not_be_executed_is_told_with_what_forbids_it(
     flags = SimpleNamespace(f_flag=os.ST_NOEXEC)
     monkeypatch.setattr(os, "statvfs", lambda _: flags)
     with pytest.raises(RefusedError, match=r"^\./app is on a file system that is mounted noexec\n") as noexec:
-        located.check_executable(app, "./app")
+        program_places.check_executable(app, "./app")
     assert "chmod" not in str(noexec.value)
     flags.f_flag = 0
     with pytest.raises(RefusedError, match=r"may not be executed by this user"):
-        located.check_executable(app)
+        program_places.check_executable(app)
     app.chmod(0o644)
     with pytest.raises(RefusedError, match=r"app is not executable\n  chmod \+x "):
-        located.check_executable(app)
+        program_places.check_executable(app)

@@ -24,7 +24,7 @@ from tare.report.terminal import render_text
 from tare.run.progress import Progress
 from tare.run.symptoms import recognised
 from tare.store.writer import Store
-from tare.workloads.said import reason_said
+from tare.workloads.failure_reasons import reason_said
 from unit.runs import known_study
 from unit.summaries import change, make_plan, make_trials
 

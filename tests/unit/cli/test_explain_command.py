@@ -21,7 +21,7 @@ from tare.cli.afterwards import explain_command
 from tare.cli.afterwards.claims_command import show_claims
 from tare.cli.afterwards.explain_command import explain_results
 from tare.cli.afterwards.of_results import ClaimsOptions, ExplainOptions
-from tare.cli.started_in import FACT, StartedIn, changed_programs
+from tare.cli.started_from import FACT, StartedIn, changed_programs
 from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
 from tare.model import Failed, Outcome, Plan, Trial
 from tare.report import render_html

@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
-    monkeypatch.setattr("tare.runtimes.containers.held.is_real_root", lambda: True)
+    monkeypatch.setattr("tare.runtimes.containers.held_namespaces.is_real_root", lambda: True)
     return tmp_path
 
 

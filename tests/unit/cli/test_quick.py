@@ -21,7 +21,7 @@ from tare.study.plan import composition
 from tare.study.plan.cells import expand
 from tare.study.plan.composition import refuse
 from tare.system.topology import read_topology
-from tare.workloads import located
+from tare.workloads import program_places
 from unit.scripts import script
 
 ASKED = QuickOptions(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
@@ -280,10 +280,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_program_is_found_as_a_shell_finds_it_and_one_of_the_system_keeps_its_name(folder: Path) -> None:
-    assert located.command_file("both") == folder / "bin" / "both"
-    assert located.command_file("./both") == folder / "here" / "both"
-    assert located.command_file("mine") == folder / "here" / "mine"
-    assert located.command_file("nowhere-at-all") is None
+    assert program_places.command_file("both") == folder / "bin" / "both"
+    assert program_places.command_file("./both") == folder / "here" / "both"
+    assert program_places.command_file("mine") == folder / "here" / "mine"
+    assert program_places.command_file("nowhere-at-all") is None
     assert quick._program("sh", "") == "sh"
     assert quick._program("mine", "") == str(folder / "here" / "mine")
     assert quick._program("/in/the/image", "./app.sif") == "/in/the/image"
@@ -302,19 +302,19 @@ def test_pods_are_shown_where_the_links_of_a_program_lead_and_links_to_what_they
     (here / "python").symlink_to("/usr/bin/env")
     (here / "input").symlink_to("../real/data")
     (here / "nowhere").symlink_to("gone")
-    assert located.folders_of(here / "app") == (str(here), str(real))
-    assert located.folders_of(here / "python") == (str(here),)
-    assert list(located.links_out_of([str(here)])) == [
+    assert program_places.folders_of(here / "app") == (str(here), str(real))
+    assert program_places.folders_of(here / "python") == (str(here),)
+    assert list(program_places.links_out_of([str(here)])) == [
         (str(here / name), str(real / to)) for name, to in (("also", "app"), ("app", "app"), ("input", "data"))
     ]
-    assert list(located.links_out_of([str(here), str(real), "/no/folder"])) == []
+    assert list(program_places.links_out_of([str(here), str(real), "/no/folder"])) == []
 
 
 @pytest.mark.parametrize("name", ["mpirun", "/usr/bin/mpiexec", "srun"])
 def test_a_launcher_is_refused_because_tare_starts_the_ranks(name: str) -> None:
     with pytest.raises(RefusedError, match="would start a job of its own in every rank"):
-        located.check_no_launcher(name)
-    located.check_no_launcher(f"./{Path(name).name}-wrapper")
+        program_places.check_no_launcher(name)
+    program_places.check_no_launcher(f"./{Path(name).name}-wrapper")
 
 
 def test_a_command_that_an_image_lacks_is_named_and_one_that_only_images_have_is_no_reason_to_refuse(
@@ -323,24 +323,24 @@ def test_a_command_that_an_image_lacks_is_named_and_one_that_only_images_have_is
     (tmp_path / "root/opt/conda/bin").mkdir(parents=True)
     (tmp_path / "root/opt/conda/bin/sh").write_text("")
     workload = Workload(name="app", command=("sh", "-c", "true"))
-    assert located.not_in_image(workload, tmp_path / "root", ("/opt/conda/bin",)) is None
-    assert "sh is not in the image" in str(located.not_in_image(workload, tmp_path / "root"))
+    assert program_places.not_in_image(workload, tmp_path / "root", ("/opt/conda/bin",)) is None
+    assert "sh is not in the image" in str(program_places.not_in_image(workload, tmp_path / "root"))
     mine = Workload(name="app", command=(str(folder / "here/mine"),))
-    assert located.not_in_image(mine, tmp_path / "root") is None, "its folder is shown in containers"
+    assert program_places.not_in_image(mine, tmp_path / "root") is None, "its folder is shown in containers"
 
     def cell(name: str, image: str) -> Cell:
         work = Workload(name="w", command=(name,))
         made = environment_of("docker" if image else "bare")
         return Cell(key=image, group="g", role=Role.ENVIRONMENT, workload=work, environment=made, placement=Placement())
 
-    assert located.commands_of([cell("a", "x"), cell("a", ""), cell("b", "x")]) == {"a": False, "b": True}
+    assert program_places.commands_of([cell("a", "x"), cell("a", ""), cell("b", "x")]) == {"a": False, "b": True}
 
 
 @pytest.mark.parametrize("place", ["/", "/tmp", "/run", "/usr", "/opt/tare"])
 def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentence(place: str) -> None:
     with pytest.raises(RefusedError, match=f"the current folder is {place}, but every node or container has"):
-        located.check_can_be_shown(place, "the current folder")
-    located.check_can_be_shown("/tmp/study", "the current folder")
+        program_places.check_can_be_shown(place, "the current folder")
+    program_places.check_can_be_shown("/tmp/study", "the current folder")
 
 
 def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(

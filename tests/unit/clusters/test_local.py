@@ -21,7 +21,7 @@ from tare.model.placement import place
 from tare.model.study import Link
 from tare.study import parse
 from tare.system import process
-from tare.system.node import marked
+from tare.system.node import marked_processes
 from tare.system.node.owners import boot_id
 from waiting import wait_until
 
@@ -55,7 +55,7 @@ def test_the_node_is_the_machine_itself_with_the_cores_that_we_may_use(folder: P
 
 def test_what_another_tare_started_under_the_same_name_is_not_ended(folder: Path) -> None:
     """Two containers number their processes alike, and runs are named after those numbers."""
-    with subprocess.Popen(("cat",), stdin=subprocess.PIPE, env={**os.environ, marked.RUN: "s1"}) as other:
+    with subprocess.Popen(("cat",), stdin=subprocess.PIPE, env={**os.environ, marked_processes.RUN: "s1"}) as other:
         with LOCAL.open("s1", LabSpec(nodes=1), Needs(nics=1)) as site, process.beside(("sleep", "60")) as own:
             wait_until(lambda: site.pids() == {own.pid})  # it has no variables in the middle of exec
         assert other.poll() is None

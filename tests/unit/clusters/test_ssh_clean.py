@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tare.agent import clean, site_folder
-from tare.agent.remote import fit, served
+from tare.agent.remote import machine_answers, unfit_machines
 from tare.agent.remote.machine import this_machine
 from tare.clusters import kubernetes_clean, remote_cluster, ssh, ssh_clean
 from tare.clusters.pods import api, manifests
@@ -111,7 +111,7 @@ def test_a_service_leaves_the_cgroups_of_the_lab_that_its_node_is_in(
         of_the_lab.setenv("TARE_RUN_FOLDER", str(run_folder / "of-the-lab"))
         mark(other)
     with ExitStack() as stack:
-        assert served.Service(stack).clean() == (f"folder {run_folder}/tare/s1x1-ssh",)
+        assert machine_answers.Service(stack).clean() == (f"folder {run_folder}/tare/s1x1-ssh",)
     assert other.is_dir()
 
 
@@ -156,12 +156,15 @@ class Flags:
 
 def test_machines_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = MPIS["fake"].version()
-    assert fit.unfit("fake", own, ()) is None
-    assert fit.unfit("fake", "fake 2", ()) == f"its {own} is not the head's fake 2, and one job needs one version"
+    assert unfit_machines.unfit("fake", own, ()) is None
+    assert (
+        unfit_machines.unfit("fake", "fake 2", ())
+        == f"its {own} is not the head's fake 2, and one job needs one version"
+    )
     asked = []
-    monkeypatch.setattr(fit.os, "statvfs", lambda path: asked.append(path) or Flags(os.ST_NOEXEC))
+    monkeypatch.setattr(unfit_machines.os, "statvfs", lambda path: asked.append(path) or Flags(os.ST_NOEXEC))
     below = tmp_path / "cache" / "tare"
-    reason = fit.unfit("fake", MPIS["fake"].version(), (str(below),))
+    reason = unfit_machines.unfit("fake", MPIS["fake"].version(), (str(below),))
     assert (reason, asked) == (f"{below} is mounted noexec: no program can be started from it", [tmp_path])
     own = this_machine()
     other = replace(own, architecture="riscv64", boot_id="another")

@@ -18,7 +18,7 @@ from tare.compare.compare_data import compare_data
 from tare.compare.differences import check_kinds, differences, refuse_undeclared
 from tare.compare.kinds import KINDS, Moves, could_move, measured
 from tare.compare.reading import CellMetric, read
-from tare.compare.words import notes
+from tare.compare.wording import notes
 from tare.errors import RefusedError, ResultsError, UsageError
 from tare.model import Environment, KernelSpec, Study, Workload
 

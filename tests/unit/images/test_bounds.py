@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from tare.errors import ImageError
-from tare.images.inside import budget, elf, layered, linked, sif, versions
+from tare.images.inside import budget, dynamic_loader, elf, image_layers, sif, versions
 from tare.images.inside.archive import architecture
-from tare.images.inside.below import inside
-from tare.images.inside.linked import find_linked
-from tare.images.own import ensure_own
+from tare.images.inside.dynamic_loader import find_linked
+from tare.images.inside.safe_paths import inside
+from tare.images.own_images import ensure_own
 from tare.workloads.own_programs import missing_libraries
 from unit.images import writing
 from unit.images.test_linked import an_elf
@@ -222,14 +222,14 @@ def test_headers_of_an_archive_are_bounded_together_and_none_is_kept(
 def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the layers that were unpacked, by their first words."""
     seen: list[str] = []
-    unpack = layered._unpack_layer
+    unpack = image_layers._unpack_layer
 
     def noted(layer: Any, *arguments: Any) -> int:
         seen.append(layer.read(2).decode())
         layer.seek(0)
         return unpack(layer, *arguments)
 
-    monkeypatch.setattr(layered, "_unpack_layer", noted)
+    monkeypatch.setattr(image_layers, "_unpack_layer", noted)
     return seen
 
 
@@ -317,7 +317,7 @@ def test_a_program_that_asks_for_thousands_of_libraries_is_told_before_one_is_lo
 ) -> None:
     names = [f"l{number}" for number in range(elf.MOST_NEEDED + 1)]
     program = put(rootfs, "bin/app", an_elf(*names, rpath=":".join(f"/{n}" for n in range(256))))
-    monkeypatch.setattr(linked._Search, "_open", lambda *_: pytest.fail("a library was looked for"))
+    monkeypatch.setattr(dynamic_loader._Search, "_open", lambda *_: pytest.fail("a library was looked for"))
     (told,) = missing_libraries(program, rootfs)
     assert told == f"app (cannot be read: it asks for more than {elf.MOST_NEEDED} libraries)"
 
@@ -325,15 +325,17 @@ def test_a_program_that_asks_for_thousands_of_libraries_is_told_before_one_is_lo
 def test_the_paths_that_are_tried_for_a_program_and_its_libraries_are_bounded_together(
     rootfs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linked, "MOST_LOOKUPS", 3000)
+    monkeypatch.setattr(dynamic_loader, "MOST_LOOKUPS", 3000)
     folders = ":".join(f"/{n}" for n in range(100))
     for number in range(20):  # each of them is found, and asks for libraries of its own
         needed = [f"m{number}-{each}" for each in range(50)]
         put(rootfs, f"usr/lib/l{number}", an_elf(*needed, runpath=folders))
     program = put(rootfs, "bin/app", an_elf(*(f"l{number}" for number in range(20))))
     tried: list[str] = []
-    opened = linked._Search._open
-    monkeypatch.setattr(linked._Search, "_open", lambda self, place: (tried.append(place), opened(self, place))[1])
+    opened = dynamic_loader._Search._open
+    monkeypatch.setattr(
+        dynamic_loader._Search, "_open", lambda self, place: (tried.append(place), opened(self, place))[1]
+    )
     result = find_linked(program, rootfs)
     assert len(tried) == 3000
     assert "more than 1024 libraries, or 3000 paths of them" in result.damaged["app"]
@@ -350,7 +352,7 @@ def test_a_path_is_no_longer_than_its_bound_whatever_its_links_say(
     assert inside(rootfs, "/l0/libx.so") is None
     program = put(rootfs, "bin/app", an_elf("libx.so", "liby.so", runpath=":".join(f"/l{n}" for n in range(5, 9))))
     assert find_linked(program, rootfs).missing == ("liby.so",)
-    monkeypatch.setattr(linked, "MOST_STEPS", 5000)
+    monkeypatch.setattr(dynamic_loader, "MOST_STEPS", 5000)
     assert "more than 1024 libraries, or" in find_linked(program, rootfs).damaged["app"]
 
 
@@ -358,11 +360,11 @@ def test_names_and_versions_of_an_elf_file_are_bounded(rootfs: Path, monkeypatch
     long = put(rootfs, "long", an_elf("l" * (elf.LONGEST_NAME + 1)))
     assert "does not end" in missing_libraries(long, rootfs)[0]
     entry = struct.pack("=iIIIQ", 1, 0, 0, 0, 0)
-    head = linked.CACHE_HEAD.pack(linked.CACHE_MAGIC, 200_000, 0, 0, 0, 0, 0, 0)
+    head = dynamic_loader.CACHE_HEAD.pack(dynamic_loader.CACHE_MAGIC, 200_000, 0, 0, 0, 0, 0, 0)
     asked: list[int] = []
-    monkeypatch.setattr(linked, "_text_at", lambda _, at: asked.append(at) or "")
-    linked.cache_of(head + entry * 200_000)
-    assert len(asked) == 2 * linked.MOST_CACHE_ENTRIES
+    monkeypatch.setattr(dynamic_loader, "_text_at", lambda _, at: asked.append(at) or "")
+    dynamic_loader.cache_of(head + entry * 200_000)
+    assert len(asked) == 2 * dynamic_loader.MOST_CACHE_ENTRIES
 
 
 def test_a_chain_of_versions_that_leads_everywhere_ends(monkeypatch: pytest.MonkeyPatch) -> None:

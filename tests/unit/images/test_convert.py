@@ -14,9 +14,9 @@ import pytest
 
 from tare.cli import image_commands
 from tare.errors import CommandFailed, ImageError, ResultsError, UsageError
-from tare.images import bring, convert
-from tare.images.bring import bring_image
+from tare.images import bundled_image, convert
 from tare.images.build import Image, list_images
+from tare.images.bundled_image import bring_image
 from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
 from tare.images.inside import archive
 from tare.images.inside.archive import sha256_of
@@ -180,7 +180,7 @@ class Recipe:
 @pytest.fixture
 def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an image of a bundle, which this tare would make under the same digest."""
-    monkeypatch.setattr(bring, "find_recipe", lambda _name: Recipe)
+    monkeypatch.setattr(bundled_image, "find_recipe", lambda _name: Recipe)
     folder = tmp_path / "brought"
     (folder / "files/bin").mkdir(parents=True)
     (folder / "files/bin/sh").write_text("a shell")

@@ -26,8 +26,8 @@ from tare.images.build import Image, list_images
 from tare.images.convert import convert
 from tare.images.inside import budget
 from tare.images.inside.archive import architecture
-from tare.images.inside.layered import UNPACK
-from tare.images.own import ensure_own, kind_of
+from tare.images.inside.image_layers import UNPACK
+from tare.images.own_images import ensure_own, kind_of
 from unit.images import writing
 from unit.images.writing import SECRET, Member, docker, folder, layout, link, member, pax, put, root, symlink, tar
 

@@ -14,8 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tare.images.inside import elf
-from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
-from tare.images.inside.linked import (
+from tare.images.inside.dynamic_loader import (
     CACHE_ENTRY,
     CACHE_HEAD,
     CACHE_MAGIC,
@@ -24,6 +23,7 @@ from tare.images.inside.linked import (
     cache_of,
     find_linked,
 )
+from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
 from tare.study.feasibility.preflight import mpi_of_program
 from tare.workloads.own_programs import lacking, libraries, missing_libraries
 from unit.images.writing import link, put, root

@@ -29,7 +29,7 @@ from tare.networks.calico import Calico, pod_address
 from tare.run import job, runner
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES, PodRequest
-from tare.runtimes.containers import held
+from tare.runtimes.containers import held_namespaces
 from tare.runtimes.docker import run_options
 from tare.study.plan import composition
 from tare.system.namespaces import plain_python
@@ -159,7 +159,7 @@ def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
         lines += [f"# container on {at.name}", *lined(("docker", *run_options(request)))]
         entering: tuple[str, ...] = ("docker", "-H", f"unix://{at.docker_socket}", "exec", request.name)
     else:
-        entering = held.enter(pid) if wanted.runtime == "bare" else ()
+        entering = held_namespaces.enter(pid) if wanted.runtime == "bare" else ()
     pod = Pod(
         name=request.name,
         node=at,
@@ -238,7 +238,7 @@ def scrubbed(text: str) -> str:
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let entries be those of root of the machine, whoever runs the tests."""
-    monkeypatch.setattr(held, "is_real_root", lambda: True)
+    monkeypatch.setattr(held_namespaces, "is_real_root", lambda: True)
 
 
 # --- golden -------------------------------------------------------------------------------------------------------
@@ -304,12 +304,12 @@ ENTERED = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 def test_a_node_is_entered_as_far_as_the_user_may_and_an_ordinary_user_only_where_it_differs(
     uid: int, real_root: bool, other: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "is_real_root", lambda: real_root)
+    monkeypatch.setattr(held_namespaces, "is_real_root", lambda: real_root)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     if other:
-        monkeypatch.setattr(held, "_is_shared", lambda pid, kind: kind not in other.split())
-    assert held.enter(os.getpid()) == ("nsenter", "-t", str(os.getpid()), *options, "--")
-    assert held.enter(0) == (), "a machine itself is not entered"
+        monkeypatch.setattr(held_namespaces, "_is_shared", lambda pid, kind: kind not in other.split())
+    assert held_namespaces.enter(os.getpid()) == ("nsenter", "-t", str(os.getpid()), *options, "--")
+    assert held_namespaces.enter(0) == (), "a machine itself is not entered"
 
 
 # --- which mpirun -------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from tare.model import Binding, Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
 from tare.mpi.launch import Entry, Host
-from tare.mpi.launch.kept import PLACES, SETTINGS, dropped_names
-from tare.mpi.recognised import LauncherKind, recognise
+from tare.mpi.launch.kept_variables import PLACES, SETTINGS, dropped_names
+from tare.mpi.path_mpi import LauncherKind, recognise
 from tare.run import job as run_job
 from tare.study import parse
 from tare.study.feasibility.availability import out_of_reach

@@ -25,7 +25,7 @@ from tare.run.deploy.hosts import Deployed
 from tare.run.trial import Launched, in_the_same_passes
 from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 from tare.study.plan.cells import expand
-from tare.system.counters.taken import CounterReading
+from tare.system.counters.raw_readings import CounterReading
 from tare.system.counters.values import Moment
 from tare.system.process import Result, run
 from tare.workloads import Parsed

@@ -15,7 +15,7 @@ from tare.run.ping_pong import PingPong, described, expected
 from tare.run.symptoms import SYMPTOMS, recognised
 from tare.run.transport_log import by_rank, judged
 from tare.system.process import Result
-from tare.workloads.said import LONGEST, LOOKED_AT, reason_said
+from tare.workloads.failure_reasons import LONGEST, LOOKED_AT, reason_said
 
 RULE = "-" * 74
 GONE = f"""{RULE}

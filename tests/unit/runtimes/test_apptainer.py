@@ -19,7 +19,7 @@ from tare.runtimes import RUNTIMES, PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
-from tare.runtimes.containers.held import on_cores
+from tare.runtimes.containers.held_namespaces import on_cores
 from tare.system.node.cgroups import Group
 from unit.scripts import script
 

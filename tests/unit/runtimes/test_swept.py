@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare.runtimes.containers import swept as module
+from tare.runtimes.containers import rights_sweep as module
 from tare.runtimes.containers.folder_owners import owner_map
-from tare.runtimes.containers.swept import BITS, CAPABILITIES, swept
+from tare.runtimes.containers.rights_sweep import BITS, CAPABILITIES, swept
 
 SYS_ADMIN = bytes.fromhex("0100000200002000000000000000000000000000")
 """The attribute of a file with CAP_SYS_ADMIN, permitted and effective (capabilities(7))."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare import study
-from tare.analysis.explain.written import environment_text
+from tare.analysis.explain.environment_text import environment_text
 from tare.cli.launch_command import make_plan
 from tare.cli.options import LaunchOptions
 from tare.errors import StudyError, UsageError

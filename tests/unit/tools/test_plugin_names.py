@@ -30,7 +30,7 @@ OTHER = "the word means something else: a file system, a link type, a key, a fol
 KNOWN: Mapping[str, str] = {
     OTHER: (
         "compare/facts.py: kernels lab program slurm; compare/kinds.py: program; cli/groups.py: docker; "
-        "cli/usage.py: commands; clusters/lab_links.py: bridge; runtimes/containers/held.py: overlay; "
+        "cli/usage.py: commands; clusters/lab_links.py: bridge; runtimes/containers/held_namespaces.py: overlay; "
         "runtimes/containers/user_podman.py: host overlay; system/counters/links.py: bridge; "
         "system/holder.py: overlay; "
         "system/packages.py: apptainer charliecloud docker mpich openmpi podman slirp4netns; "
@@ -41,7 +41,7 @@ KNOWN: Mapping[str, str] = {
         "clusters/pods/mpi_jobs/manifest.py: command; clusters/pods/pod_networks/objects.py: command; "
         "clusters/pods/policy/manifest.py: command; clusters/pods/session.py: command; "
         "mpi/fake_program.py: miniapp program startup; system/node/cgroups.py: host; "
-        "system/node/owners.py: host lab; agent/clean.py: lab; agent/owned.py: docker bridge; "
+        "system/node/owners.py: host lab; agent/clean.py: lab; agent/administered.py: docker bridge; "
         "agent/site_folder.py: lab; study/plan/grants.py: program; "
         "report/runs.py: startup; run/facts.py: kernels lab; images/sources/__init__.py: kernels; "
         "runtimes/podman.py: overlay host; runtimes/podman_hpc.py: overlay; "
@@ -80,7 +80,7 @@ KNOWN: Mapping[str, str] = {
         "workloads/drivers/jones2009.py: openmpi mpich"
     ),
     LAUNCHING: "model/choices.py: ssh; mpi/openmpi5.py: ssh",
-    "a kind of link": "agent/owned.py: macvlan",
+    "a kind of link": "agent/administered.py: macvlan",
     "a word of ip-address(8)": "agent/remote/machine.py: local",
     DOCKER: "daemons/docker.py: docker; daemons/docker_api.py: docker; networks/wiring/plug.py: docker",
     "the package of the official client": "clusters/pods/api.py: kubernetes",

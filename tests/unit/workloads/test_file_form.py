@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tare.errors import RefusedError
-from tare.workloads.located import check_executable
+from tare.workloads.program_places import check_executable
 from unit.images.test_linked import an_elf
 
 HERE = {"x86_64": 62, "aarch64": 183}.get(platform.machine(), 62)

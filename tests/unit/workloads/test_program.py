@@ -11,8 +11,8 @@ import pytest
 
 from tare.model import Environment, NodeCommand, Placement, Sides, Study, Workload
 from tare.workloads import WORKLOADS, answers
-from tare.workloads.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.workloads.output import OutputError, Parsed
+from tare.workloads.program_places import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.workloads.work import own_output
 from unit.adapters import ExampleAdapter
 from unit.launch_records import END, RANK, START, WALL, text
@@ -107,11 +107,11 @@ def test_the_study_has_the_files_that_were_found_and_bare_needs_them_here(tmp_pa
 def test_what_is_in_the_systems_folders_is_left_to_path_and_bad_arguments_to_the_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.workloads.located.SYSTEM", (tmp_path,))
+    monkeypatch.setattr("tare.workloads.program_places.SYSTEM", (tmp_path,))
     monkeypatch.setenv("PATH", str(tmp_path))
     runnable(tmp_path / "example")
     assert located(study_of(THEIRS)).workloads == (THEIRS,)
-    monkeypatch.setattr("tare.workloads.located.SYSTEM", ())
+    monkeypatch.setattr("tare.workloads.program_places.SYSTEM", ())
     assert located(study_of(THEIRS)).workloads[0].path == str(tmp_path / "example")
     monkeypatch.setattr(ExampleAdapter, "refuse", lambda self, arguments, placement: "never")
     assert located(study_of(THEIRS)).workloads == (THEIRS,)

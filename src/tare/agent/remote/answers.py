@@ -61,7 +61,7 @@ def _returned(call: str) -> Any:
     """Return the type that a call returns; any value if no signature states it."""
     from tare.agent.protocol import CALLS, NodeService
     from tare.agent.remote import serve
-    from tare.agent.remote.served import Service
+    from tare.agent.remote.machine_answers import Service
 
     owner = {**dict.fromkeys(CALLS, NodeService), **dict.fromkeys(serve.OWN, Service), serve.GREET: serve}.get(call)
     return Any if owner is None else get_type_hints(getattr(owner, call)).get("return", Any)

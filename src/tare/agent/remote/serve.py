@@ -21,7 +21,7 @@ from tare.agent.remote.timing import LEASE_S
 from tare.errors import InfrastructureError, TareError
 
 if TYPE_CHECKING:
-    from tare.agent.remote.served import Service
+    from tare.agent.remote.machine_answers import Service
 
 PROTOCOL: Final = 1
 """Number of the form of messages; head and node must have the same."""
@@ -108,7 +108,7 @@ class Calls:
     def service(self) -> Service:
         """Return what answers all requests but the greeting."""
         if self._service is None:
-            from tare.agent.remote.served import Service
+            from tare.agent.remote.machine_answers import Service
 
             self._service = Service(self._stack)
         return self._service

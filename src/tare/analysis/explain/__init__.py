@@ -6,7 +6,7 @@ Evidence -> clues of each cause -> suspects -> ablations, in which one factor is
 
 from __future__ import annotations
 
-from tare.analysis.explain.explained import Explained, causes_of, explain
+from tare.analysis.explain.cause_ranking import Explained, causes_of, explain
 from tare.analysis.explain.shares import CostShare, Measured, ResultsIndex
 
 __all__ = ["CostShare", "Explained", "Measured", "ResultsIndex", "causes_of", "explain"]

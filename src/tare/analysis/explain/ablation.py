@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.analysis.explain.cause import Change
-from tare.analysis.explain.explained import Explained, all_removed
+from tare.analysis.explain.cause_ranking import Explained, all_removed
 from tare.errors import ResultsError
 from tare.model import Environment, Study
 

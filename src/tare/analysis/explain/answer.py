@@ -8,12 +8,12 @@ from typing import Final
 
 from tare import __version__
 from tare.analysis.explain.cause import Clue, Suspect
-from tare.analysis.explain.explained import Explained
+from tare.analysis.explain.cause_ranking import Explained
+from tare.analysis.explain.environment_text import environment_text
 from tare.analysis.explain.failed import FailedCell
 from tare.analysis.explain.remedy import Remedy, RemedyOutcome, effect_of, outcome_of
 from tare.analysis.explain.shares import CostShare, ResultsIndex
-from tare.analysis.explain.unmeasured import Failures, why_not_measured
-from tare.analysis.explain.written import environment_text
+from tare.analysis.explain.unmeasured_changes import Failures, why_not_measured
 from tare.model import Comparison, Estimate, Verdict
 
 FORMAT: Final = 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from tare.analysis.explain.unmeasured import is_failure, reason_of
+from tare.analysis.explain.unmeasured_changes import is_failure, reason_of
 from tare.analysis.summary.isolation import capabilities
-from tare.analysis.summary.loaded import files_of
+from tare.analysis.summary.loaded_libraries import files_of
 from tare.analysis.summary.select import PlannedCells, select
 from tare.model import Cell, Completed, Role, Trial
 from tare.model.trial import NOT_ENDED

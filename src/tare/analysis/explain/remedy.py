@@ -10,8 +10,8 @@ from typing import Final
 
 from tare.analysis.explain.ablation import ROUNDS, Ablation, folder_of, stated, study_of_group
 from tare.analysis.explain.cause import Change, Suspect
+from tare.analysis.explain.cause_ranking import Explained
 from tare.analysis.explain.causes import CAUSES
-from tare.analysis.explain.explained import Explained
 from tare.analysis.explain.shares import CostShare, ResultsIndex, share_of
 from tare.model import Environment, Study
 

@@ -19,7 +19,7 @@ from tare.analysis.summary.daemon import daemon_findings
 from tare.analysis.summary.disturbance import is_disturbed
 from tare.analysis.summary.headline import NOT_COMPARED, headline
 from tare.analysis.summary.isolation import isolation_of
-from tare.analysis.summary.loaded import differing
+from tare.analysis.summary.loaded_libraries import differing
 from tare.analysis.summary.mechanisms import findings, proof_gaps_of
 from tare.analysis.summary.modes import modes_of
 from tare.analysis.summary.patterns import patterns_of

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from tare.analysis import stats
-from tare.analysis.summary.loaded import stem
+from tare.analysis.summary.loaded_libraries import stem
 from tare.analysis.summary.select import Selection
 from tare.model import Cell, Completed, Failed, Plan, Role, Trial, Work
 from tare.model.text import rate_scale, three_digits

@@ -12,10 +12,10 @@ from rich.console import Console
 from tare.cli.afterwards.of_results import ClaimsOptions
 from tare.cli.output import write_page
 from tare.compare.claims import Judged, Paper, judge, read_paper
+from tare.compare.claims.claim_tables import ClaimsReport, markdown
 from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.judge import studies_of
 from tare.compare.claims.model import ClaimVerdict, Test
-from tare.compare.claims.shown import ClaimsReport, markdown
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
 from tare.store.cycles import without_cycle_search

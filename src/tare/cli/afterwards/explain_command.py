@@ -26,9 +26,9 @@ from tare.analysis.explain.failed import FailedCell, failed_cells
 from tare.analysis.explain.failed_lines import lines_of_failed
 from tare.analysis.explain.remedy import REMEDIED, remedies_of
 from tare.analysis.explain.remedy import studies_of as remedy_studies_of
-from tare.analysis.explain.stored import FOLDER as EXPLAIN
-from tare.analysis.explain.stored import ablations_of, compared_of
-from tare.analysis.explain.unmeasured import Failures
+from tare.analysis.explain.stored_costs import FOLDER as EXPLAIN
+from tare.analysis.explain.stored_costs import ablations_of, compared_of
+from tare.analysis.explain.unmeasured_changes import Failures
 from tare.cli import commands
 from tare.cli.afterwards.of_results import ExplainOptions
 from tare.cli.output import say

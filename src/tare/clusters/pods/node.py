@@ -18,14 +18,14 @@ from tare.agent.remote.conversation import Unreachable
 from tare.agent.remote.timing import AGAIN_S, PAUSE_S
 from tare.agent.sides import Side
 from tare.clusters.pods import manifests
-from tare.clusters.pods.describe import TUNNELS, ServiceView
+from tare.clusters.pods.cluster_description import TUNNELS, ServiceView
 from tare.clusters.pods.gate import ExecServer
-from tare.clusters.pods.making import PodDefaults, common_network
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
 from tare.clusters.pods.mpi_jobs.script import WorkerCounts
 from tare.clusters.pods.pod_networks import on_node
 from tare.clusters.pods.pod_service import PodService, key_of
+from tare.clusters.pods.pod_specs import PodDefaults, common_network
 from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.daemons.ssh import SshHost

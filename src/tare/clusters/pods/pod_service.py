@@ -15,7 +15,7 @@ from tare.agent.remote.archive import packed
 from tare.agent.remote.conversation import Conversation, Unreachable
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.sides import Side
-from tare.clusters.pods.describe import ServiceView
+from tare.clusters.pods.cluster_description import ServiceView
 from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.manifests import NODE, RANKS, PodSpec
 from tare.clusters.pods.pod_networks.further import FurtherNetwork, for_messages

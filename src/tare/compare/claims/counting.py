@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.analysis import stats
-from tare.compare.claims.certain import unavailable
+from tare.compare.claims.certain_claims import unavailable
 from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.model import CellPattern, Claim, ClaimVerdict, Contrast, Counting, Judged, Region
 from tare.compare.claims.rounds import ALPHA, inside_p, outside_p

@@ -14,7 +14,7 @@ from tare.analysis import stats
 from tare.analysis.summary.costs import CostTable, cost_table, mean_logs
 from tare.compare.claims import modes
 from tare.compare.claims.model import CellPattern
-from tare.compare.claims.tested import VARIATION
+from tare.compare.claims.test_keys import VARIATION
 from tare.errors import ResultsError
 from tare.model import Cell, Completed, Metric, MetricInfo, Plan, Role, Trial
 from tare.study.plan.cells import placement_name

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tare.analysis import stats
 from tare.analysis.stats import MIN_ROUNDS
-from tare.compare.claims.certain import ran, stated
+from tare.compare.claims.certain_claims import ran, stated
 from tare.compare.claims.counting import counted
 from tare.compare.claims.figures import MeasuredStudy
 from tare.compare.claims.model import (

@@ -9,9 +9,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from tare.compare.claims.claim_tables import LOOKS, counts_of, figure_text
 from tare.compare.claims.drawing import drawing
 from tare.compare.claims.model import ClaimVerdict, Here, Judged, Paper, Test, Undecided
-from tare.compare.claims.shown import LOOKS, counts_of, figure_text
 from tare.compare.claims.wording import contrast_words, holds_if, words
 from tare.model.text import printable
 from tare.report import embed, units

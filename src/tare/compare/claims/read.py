@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tare.compare.claims.form import PaperForm
 from tare.compare.claims.model import Paper
+from tare.compare.claims.paper_keys import PaperForm
 from tare.errors import StudyError
 from tare.study.messages import explain, kind_of, study_error
 from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, decode, plain, read_yaml

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tare.images.inside.below import open_regular
+from tare.images.inside.safe_paths import open_regular
 
 NOTES: Final = (4, 0x6474E553)
 """The types of note segments: PT_NOTE and PT_GNU_PROPERTY."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from tare.images.inside.below import inside, open_regular
+from tare.images.inside.safe_paths import inside, open_regular
 
 LIBRARY_PLACES: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt")
 PROGRAM_PLACES: Final = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")

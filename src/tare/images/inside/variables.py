@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tare.images.inside.below import inside, read_file
+from tare.images.inside.safe_paths import inside, read_file
 
 CHARLIECLOUD: Final = "/ch/environment"
 SIF_SCRIPTS: Final = "/.singularity.d/env"

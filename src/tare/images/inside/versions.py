@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tare.images.inside import elf
-from tare.images.inside.below import open_regular
+from tare.images.inside.safe_paths import open_regular
 
 HASH, SYMBOLS, GNU_HASH = 4, 6, 0x6FFFFEF5
 DEFINED, NEEDED = (0x6FFFFFFC, 0x6FFFFFFD), (0x6FFFFFFE, 0x6FFFFFFF)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError, RefusedError
-from tare.images.inside.below import inside
 from tare.images.inside.inspect import contains
+from tare.images.inside.safe_paths import inside
 from tare.networks.wiring.plug import carriers, interfaces_in, mtu_of, silent
 from tare.networks.wiring.transports import read
 from tare.system.devices import ACTIVE, CLASSES

@@ -16,8 +16,8 @@ from tare.report.frames.columns import Column as Column
 from tare.report.frames.columns import ColumnType as ColumnType
 from tare.report.frames.columns import Table as Table
 from tare.report.frames.frame import Frame as Frame
-from tare.report.frames.opened import OpenResults as OpenResults
-from tare.report.frames.opened import open_results as open_results
+from tare.report.frames.opened_results import OpenResults as OpenResults
+from tare.report.frames.opened_results import open_results as open_results
 from tare.report.frames.samples import Samples as Samples
 from tare.report.frames.samples import TrialSamples as TrialSamples
 from tare.report.frames.source import Source as Source

@@ -19,8 +19,8 @@ from tare.model.text import MOST_NAMES, printable
 from tare.mpi.launch import Entry, Host
 from tare.mpi.launch.job import Inside
 from tare.mpi.launch.srun import entered_by_ranks
-from tare.runtimes.containers.held import job_group
-from tare.system.counters.taken import CounterReading, NodeReading, ParsedReading
+from tare.runtimes.containers.held_namespaces import job_group
+from tare.system.counters.raw_readings import CounterReading, NodeReading, ParsedReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
 from tare.system.node import Endpoint
 

@@ -7,7 +7,7 @@ slows: what was traced is never compared. Needs root on the nodes, so only nodes
 from __future__ import annotations
 
 from tare.run.trace.record import Trace, read_traces
+from tare.run.trace.trace_lines import lines_of
 from tare.run.trace.watcher import check_can_trace, tracing
-from tare.run.trace.words import lines_of
 
 __all__ = ["Trace", "check_can_trace", "lines_of", "read_traces", "tracing"]

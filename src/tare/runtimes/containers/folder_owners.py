@@ -1,7 +1,7 @@
 """Let root act as a folder's owner in it, so that what containers of root's leave there is the owner's and not root's.
 
 Without that, a program of an image could give a user a set-user-ID file of root's in the user's own folder, from where
-the user could take it away before it is swept (`tare.runtimes.containers.swept`).
+the user could take it away before it is swept (`tare.runtimes.containers.rights_sweep`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tare.runtimes.containers.held import enter
+from tare.runtimes.containers.held_namespaces import enter
 from tare.system.namespaces import plain_python
 from tare.system.process import run
 

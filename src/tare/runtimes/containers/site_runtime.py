@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from tare.networks.wiring.plug import refuse_docker_wiring
-from tare.runtimes.containers.held import enter, held, limited_containers, pod_group
+from tare.runtimes.containers.held_namespaces import enter, held, limited_containers, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import devices

@@ -19,13 +19,13 @@ from tare.errors import InfrastructureError
 from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.gpu_options import podman_options
-from tare.runtimes.containers.held import on_cores
+from tare.runtimes.containers.held_namespaces import on_cores
 from tare.runtimes.containers.request import PodRequest
-from tare.runtimes.containers.together import started_together
-from tare.system import devices, outside
+from tare.system import caller_variables, devices
 from tare.system.binds import client_option, label
-from tare.system.node import Container, Pod, marked
+from tare.system.node import Container, Pod, marked_processes
 from tare.system.packages import install
 from tare.system.process import Result, find, need, run
 from tare.system.user_namespace import text_of
@@ -109,9 +109,9 @@ def remove_tree(folder: Path) -> None:
     if podman is None or os.geteuid() == 0 or not folder.exists():
         return
     with tempfile.TemporaryDirectory(prefix="tare-") as own:
-        variables = {**outside.environment(), "HOME": own, "XDG_RUNTIME_DIR": own}
+        variables = {**caller_variables.environment(), "HOME": own, "XDG_RUNTIME_DIR": own}
         run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
-        marked.end_with_variable("XDG_RUNTIME_DIR", own)
+        marked_processes.end_with_variable("XDG_RUNTIME_DIR", own)
 
 
 def client(request: PodRequest, *arguments: str) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def _end_helpers(request: PodRequest) -> None:
     with suppress(InfrastructureError):
         storage = ("unshare", "rm", "-rf", f"{request.state}/storage")
         _podman(request, *storage, check=False)
-    marked.end_with_variable("XDG_RUNTIME_DIR", f"{request.state}/run")
+    marked_processes.end_with_variable("XDG_RUNTIME_DIR", f"{request.state}/run")
 
 
 def _podman(request: PodRequest, *arguments: str, check: bool = True) -> Result:

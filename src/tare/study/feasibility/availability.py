@@ -16,7 +16,7 @@ from tare.errors import MissingTool, RefusedError
 from tare.images import find_recipe
 from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
-from tare.images.own import ensure_own
+from tare.images.own_images import ensure_own
 from tare.images.registry.reference import is_reference
 from tare.model import Binding, Caches, Environment, Launching, Placement, Plan, Study, Workload
 from tare.model.placement import place
@@ -30,7 +30,7 @@ from tare.study.feasibility.fit import no_such_workdir, unfit_for_launch
 from tare.study.plan import composition
 from tare.study.plan.cells import expand
 from tare.system.node import limits, page_cache
-from tare.workloads import located, plugin_of
+from tare.workloads import plugin_of, program_places
 
 Judge = Callable[[Environment, Placement], str | None]
 
@@ -41,7 +41,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     A user's own image is looked into, so it is unpacked if it is not in the cache. Raises `UsageError` where it cannot
     be read.
     """
-    study = located.located(study)
+    study = program_places.located(study)
     paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
     own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
     memory_bytes = limits.machine_memory()
@@ -49,7 +49,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     def ability(workload: Workload, wanted: Environment, placement: Placement) -> str | None:
         return (
             (page_cache.missing() if plugin_of(workload).caches(workload) is Caches.COLD else None)
-            or located.cannot_run(workload, wanted)
+            or program_places.cannot_run(workload, wanted)
             or no_memory(workload, placement, memory_bytes)
         )
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from tare.images.build import Image
 from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inside.below import inside
 from tare.images.inside.inspect import DAEMONS, LIBRARIES, TITLES, MpiInside, mpi_of
+from tare.images.inside.safe_paths import inside
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
 from tare.mpi import MPIS

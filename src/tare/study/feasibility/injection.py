@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from tare.images.host_mpi import HostMpi, glibc_release, library_of
-from tare.images.inside.below import inside
+from tare.images.inside.dynamic_loader import ContainerView, find_linked
 from tare.images.inside.inspect import LIBRARIES, plain
-from tare.images.inside.linked import ContainerView, find_linked
+from tare.images.inside.safe_paths import inside
 from tare.images.inside.versions import symbols_of, versions_of
 
 NUMBERS: Final = re.compile(r"\d+")

@@ -16,9 +16,9 @@ from tare.agent.geometry import enters_containers
 from tare.agent.order import Files
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
-from tare.images.inside.below import inside
+from tare.images.inside.dynamic_loader import ContainerView
 from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
-from tare.images.inside.linked import ContainerView
+from tare.images.inside.safe_paths import inside
 from tare.images.registry.reference import is_reference
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
@@ -29,8 +29,8 @@ from tare.study.feasibility.compatibility import Application, Launcher, MpiFacts
 from tare.study.feasibility.study_files import StudyFiles
 from tare.study.plan.cells import available
 from tare.system import wheels
-from tare.workloads.located import command_file, is_of_system, not_in_image, program_file
 from tare.workloads.own_programs import libraries
+from tare.workloads.program_places import command_file, is_of_system, not_in_image, program_file
 from tare.workloads.programs.locate import PATH
 
 PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")

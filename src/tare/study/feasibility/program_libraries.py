@@ -8,15 +8,15 @@ from typing import Final
 
 from tare.agent.order import Files
 from tare.images import to_add
-from tare.images.inside.below import inside
+from tare.images.inside.dynamic_loader import ContainerView
 from tare.images.inside.inspect import LIBRARIES, TITLES
-from tare.images.inside.linked import ContainerView
+from tare.images.inside.safe_paths import inside
 from tare.model import Cell, Environment, Launching
 from tare.mpi import MPIS
 from tare.system.binds import bind_of
 from tare.system.packages import OS_RELEASE, release
-from tare.workloads.located import command_file, is_of_system, program_file
 from tare.workloads.own_programs import SEARCH, MissingLibrary, lacking, missing_libraries, own_folders
+from tare.workloads.program_places import command_file, is_of_system, program_file
 
 HERE: Final = f"install what has it, or pass the folder that has it by -x {SEARCH}=FOLDER (env: in a study)"
 """Ranks do not get the caller's own LD_LIBRARY_PATH."""

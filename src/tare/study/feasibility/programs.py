@@ -14,14 +14,14 @@ from typing import Final
 from tare.agent.order import Files
 from tare.images import find_recipe
 from tare.images.build import Image, read_image
-from tare.images.own import ensure_own
+from tare.images.own_images import ensure_own
 from tare.images.registry.reference import is_reference
 from tare.model import Cell, Launching, Plan
 from tare.study import is_path
 from tare.study.feasibility import preflight, program_libraries
 from tare.study.plan.cells import available
 from tare.system.paths import cache_folder
-from tare.workloads import located
+from tare.workloads import program_places
 
 NOWHERE: Final = Path("/nowhere")
 
@@ -32,26 +32,26 @@ def programs_of(plan: Plan) -> dict[str, Path]:
     Raises `RefusedError` for one that cells without an image need and this machine does not have.
     """
     found = {}
-    for name, images_only in sorted(located.commands_of(available(plan)).items()):
-        located.check_no_launcher(name)
-        file = located.command_file(name)
+    for name, images_only in sorted(program_places.commands_of(available(plan)).items()):
+        program_places.check_no_launcher(name)
+        file = program_places.command_file(name)
         if file is not None:
-            located.check_executable(file, in_images=images_only)
+            program_places.check_executable(file, in_images=images_only)
             found[name] = file
         elif not images_only:
-            raise located.no_such_program(name)
+            raise program_places.no_such_program(name)
     return found
 
 
 def folders_of(plan: Plan) -> tuple[str, ...]:
     """Return the folders that pods must see for a plan's programs; raise `RefusedError` for what cannot be shown."""
-    own = {name: file for name, file in programs_of(plan).items() if not located.is_of_system(file)}
-    folders = [folder for file in own.values() for folder in located.folders_of(file)]
+    own = {name: file for name, file in programs_of(plan).items() if not program_places.is_of_system(file)}
+    folders = [folder for file in own.values() for folder in program_places.folders_of(file)]
     folders += program_libraries.folders_of(available(plan), own)
-    others = {cell.workload for cell in available(plan) if located.is_shown(cell.workload)}
-    folders += sorted(map(located.shown_folder, others))
+    others = {cell.workload for cell in available(plan) if program_places.is_shown(cell.workload)}
+    folders += sorted(map(program_places.shown_folder, others))
     for place in folders:
-        located.check_can_be_shown(place, "the program's folder")
+        program_places.check_can_be_shown(place, "the program's folder")
     return tuple(dict.fromkeys(folders))
 
 

@@ -17,7 +17,7 @@ from tare.images.cache import Progress, silent
 from tare.images.convert import ensure_file
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
-from tare.images.own import ensure_own
+from tare.images.own_images import ensure_own
 from tare.images.registry.reference import is_reference
 from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan

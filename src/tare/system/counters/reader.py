@@ -17,10 +17,10 @@ from typing import Final
 
 from tare.system.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
 from tare.system.counters.interfaces import PORT_COUNTERS, Counts, port_counters
+from tare.system.counters.raw_readings import LayoutEntry, RawReading, ReadingLayout, SourceRole
 from tare.system.counters.sources import Content, Numbers, Parse, Sources
-from tare.system.counters.taken import LayoutEntry, RawReading, ReadingLayout, SourceRole
 from tare.system.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
-from tare.system.node import Watch, unreadable
+from tare.system.node import Watch, unreadable_counters
 from tare.system.node.cgroups import Group
 from tare.system.node.kernel_files import KernelFile, decoded, read_text
 
@@ -236,7 +236,7 @@ class Reader:
         for at in layout.interfaces:
             if at < len(contents) and not contents[at].data:
                 for watch in layout.watches[layout.entries[at].scope]:
-                    if why := unreadable.of_process(watch.pid):
+                    if why := unreadable_counters.of_process(watch.pid):
                         found[self._node.machine, watch.pid, watch.interface] = why
         return found
 
@@ -249,7 +249,7 @@ class Reader:
                 found[key] = self._count(watch)
             elif (values := port_counters(watch.interface)) is not None:
                 found[key] = values
-            elif why := unreadable.of_port(watch.interface, PORT_COUNTERS):
+            elif why := unreadable_counters.of_port(watch.interface, PORT_COUNTERS):
                 unread[key] = why
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tare.model import Figure, Metric, MetricInfo, Placement
-from tare.workloads.declares import DECLARED, check_declared
+from tare.workloads.declaration_check import DECLARED, check_declared
 from tare.workloads.output import OutputError
 from tare.workloads.programs.failures import first_complaint, first_failure
 from tare.workloads.programs.lines import torn_value, whole

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.images import to_add
-from tare.images.inside.below import inside
+from tare.images.inside.safe_paths import inside
 from tare.workloads.programs.adapter import ProgramAdapter
 
 PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

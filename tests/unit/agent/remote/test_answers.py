@@ -21,7 +21,7 @@ from tare.agent.protocol import CALLS, NodeService
 from tare.agent.remote import answers, serve
 from tare.agent.remote.conversation import Conversation
 from tare.agent.remote.machine import Interface, Machine
-from tare.agent.remote.served import Service
+from tare.agent.remote.machine_answers import Service
 from tare.agent.remote.service import RemoteNode
 from tare.agent.remote.wire import NotUnderstood
 from tare.agent.sides import Side

@@ -20,8 +20,8 @@ from tare.agent.protocol import Phase
 from tare.agent.remote import backport, wire
 from tare.agent.remote.archive import packed
 from tare.agent.remote.conversation import Unreachable
+from tare.agent.remote.machine_answers import Service
 from tare.agent.remote.serve import OWN
-from tare.agent.remote.served import Service
 from tare.clusters.remote_site import RemoteSite
 from tare.errors import CommandFailed, MissingTool
 from tare.model import Environment, Placement

@@ -11,7 +11,7 @@ import pytest
 import exports
 from factory_explained import FAILING, Behaviour, plan_of, trials_of
 from tare.analysis.explain.failed import FailedCell, failed_cells
-from tare.analysis.explain.unmeasured import reasons_of
+from tare.analysis.explain.unmeasured_changes import reasons_of
 from tare.analysis.summary.isolation import CAPABILITIES
 from tare.cli.afterwards.explain_command import explain_results
 from tare.cli.afterwards.of_results import ExplainOptions

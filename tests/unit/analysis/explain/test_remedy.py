@@ -11,8 +11,8 @@ from factory_explained import Behaviour, costs_of, measured, plan_of, slow_plan,
 from tare import study
 from tare.analysis.explain import Explained, Measured, ResultsIndex, explain
 from tare.analysis.explain import ablation as ablations
+from tare.analysis.explain.environment_text import environment_text
 from tare.analysis.explain.remedy import RemedyOutcome, effect_of, outcome_of, remedies_of, studies_of
-from tare.analysis.explain.written import environment_text
 from tare.model import Plan
 from tare.study.plan.cells import expand
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tare.analysis.summary.isolation import capabilities, isolation_of, users
-from tare.analysis.summary.loaded import files_of, stem
+from tare.analysis.summary.loaded_libraries import files_of, stem
 from tare.analysis.summary.mechanisms import (
     BINDING_COLLAPSE,
     SHARED_CORE,

@@ -22,7 +22,7 @@ from nodes import make_node
 from tare.clusters import CLUSTERS
 from tare.clusters.pods import in_lab, lab_networks
 from tare.clusters.pods.api import Api, ApiError
-from tare.clusters.pods.describe import Description, ServiceView
+from tare.clusters.pods.cluster_description import Description, ServiceView
 from tare.clusters.pods.lab_networks import LAB_NETWORKS, VXLAN, cilium, flannel, routed
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
 from tare.clusters.pods.node import KubernetesNode

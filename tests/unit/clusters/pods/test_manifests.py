@@ -23,13 +23,13 @@ from nodes import make_node, make_pod
 from tare.agent.order import Files, Order
 from tare.agent.remote.machine import Interface, this_machine
 from tare.clusters import lab_kubernetes
-from tare.clusters.pods import describe, making, manifests, nodes, reasons
-from tare.clusters.pods.describe import ServiceView
-from tare.clusters.pods.making import PodDefaults
+from tare.clusters.pods import cluster_description, manifests, nodes, pod_specs, reasons
+from tare.clusters.pods.cluster_description import ServiceView
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.node import shells
 from tare.clusters.pods.pod_networks.further import ASKED, FurtherNetwork, attached, for_messages
 from tare.clusters.pods.pod_service import PodService, digest_of
+from tare.clusters.pods.pod_specs import PodDefaults
 from tare.clusters.pods.relay import BEGINS, RANK, rank_of
 from tare.errors import InfrastructureError
 from tare.images import RECIPES
@@ -215,7 +215,7 @@ def test_only_pods_of_a_cluster_have_an_image_of_a_registry(tmp_path: Path) -> N
     assert composition.refuse(docker, Placement()) == reason
     reason = f"a Kubernetes in a lab has no registry to pull {NAME} from: name a recipe"
     assert lab_kubernetes.refuse(LabSpec(), OWN, Placement()) == reason
-    assert making.image_of("registry.example/other", NAME, "tare:ignored") == NAME
+    assert pod_specs.image_of("registry.example/other", NAME, "tare:ignored") == NAME
     study = tmp_path / "own.yaml"
     study.write_text(
         f"name: own\ncluster: {{kubernetes: {{}}}}\na_a: true\nplacements: [2x1]\n"
@@ -269,16 +269,16 @@ def test_nodes_say_their_cores_and_addresses_and_with_pods_the_network() -> None
     assert nodes.read(node(**{"projectcalico.org/IPv4Address": "10.9.0.4/24"})).data_address == "10.9.0.4"
     tainted = node(spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]})
     settings = KubernetesSpec(pod='{"tolerations": [{"operator": "Exists"}]}')
-    assert nodes.read(tainted, making.tolerated(settings)).unusable == ""
+    assert nodes.read(tainted, pod_specs.tolerated(settings)).unusable == ""
     every = ["10.244.0.5", "10.244.1.7"], ["10.244.0.5", "10.244.0.6"], ["10.244.0.5"], ["192.168.9.1", "10.0.0.1"]
-    told = [str(making.common_network(addresses)) for addresses in every]
+    told = [str(pod_specs.common_network(addresses)) for addresses in every]
     assert told == ["10.244.0.0/23", "10.244.0.4/30", "10.244.0.4/30", "0.0.0.0/0"]
     pod = ServiceView(node="n0", of_node=False, interface="eth0", mtu=1450)
     tunnel = Interface(name="flannel.1", address="10.244.0.0", prefix=32, mtu=1450, kind="vxlan")
     host = ServiceView(node="n0", of_node=True, interface="data0", mtu=1500, others=(tunnel,))
-    told = describe.network_of((pod, host))
+    told = cluster_description.network_of((pod, host))
     assert list(told.values()) == ["eth0 MTU 1450", "over data0 MTU 1500", "through flannel.1 (vxlan)"]
-    plain = describe.network_of((ServiceView(node="n0", of_node=True, interface="eth0", mtu=9000),))
+    plain = cluster_description.network_of((ServiceView(node="n0", of_node=True, interface="eth0", mtu=9000),))
     assert list(plain.values()) == ["over eth0 MTU 9000", "without a tunnel on the nodes"]
 
 
@@ -374,8 +374,8 @@ def test_every_container_of_ranks_has_the_same_and_shares_the_pod() -> None:
 @pytest.mark.parametrize(("share", "containers", "cpus"), [(Share.POD, 2, 2.0), (Share.NONE, 1, 2.0)])
 def test_a_container_asks_for_the_cores_of_its_own_ranks(share: Share, containers: int, cpus: float) -> None:
     placement = Placement(ranks_per_node=4, containers_per_node=2, share=share)
-    assert making.containers_of(PODS, placement) == containers
-    assert making.asked(PODS, placement, exclusive=True) == (cpus, "")
+    assert pod_specs.containers_of(PODS, placement) == containers
+    assert pod_specs.asked(PODS, placement, exclusive=True) == (cpus, "")
 
 
 def test_further_containers_have_shells_and_ranks_enter_by_the_wrapper() -> None:

@@ -17,7 +17,6 @@ from tare.agent.order import Files, Order
 from tare.agent.sides import Side
 from tare.clusters.kubernetes import refuse_in_pods
 from tare.clusters.pods.api import ApiError
-from tare.clusters.pods.making import hosts_of
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs import script
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
@@ -27,6 +26,7 @@ from tare.clusters.pods.mpi_jobs.run import INSTALL, EndedJob, LaunchTimes, miss
 from tare.clusters.pods.mpi_jobs.script import LauncherOutput, WorkerCounts, told
 from tare.clusters.pods.mpi_jobs.site import job_of
 from tare.clusters.pods.mpi_jobs.status import JobState
+from tare.clusters.pods.pod_specs import hosts_of
 from tare.clusters.pods.session import ERRORS, OUTPUT
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement, Share, Study, Workload

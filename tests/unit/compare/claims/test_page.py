@@ -11,11 +11,11 @@ import pytest
 from factory_claims import judged_paper
 from factory_judged import HEAD, claim, judged
 from tare.compare.claims import Claim, ClaimVerdict, Paper, judge, read_paper
+from tare.compare.claims.claim_tables import markdown, stated_cells
 from tare.compare.claims.counting import _said
 from tare.compare.claims.drawing import drawing, position
 from tare.compare.claims.model import CellPattern, Contrast, Region
 from tare.compare.claims.page import claims_page
-from tare.compare.claims.shown import markdown, stated_cells
 from tare.compare.claims.wording import contrast_words, holds_if, words
 from tare.model import Estimate
 from tare.report.plots.bars import WIDTH

@@ -16,10 +16,10 @@ from tare.analysis.summary.select import select
 from tare.compare.claims import read_paper
 from tare.compare.claims.facts import facts_of
 from tare.compare.claims.figures import COUNTER, FIGURE, TRAFFIC, MeasuredStudy
-from tare.compare.claims.form import NUMBER
 from tare.compare.claims.judge import places_of, studies_of
 from tare.compare.claims.model import CellPattern, Claim, Comparing, Here, Slope, Stating, Test, Text, Undecided
 from tare.compare.claims.modes import NUMBERS
+from tare.compare.claims.paper_keys import NUMBER
 from tare.model import MetricInfo, Plan, RankPlace
 from tare.study.plan.cells import expand
 from tare.workloads import plugin_of

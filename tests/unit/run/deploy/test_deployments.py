@@ -20,7 +20,7 @@ from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
 from tare.study.feasibility import study_files
-from tare.system.counters.taken import ParsedReading
+from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues, Moment
 
 NODES: Any = [SimpleNamespace(number=number) for number in range(3)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.images.host_mpi import HostMpi
-from tare.images.inside.linked import find_linked
+from tare.images.inside.dynamic_loader import find_linked
 from tare.images.inside.versions import symbols_of, versions_of
 from tare.study.feasibility import injection
 

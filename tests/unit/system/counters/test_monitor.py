@@ -17,10 +17,10 @@ from tare.model import Completed, Invalid
 from tare.store.results_checks import sound_trial
 from tare.system.counters import monitor, reader, sources
 from tare.system.counters.interfaces import PORT_COUNTERS
+from tare.system.counters.raw_readings import CounterReading, ParsedReading, joined_readings
 from tare.system.counters.reader import Reader
-from tare.system.counters.taken import CounterReading, ParsedReading, joined_readings
 from tare.system.counters.values import CounterValues, HostWatch, Moment, joined, merged, place_of_machine
-from tare.system.node import SILENT_ROLE, Watch, unreadable
+from tare.system.node import SILENT_ROLE, Watch, unreadable_counters
 from tare.system.node.kernel_files import KernelFile
 from unit.cgroup_tree import group_of
 
@@ -75,7 +75,7 @@ def test_traffic_is_counted_per_namespace_and_a_missing_interface_is_left_out() 
 def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     stat = b"cpu 1 2 3 4 5 6 7 8"
     monkeypatch.setattr(KernelFile, "read", lambda file: stat if file.path == "/proc/stat" else b"")
-    monkeypatch.setattr(unreadable, "of_process", lambda _pid: unreadable.DENIED)
+    monkeypatch.setattr(unreadable_counters, "of_process", lambda _pid: unreadable_counters.DENIED)
     values = reader.read([PLACE])
     (item,) = monitor.unread([PLACE], CounterValues(), values)
     assert (item.node, item.interface, item.role, item.why) == ("n0", "data0", "data NIC", "permission denied")
@@ -93,24 +93,24 @@ def test_an_interface_or_port_that_does_not_exist_is_not_one_that_may_not_be_rea
     values = reader.read([gone])
     assert monitor.unread([gone], values, values) == ()
     assert monitor.traffic([gone], values, values) == ()
-    assert unreadable.of_port("mlx5_0:1", PORT_COUNTERS, tmp_path) == ""
+    assert unreadable_counters.of_port("mlx5_0:1", PORT_COUNTERS, tmp_path) == ""
     folder = tmp_path / "infiniband/mlx5_0/ports/1"
     folder.mkdir(parents=True)
-    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == (
+    assert unreadable_counters.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == (
         "port_rcv_data: the adapter has no such counters"
     )
     (folder / "counters").mkdir()
     (folder / "counters/port_rcv_data").write_text("N/A\n")
-    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == "port_rcv_data: it is not a number"
+    assert unreadable_counters.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == "port_rcv_data: it is not a number"
     (folder / "counters/port_rcv_data").write_text("7\n")
-    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == ""
+    assert unreadable_counters.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == ""
 
 
 @pytest.mark.parametrize(
     ("read", "kill", "why"),
     [
-        (PermissionError, None, unreadable.DENIED),
-        (FileNotFoundError, PermissionError, unreadable.HIDDEN),
+        (PermissionError, None, unreadable_counters.DENIED),
+        (FileNotFoundError, PermissionError, unreadable_counters.HIDDEN),
         (FileNotFoundError, ProcessLookupError, ""),
         (FileNotFoundError, None, ""),
     ],
@@ -124,7 +124,7 @@ def test_a_process_of_another_user_hides_its_counters_and_one_that_has_ended_doe
 
     monkeypatch.setattr(Path, "read_bytes", lambda _path: raise_if(read))
     monkeypatch.setattr(os, "kill", lambda _pid, _signal: raise_if(kill))
-    assert unreadable.of_process(70) == why
+    assert unreadable_counters.of_process(70) == why
 
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_in_both_readings_is_told() -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.system.counters import monitor, reader, sources, taken
+from tare.system.counters import monitor, raw_readings, reader, sources
+from tare.system.counters.raw_readings import CounterReading, ParsedReading
 from tare.system.counters.reader import Reader
-from tare.system.counters.taken import CounterReading, ParsedReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
 from tare.system.node import Watch
 from tare.system.node.kernel_files import KernelFile
@@ -106,13 +106,13 @@ def test_recorded_readings_give_the_numbers_that_they_gave_when_each_was_parsed_
         for pair in sections
     ]
     for read in (sections, parsed):
-        before, after = taken.joined_readings(read)  # type: ignore[arg-type]
+        before, after = raw_readings.joined_readings(read)  # type: ignore[arg-type]
         assert_same(plain(before), recorded["before"])
         assert_same(plain(after), recorded["after"])
 
 
 def test_what_was_lost_between_sections_is_not_counted(sections: list[tuple[CounterReading, CounterReading]]) -> None:
-    before, after = taken.joined_readings(sections)
+    before, after = raw_readings.joined_readings(sections)
     whole, own = monitor.by_place(before, sections[-1][1].values()), monitor.by_place(before, after)
     for name in ("qdisc_drops", "TcpRetransSegs", "TcpExtTCPTimeouts"):
         assert 0 < own["n0"][name] < whole["n0"][name], name

@@ -12,9 +12,9 @@ import pytest
 
 from nodes import make_node
 from tare.system.counters import monitor, netlink, qdisc, reader
+from tare.system.counters.raw_readings import CounterReading, joined_readings
 from tare.system.counters.reader import GroupUsage, Reader
 from tare.system.counters.sources import Sources
-from tare.system.counters.taken import CounterReading, joined_readings
 from tare.system.counters.values import HostWatch, Moment
 from tare.system.node import Watch
 from tare.system.node.cgroups import Group

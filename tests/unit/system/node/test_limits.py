@@ -18,7 +18,7 @@ from tare.model import Environment, Placement, RankPlace
 from tare.run.deploy.hosts import Deployed
 from tare.run.trial import compared
 from tare.runtimes import PodRequest
-from tare.runtimes.containers import held
+from tare.runtimes.containers import held_namespaces
 from tare.runtimes.docker import join_config
 from tare.runtimes.docker import run_options as docker_options
 from tare.runtimes.podman import join_options
@@ -178,7 +178,7 @@ def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def test_containers_join_cgroups_of_their_own_where_there_are_limits(on_disk: Node) -> None:
     asked = replace(request(Limits(memory_bytes=64 * MIB)), node=on_disk)
-    with held.limited_containers(POD, asked, ((0,), (1,)), ("enter",)) as (first, second):
+    with held_namespaces.limited_containers(POD, asked, ((0,), (1,)), ("enter",)) as (first, second):
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
         assert first.group is not None
         assert second.group is not None
@@ -188,12 +188,12 @@ def test_containers_join_cgroups_of_their_own_where_there_are_limits(on_disk: No
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
     assert not first.group.folders[0].exists()
     asked = replace(request(None), node=on_disk)
-    with held.limited_containers(POD, asked, ((0,),), ("enter",)) as (container,):
+    with held_namespaces.limited_containers(POD, asked, ((0,),), ("enter",)) as (container,):
         assert (container.group, container.joins) == (None, ())
-    with held.pod_group(asked) as group:
+    with held_namespaces.pod_group(asked) as group:
         assert group.path == "lab/n0/job"
     asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
-    with held.pod_group(asked) as group:
+    with held_namespaces.pod_group(asked) as group:
         assert (group.path, limits.stated(group)) == ("lab/n0/tare-s-n0", "cpus=0.5 cores=1")
     assert not group.folders[0].exists()
 

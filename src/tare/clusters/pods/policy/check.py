@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.clusters.pods.api import Api
-from tare.clusters.pods.making import PodDefaults, fields_of
+from tare.clusters.pods.pod_specs import PodDefaults, fields_of
 from tare.clusters.pods.pods import Pods, ask
 from tare.clusters.pods.policy.manifest import CONNECTS, CONTAINER, network_policy, outside_of, trying
 from tare.clusters.pods.session import ExecSession, PodContainer

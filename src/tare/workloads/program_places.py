@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.images.inside.below import inside
+from tare.images.inside.safe_paths import inside
 from tare.model import Cell, Environment, Placement, Study, Workload
 from tare.runtimes import RUNTIMES
 from tare.system import process

@@ -16,7 +16,7 @@ from tare.analysis.explain.causes import CAUSES
 from tare.analysis.explain.division import Division, JointChange, divide
 from tare.analysis.explain.evidence import Evidence, Launches, launches_of
 from tare.analysis.explain.shares import CostShare, Measured, ResultsIndex
-from tare.analysis.explain.unmeasured import Failures, reasons_of, why_not_measured
+from tare.analysis.explain.unmeasured_changes import Failures, reasons_of, why_not_measured
 from tare.analysis.summary import Compared
 from tare.analysis.summary.select import select
 from tare.model import (

@@ -18,7 +18,7 @@ from tare.agent.sides import Side, groups_of, held_containers
 from tare.errors import InfrastructureError
 from tare.runtimes import RUNTIMES
 from tare.system.namespaces import processes_beside
-from tare.system.node import Node, marked
+from tare.system.node import Node, marked_processes
 from tare.system.node.owners import parent_of, start_time
 from tare.system.node.stragglers import named
 from tare.system.process import run
@@ -59,7 +59,7 @@ class Left:
         """
         if not self._after_grace(sides, spare):
             return {}
-        counted = marked.end_all(lambda: self.find(sides, spare), lambda: self._kill_groups(sides, spare))
+        counted = marked_processes.end_all(lambda: self.find(sides, spare), lambda: self._kill_groups(sides, spare))
         for pid, name in named(self.find(sides, spare)).items():
             self.kept[pid] = start_time(pid)
             counted[name] -= 1
@@ -73,7 +73,7 @@ class Left:
         those of these pods counts only if no process that is kept has started it.
         """
         found = set[int]()
-        for _ in range(marked.LOOKS):
+        for _ in range(marked_processes.LOOKS):
             started = {pid: start_time(pid) for pid in self._there(sides) - set(spare)}
             found = {pid for pid, at in started.items() if at not in (0, self.kept.get(pid))}
             if found or all(started.values()):  # else one has just ended, and may have started another
@@ -95,12 +95,14 @@ class Left:
             return self.node.group.pids()
         if not self.node.is_machine:
             return {pid for side in sides if side.pod.pid for pid in processes_beside(side.pod.pid)}
-        found = marked.below_us() | self.node.launches.pids()
+        found = marked_processes.below_us() | self.node.launches.pids()
         if self.node.machine:  # others start what runs here: an sshd, Slurm, a kubelet
-            found |= marked.pids_of_launches(self.folder)
+            found |= marked_processes.pids_of_launches(self.folder)
         if any(RUNTIMES[side.pod.runtime].by_cluster for side in sides):
             return found | _in_our_pod(self.folder)
-        return found | {pid for first in held_containers(sides) if first for pid in marked.container_pids(first)}
+        return found | {
+            pid for first in held_containers(sides) if first for pid in marked_processes.container_pids(first)
+        }
 
     def _after_grace(self, sides: Sequence[Side], spare: Collection[int]) -> bool:
         """Return whether something is left that does not end by itself in time.
@@ -123,11 +125,11 @@ class Left:
                 self._end_in_container(side)
             if self.node.launches.hierarchies:
                 with suppress(InfrastructureError):
-                    self.node.launches.kill(deadline_s=marked.DEADLINE_S / 2)
+                    self.node.launches.kill(deadline_s=marked_processes.DEADLINE_S / 2)
             return
         for group, keepers in (pair for side in sides if side.pod.group.hierarchies for pair in groups_of(side)):
             with suppress(InfrastructureError):
-                group.kill(spare=keepers.union(spare), deadline_s=marked.DEADLINE_S / 2)
+                group.kill(spare=keepers.union(spare), deadline_s=marked_processes.DEADLINE_S / 2)
 
     def _end_in_container(self, side: Side) -> None:
         holds_containers = RUNTIMES[side.pod.runtime].holds_containers
@@ -149,7 +151,7 @@ def _in_our_pod(folder: Path) -> set[int]:
 
     Shells wait in a pod for the next launch; their parent is outside.
     """
-    launched = marked.pids_of_launches(folder)
+    launched = marked_processes.pids_of_launches(folder)
     return {pid for pid in processes_beside(os.getpid()) if pid in launched or parent_of(pid)} - {os.getpid()}
 
 

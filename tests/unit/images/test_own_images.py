@@ -19,19 +19,19 @@ from nodes import make_node
 from tare.errors import ImageError, UsageError
 from tare.images.build import list_images
 from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inside import below, layered, sif
+from tare.images.inside import image_layers, safe_paths, sif
 from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
-from tare.images.inside.below import check_places, inside, make_folder, open_file, read_file, write_file
 from tare.images.inside.inspect import mpi_of
+from tare.images.inside.safe_paths import check_places, inside, make_folder, open_file, read_file, write_file
 from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
-from tare.images.own import _digest, ensure_own, kind_of
+from tare.images.own_images import _digest, ensure_own, kind_of
 from tare.model import Environment, Launching
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import PodRequest
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
-from tare.runtimes.containers import held as held_module
+from tare.runtimes.containers import held_namespaces as held_module
 from tare.study.feasibility.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from unit.images import writing
 from unit.images.writing import a_sif, folder, link, member, put, root, symlink, tar
@@ -109,7 +109,7 @@ def test_the_root_of_a_sif_is_found_and_a_broken_layer_told(tmp_path: Path, monk
     assert sif.root_partition(path) == sif.Partition(offset=sif.HEADER.size + sif.DESCRIPTOR.size, size_bytes=100)
     assert (sif.DESCRIPTOR.size, sif.HEADER.size) == (585, 128)
     broken = put(tmp_path, "broken", b"x" * 600)
-    argv = [sys.executable, str(layered.UNPACK), str(tmp_path), str(broken), *["9"] * 4]
+    argv = [sys.executable, str(image_layers.UNPACK), str(tmp_path), str(broken), *["9"] * 4]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "invalid header" in done.stderr
@@ -252,7 +252,7 @@ def test_only_regular_files_that_are_small_enough_are_read(rootfs: Path) -> None
         with pytest.raises(OSError, match="regular"):
             open_file(rootfs, path)
     with pytest.raises(OSError, match="regular"):
-        below.open_regular(Path("/dev/zero"))
+        safe_paths.open_regular(Path("/dev/zero"))
     assert glibc_needed(rootfs / "pipe") == (0, 0)
     (rootfs / "large").touch()
     os.truncate(rootfs / "large", 1 << 40)
@@ -362,7 +362,7 @@ def test_setuid_bits_and_device_nodes_are_taken_away(rootfs: Path, victim: Path)
     (victim / "secret").chmod(0o4755)
     link(rootfs, "etc/link", victim / "secret")
     link(rootfs, "all", victim)
-    below.strip_privileges(rootfs)
+    safe_paths.strip_privileges(rootfs)
     places = (rootfs / "etc/su", rootfs / "etc", rootfs / "tmp", victim / "secret")
     assert [stat.S_IMODE(path.stat().st_mode) for path in places] == [0o755, 0o755, 0o1777, 0o4755]
     assert not (rootfs / "etc/zero").exists()
@@ -377,7 +377,7 @@ def test_folders_that_lie_a_thousand_deep_are_refused(rootfs: Path) -> None:
         os.close(above)
     os.close(at)
     try:
-        for refuse in (below.strip_privileges, lambda path: _digest(path, "directory")):
+        for refuse in (safe_paths.strip_privileges, lambda path: _digest(path, "directory")):
             with pytest.raises(UsageError, match="cannot be"):
                 refuse(rootfs)
     finally:

@@ -23,10 +23,10 @@ from tare.images.cache import PRIVATE, Progress, ensure, make_private, silent
 from tare.images.inside import budget as bounds
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
-from tare.images.inside.below import make_folder, strip_privileges, write_file
 from tare.images.inside.budget import UnpackBudget, check_depth, check_members, limited, too_large
+from tare.images.inside.image_layers import KINDS, is_tar, unpack_layers
 from tare.images.inside.inspect import plain
-from tare.images.inside.layered import KINDS, is_tar, unpack_layers
+from tare.images.inside.safe_paths import make_folder, strip_privileges, write_file
 from tare.images.inside.variables import merged, variables_of
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
 from tare.images.usage import mark_used

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from tare.compare.claims.model import Claim, ClaimKind, ClaimVerdict, Here, Paper, Test, Text, Undecided
-from tare.compare.claims.tested import TestForm
+from tare.compare.claims.test_keys import TestForm
 from tare.study.value_types import Checked, Word, choice
 
 NUMBER: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*-[0-9]+[a-z]?$"

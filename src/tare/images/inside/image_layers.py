@@ -27,9 +27,9 @@ from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 from tare.errors import CommandFailed, CommandTimeout, ImageError
 from tare.images.inside import budget as bounds
 from tare.images.inside.archive import architecture
-from tare.images.inside.below import open_file
 from tare.images.inside.budget import UnpackBudget, limited
 from tare.images.inside.inspect import plain
+from tare.images.inside.safe_paths import open_file
 from tare.images.inside.variables import select_settable
 from tare.system import process
 from tare.system.namespaces import plain_python

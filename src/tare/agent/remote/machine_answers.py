@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tare.agent import clean, owned, real, site_folder
+from tare.agent import administered, clean, machine_service, site_folder
+from tare.agent.administered import Terms
 from tare.agent.local import LocalNode
-from tare.agent.owned import Terms
 from tare.agent.probe import probe
 from tare.agent.protocol import CALLS
-from tare.agent.remote.fit import unfit
+from tare.agent.remote.unfit_machines import unfit
 from tare.daemons import docker
 from tare.errors import InfrastructureError
 from tare.model import Environment
@@ -42,13 +42,13 @@ class Service:
             state_folder(f"{name}-node", name, cgroups=of_launches(name).bases, **{site_folder.KEY: str(folder)})
         )
         self._folder = folder
-        self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
+        self._node = self._stack.enter_context(machine_service.serving(name, node, folder, terms))
         return self._node.node
 
     def start_docker(self) -> Node:
         """Start a Docker daemon on a machine that has been given to tare; return the node with its socket."""
         node = self._served
-        node.node = self._stack.enter_context(owned.with_docker(node.node, self._folder))
+        node.node = self._stack.enter_context(administered.with_docker(node.node, self._folder))
         return node.node
 
     def begin_swarm(self) -> str:
@@ -76,7 +76,7 @@ class Service:
 
     def clean(self, name: str = "") -> tuple[str, ...]:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
-        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
+        found = (*(machine_service.remove_site(name) if name else ()), *clean.remove(dead_only=True))
         return tuple(item.what for item in found)
 
     def probe(self, environment: Environment, given: bool = False) -> str | None:

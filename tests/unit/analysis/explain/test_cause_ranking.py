@@ -15,7 +15,7 @@ from factory_explained import SLOW, Behaviour, costs_of, measured, plan_of, slow
 from plants import check
 from plants.plants import PLAIN, PLANTED, PLANTS
 from tare import study
-from tare.analysis.explain import explain, stored
+from tare.analysis.explain import explain, stored_costs
 from tare.analysis.explain.ablation import studies_of
 from tare.analysis.explain.causes import CAUSES
 from tare.analysis.explain.evidence import Evidence
@@ -206,7 +206,7 @@ def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: py
         read.append(path.name)
         raise ResultsError("no results")
 
-    monkeypatch.setattr(stored, "read_only", refuse)
+    monkeypatch.setattr(stored_costs, "read_only", refuse)
     for place in (tmp_path, tmp_path / "explain/own", tmp_path / "explain/second"):
         place.mkdir(parents=True, exist_ok=True)
         for name in (PLAN, TRIALS, SHARED):
@@ -217,5 +217,5 @@ def test_no_ablation_is_read_twice_through_links(tmp_path: Path, monkeypatch: py
         (tmp_path / f"explain/with-links-{number}").mkdir()
         (tmp_path / f"explain/with-links-{number}" / PLAN).touch()
         (tmp_path / f"explain/with-links-{number}" / TRIALS).symlink_to(f"../../{TRIALS}")
-    assert stored.ablations_of(tmp_path) == ()
+    assert stored_costs.ablations_of(tmp_path) == ()
     assert read == ["own", "second"]

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tare.analysis.explain.explained import causes_of, explain
+from tare.analysis.explain.cause_ranking import causes_of, explain
 from tare.analysis.explain.shares import Measured
-from tare.analysis.explain.unmeasured import reasons_of
+from tare.analysis.explain.unmeasured_changes import reasons_of
 from tare.analysis.summary import Compared, compared
 from tare.errors import ResultsError
 from tare.model import Cause, Summary

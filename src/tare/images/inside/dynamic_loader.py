@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tare.images.inside import elf
-from tare.images.inside.below import inside, open_file, open_regular, read_file
+from tare.images.inside.safe_paths import inside, open_file, open_regular, read_file
 
 TRIPLETS: Final = {21: "powerpc64le-linux-gnu", 22: "s390x-linux-gnu", 62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu"}
 """Debian's folder name for each machine in an ELF header."""

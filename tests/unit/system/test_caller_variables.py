@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.system import outside, process
+from tare.system import caller_variables, process
 
-SOURCES = Path(outside.__file__).parents[1]
+SOURCES = Path(caller_variables.__file__).parents[1]
 WHOLE = {
     "system/process.py": "replaces this process by another of tare's, or of the user's",
     "system/user_namespace.py": "the same command of tare, as root of a user namespace",
@@ -45,7 +45,7 @@ def test_a_variable_of_the_caller_reaches_what_needs_it(
         return f"{name}=theirs" in text.splitlines()
 
     assert has(process.run(("env",)).stdout) is of_commands
-    with outside.in_lab():
+    with caller_variables.in_lab():
         assert has(process.run(("env",)).stdout) is of_labs
     assert has(process.run(("env",)).stdout) is of_commands
     process.start(("env",), log=tmp_path / "log").wait()

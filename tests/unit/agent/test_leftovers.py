@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent import left
-from tare.agent.left import Left, keepers_of
+from tare.agent import leftovers
+from tare.agent.leftovers import Left, keepers_of
 from tare.agent.sides import Side
 from tare.system import process
-from tare.system.node import Endpoint, Node, marked
+from tare.system.node import Endpoint, Node, marked_processes
 from tare.system.node.cgroups import NO_GROUP, Group, Hierarchy
 from tare.system.node.owners import start_time
 from waiting import wait_until
@@ -82,7 +82,7 @@ def side(node: Node, group: Group = NO_GROUP, keepers: frozenset[int] = frozense
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Left]:
     """Return what looks after this machine as a node, while this process adopts orphans."""
-    with marked.marked(RUN):
+    with marked_processes.marked(RUN):
         yield Left(node=make_node(pid=0, group=NO_GROUP, cores=()), folder=tmp_path)
 
 
@@ -111,7 +111,7 @@ def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(her
         here.keep(sides)
         process.run((sys.executable, "-c", LEAVES, kind, net), timeout_s=60)
         found = here.end(sides, ())
-        assert marked.below_us() == set()
+        assert marked_processes.below_us() == set()
         assert waited.poll() is None
     names = {"keeper's name": "tare-holder", "no environment": "sleep"}
     assert set(found) == {names.get(kind, "rogue")}
@@ -133,12 +133,12 @@ def test_a_chain_of_short_lives_ends_with_the_test_that_started_it(net: str) -> 
 
 def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself_is_not_named(here: Left) -> None:
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
-    sides, before = [side(here.node)], marked.below_us()
+    sides, before = [side(here.node)], marked_processes.below_us()
     here.keep(sides)
     with in_our_session("sleep", "1000"):
         process.run(("sh", "-c", "sleep 0.05 > /dev/null 2>&1 &"))
         assert here.end(sides, ()) == {}
-        assert (len(before), marked.below_us()) == (1, before)
+        assert (len(before), marked_processes.below_us()) == (1, before)
     here.kept.clear()
     assert here.end(sides, ()) == {"rogue": 1}
 
@@ -147,7 +147,7 @@ def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
     here: Left, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = replace(here, node=replace(here.node, machine="alpha"))
-    monkeypatch.setattr(marked, "below_us", set)
+    monkeypatch.setattr(marked_processes, "below_us", set)
     environment = {**os.environ, "TARE_LAUNCH_MAP": f"{here.folder}/launch-0.json"}
     with subprocess.Popen(("sleep", "1000"), env=environment) as started:
         try:
@@ -160,9 +160,9 @@ def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
 
 
 def test_at_the_end_of_a_run_what_is_below_it_is_ended_and_said(capfd: pytest.CaptureFixture[str]) -> None:
-    with marked.marked(RUN):
+    with marked_processes.marked(RUN):
         process.run((sys.executable, "-c", LEAVES, "no environment"), timeout_s=60)
-        (rogue,) = marked.below_us()
+        (rogue,) = marked_processes.below_us()
     assert not Path(f"/proc/{rogue}").exists()
     assert "ended what the run had left behind: 1 process (sleep)" in capfd.readouterr().err
 
@@ -172,8 +172,8 @@ def test_one_that_cannot_be_ended_is_named_so_once(here: Left, monkeypatch: pyte
     here.keep(sides)
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
     with monkeypatch.context() as patch:
-        patch.setattr(marked, "end", lambda pids: None)
-        patch.setattr(marked, "DEADLINE_S", 0.05)
+        patch.setattr(marked_processes, "end", lambda pids: None)
+        patch.setattr(marked_processes, "DEADLINE_S", 0.05)
         assert here.end(sides, ()) == {"rogue (does not end)": 1}
         assert here.end(sides, ()) == {}
 
@@ -192,8 +192,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
     group = Group(path="lab/n0", hierarchies=(tree,))
     for name, pids in ((".", (INIT, DAEMON)), ("job", (HOLDER,)), ("docker", ())):
         put(group, name, *pids)
-    monkeypatch.setattr(left, "start_time", lambda pid: 5)
-    monkeypatch.setattr(left, "parent_of", lambda pid: PARENTS.get(pid, 0))
+    monkeypatch.setattr(leftovers, "start_time", lambda pid: 5)
+    monkeypatch.setattr(leftovers, "parent_of", lambda pid: PARENTS.get(pid, 0))
     return Left(node=make_node(pid=INIT, group=group), folder=tmp_path)
 
 
@@ -221,8 +221,8 @@ def test_ending_spares_what_holds_other_environments(lab: Left, monkeypatch: pyt
     mine = [side(lab.node, lab.node.group.below("job"), frozenset({HOLDER}))]
     lab.keep(mine)
     put(lab.node.group, "job", HOLDER, JOB, OTHER_JOB)
-    monkeypatch.setattr(left, "named", lambda pids: dict.fromkeys(pids, "rogue"))
-    monkeypatch.setattr(marked, "named", lambda pids: dict.fromkeys(pids, "rogue"))
+    monkeypatch.setattr(leftovers, "named", lambda pids: dict.fromkeys(pids, "rogue"))
+    monkeypatch.setattr(marked_processes, "named", lambda pids: dict.fromkeys(pids, "rogue"))
 
     def kill(group: Group, *, spare: set[int], deadline_s: float) -> None:
         spared.append(set(spare))
@@ -238,14 +238,16 @@ def test_in_a_container_only_what_is_kept_is_spared_whatever_the_rest_is_called(
     inside = "sleep 1000 & sleep 1001 & exec sleep 1002"
     with subprocess.Popen(("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", inside)) as held:
         try:
-            wait_until(lambda: len(marked.below({held.pid})) == 3)
-            (first,) = marked._children(held.pid)
-            keeper, rogue = sorted(marked.below({first}))
-            kept = " ".join(map(left._number_inside, (first, keeper)))
-            process.run(("nsenter", "-t", str(first), "--pid", "--mount", "--", "/bin/sh", "-c", left.END_ALL, kept))
+            wait_until(lambda: len(marked_processes.below({held.pid})) == 3)
+            (first,) = marked_processes._children(held.pid)
+            keeper, rogue = sorted(marked_processes.below({first}))
+            kept = " ".join(map(leftovers._number_inside, (first, keeper)))
+            process.run(
+                ("nsenter", "-t", str(first), "--pid", "--mount", "--", "/bin/sh", "-c", leftovers.END_ALL, kept)
+            )
             wait_until(lambda: not start_time(rogue))
             assert start_time(keeper)
         finally:
-            for pid in (*marked.below({held.pid}), held.pid):
+            for pid in (*marked_processes.below({held.pid}), held.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)

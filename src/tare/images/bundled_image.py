@@ -15,7 +15,7 @@ from tare.images.build import RECORD, Image, read_image
 from tare.images.cache import PRIVATE, Progress, ensure, silent
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.budget import UnpackBudget
-from tare.images.inside.layered import unpack_tar
+from tare.images.inside.image_layers import unpack_tar
 from tare.images.usage import mark_used
 from tare.system.paths import cache_folder
 

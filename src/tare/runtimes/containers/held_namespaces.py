@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
-from tare.images.inside.below import check_places
+from tare.images.inside.safe_paths import check_places
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers.request import PodRequest
 from tare.system.binds import bind_of

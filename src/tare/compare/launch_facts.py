@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from tare.analysis.summary.loaded import files_of
+from tare.analysis.summary.loaded_libraries import files_of
 from tare.model import Trial
 from tare.system.node.allowed import OF_POD
 

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.agent import clean, owned, site_folder
+from tare.agent import administered, clean, site_folder
+from tare.agent.administered import Terms
 from tare.agent.local import LocalNode
-from tare.agent.owned import Terms
 from tare.mpi.launch import write_agent
-from tare.system.node import Node, Pod, marked
+from tare.system.node import Node, Pod, marked_processes
 from tare.system.node.cgroups import made, of_launches
 
 AGENT: Final = "tare-agent"
@@ -34,8 +34,8 @@ def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> 
             yield service
         return
     with (
-        owned.in_groups(name, node) as own,
-        _serving(name, LocalNode(own, folder, partial(owned.connected, terms)), folder) as service,
+        administered.in_groups(name, node) as own,
+        _serving(name, LocalNode(own, folder, partial(administered.connected, terms)), folder) as service,
     ):
         yield service
 
@@ -44,13 +44,16 @@ def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> 
 def _serving(name: str, service: LocalNode, folder: Path) -> Iterator[LocalNode]:
     site_folder.make(folder)
     try:
-        with marked.marked(name), ExitStack() as stack:  # what still holds pods is undone before what is left is ended
+        with (
+            marked_processes.marked(name),
+            ExitStack() as stack,
+        ):  # what still holds pods is undone before what is left is ended
             stack.callback(service.leave_all)
             if not (folder / AGENT).exists():
                 write_agent(folder, sys.executable)
             yield service
     finally:
-        marked.end_run(name, folder)
+        marked_processes.end_run(name, folder)
         site_folder.remove(folder)
 
 

@@ -29,7 +29,7 @@ from tare.model import (
 )
 from tare.report import render_html, render_text, view
 from tare.report.causes import NEXT_STEP, RowCause, row_cause
-from tare.report.published import NOT_MEASURED, conditions, fraction_of_baseline, rows
+from tare.report.published_results import NOT_MEASURED, conditions, fraction_of_baseline, rows
 from tare.report.runs import launches
 from tare.report.traffic import count, mean_counters, mean_traffic, reported_values, traffic_tables, value_text
 from tare.report.view import groups

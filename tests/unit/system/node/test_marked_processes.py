@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tare.system import process
-from tare.system.node import marked
+from tare.system.node import marked_processes
 from tare.system.node.bridges import NAMES, as_they_were
 from waiting import wait_until
 
@@ -49,11 +49,11 @@ def start() -> Iterator[Start]:
 def test_only_what_carries_the_whole_name_belongs_to_a_run_or_a_pod(start: Start, tmp_path: Path) -> None:
     mine, other = start(TARE_RUN=RUN), start(TARE_RUN=f"{RUN}x")
     launched = start(TARE_LAUNCH_MAP=f"{tmp_path}/launch-0.json")
-    assert marked.pids_of_run(RUN, tmp_path) == {mine.pid, launched.pid}
-    assert marked.pids_of_launches(tmp_path) == {launched.pid}
-    assert marked.pids_of_run(f"{RUN}x", tmp_path / "x") == {other.pid}
+    assert marked_processes.pids_of_run(RUN, tmp_path) == {mine.pid, launched.pid}
+    assert marked_processes.pids_of_launches(tmp_path) == {launched.pid}
+    assert marked_processes.pids_of_run(f"{RUN}x", tmp_path / "x") == {other.pid}
     helper, other = start(XDG_RUNTIME_DIR=f"{tmp_path}/run"), start(XDG_RUNTIME_DIR=f"{tmp_path}/run2")
-    marked.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
+    marked_processes.end_with_variable("XDG_RUNTIME_DIR", f"{tmp_path}/run")
     assert helper.wait() == -9
     assert other.poll() is None
 
@@ -61,29 +61,29 @@ def test_only_what_carries_the_whole_name_belongs_to_a_run_or_a_pod(start: Start
 def test_ending_a_run_spares_one_that_lost_its_mark(start: Start, tmp_path: Path) -> None:
     launch_map = f"{tmp_path}/launch-0.json"
     keeper, other = start(TARE_LAUNCH_MAP=launch_map), start(TARE_RUN=RUN)
-    marked.end({keeper.pid}, (f"TARE_RUN={RUN}\0".encode(),))
+    marked_processes.end({keeper.pid}, (f"TARE_RUN={RUN}\0".encode(),))
     assert (keeper.poll(), other.poll()) == (None, None)
-    marked.end_run(RUN, tmp_path)
+    marked_processes.end_run(RUN, tmp_path)
     assert (other.wait(), keeper.wait()) == (-9, -9)
 
 
 def test_what_starts_is_marked_and_others_wait_for_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TARE_RUN", raising=False)
-    with marked.marked(RUN):
+    with marked_processes.marked(RUN):
         assert process.run(("sh", "-c", "echo $TARE_RUN")).stdout == f"{RUN}\n"
     assert process.run(("sh", "-c", "echo $TARE_RUN")).stdout == "\n"
-    with marked.marked(RUN), process.beside(("sh", "-c", "exit 7")) as child:
+    with marked_processes.marked(RUN), process.beside(("sh", "-c", "exit 7")) as child:
         stat = Path(f"/proc/{child.pid}/stat")
         wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
-        marked.usage_s(tmp_path)
+        marked_processes.usage_s(tmp_path)
         assert child.wait() == 7
 
 
 def test_the_time_of_a_daemon_that_left_its_parent_is_counted(tmp_path: Path) -> None:
-    with marked.marked(RUN):
-        before_s = marked.usage_s(tmp_path)
+    with marked_processes.marked(RUN):
+        before_s = marked_processes.usage_s(tmp_path)
         process.run((sys.executable, "-IS", "-c", ORPHAN), timeout_s=None)
-        wait_until(lambda: marked.usage_s(tmp_path) - before_s >= 0.3)
+        wait_until(lambda: marked_processes.usage_s(tmp_path) - before_s >= 0.3)
 
 
 def load(folder: Path, value: str = "1") -> None:
