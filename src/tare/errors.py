@@ -20,6 +20,7 @@ apply, `EXIT_PRECEDENCE` decides the exit code of the command.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -124,6 +125,16 @@ class InfrastructureError(TareError):
     """
 
     exit_code = EXIT_INFRASTRUCTURE
+    node = ""
+    """The node on which it happened, "" if it is not of one node, or of the only one."""
+
+    def at(self, node: str) -> InfrastructureError:
+        """Return the error with the node on which it happened; the message names it."""
+        if not self.node:
+            self.node = node
+            if not re.search(rf"(?<![\w.-]){re.escape(node)}(?![\w-])", self.message):
+                self.message = f"node {node}: {self.message}"
+        return self
 
 
 class LabEnded(InfrastructureError, FileNotFoundError):  # as which those handle it who look at what may have ended

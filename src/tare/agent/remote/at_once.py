@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from tare.agent.protocol import NodeService
 from tare.agent.remote.service import RemoteNode
+from tare.errors import InfrastructureError
 from tare.system.signals import uninterrupted
 
 MOST_AT_ONCE: Final = 4
@@ -24,8 +25,9 @@ def on_each(
 ) -> tuple[T, ...]:
     """Make a call on several nodes at the same time; return the results in order.
 
-    All calls have ended before the first error is raised. Machines that hang are given up `PATIENCE_S` after an
-    interrupt, or from now if there was one: they undo what was made there themselves.
+    All calls have ended before an error is raised: the first, with a line for each node that failed. Machines that hang
+    are given up `PATIENCE_S` after an interrupt, or from now if there was one: they undo what was made there
+    themselves.
     """
     remote = [node for node in nodes if isinstance(node, RemoteNode)]
     with uninterrupted() as held:
@@ -38,4 +40,20 @@ def on_each(
                 if time.monotonic() > held.since_s + PATIENCE_S:
                     for node in remote:
                         node.conversation.abort()
+    _raise_failed([(node, error) for node, future in zip(nodes, futures, strict=True) if (error := future.exception())])
     return tuple(future.result() for future in futures)
+
+
+def _raise_failed(failed: Sequence[tuple[NodeService, BaseException]]) -> None:
+    """Raise the first of errors, with what the others say; an error that is not of the infrastructure comes first."""
+    of_nodes = [(node.node.name, error) for node, error in failed if isinstance(error, InfrastructureError)]
+    if len(of_nodes) < len(failed):
+        raise next(error for _, error in failed if not isinstance(error, InfrastructureError))
+    if not of_nodes:
+        return
+    messages = [error.at(name).message for name, error in of_nodes]
+    first = of_nodes[0][1]
+    if len(messages) > 1:
+        first.message = "\n".join((f"{len(messages)} nodes failed:", *(f"  {message}" for message in messages)))
+        first.remedy = "\n  ".join(dict.fromkeys(error.remedy for _, error in of_nodes if error.remedy))
+    raise first

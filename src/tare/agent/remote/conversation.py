@@ -106,7 +106,7 @@ class Conversation:
         if outcome == DONE:
             return answers.check(self.name, name, value)
         if outcome == FAILED and isinstance(value, TareError):
-            raise value
+            raise value.at(self.name) if isinstance(value, InfrastructureError) else value
         return answers.refuse(self.name, name, f"{outcome!r:.60}")
 
     def _answer(self, number: int, limit_s: float) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from nodes import make_node
 from tare.agent.local import LocalNode
 from tare.agent.order import Files
 from tare.agent.remote.at_once import on_each
+from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.images.build import Image
 from tare.images.convert import ConvertedImage
 from tare.model import Cell, Environment, Placement, Role, Workload
@@ -23,7 +24,7 @@ from tare.study.feasibility import study_files
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues, Moment
 
-NODES: Any = [SimpleNamespace(number=number) for number in range(3)]
+NODES: Any = [SimpleNamespace(number=number, node=SimpleNamespace(name=f"n{number}")) for number in range(3)]
 
 
 def test_nodes_are_asked_at_the_same_time_and_answer_in_order() -> None:
@@ -47,6 +48,36 @@ def test_all_nodes_are_asked_where_one_cannot_answer_and_its_reason_is_raised() 
     with pytest.raises(OSError, match="busy"):
         on_each(NODES, answer)
     assert sorted(asked) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "message", "remedy"),
+    [
+        ({1: "no bridge"}, "node n1: no bridge", "install it"),
+        ({1: "n1: no bridge"}, "n1: no bridge", "install it"),
+        ({1: "n10: no bridge"}, "node n1: n10: no bridge", "install it"),
+        ({2: "no bridge", 0: "no etcd"}, "2 nodes failed:\n  node n0: no etcd\n  node n2: no bridge", "install it"),
+    ],
+)
+def test_an_error_names_its_node_and_each_node_that_failed_has_a_line(
+    reasons: dict[int, str], message: str, remedy: str
+) -> None:
+    def answer(node: Any) -> None:
+        if node.number in reasons:
+            raise MissingTool(reasons[node.number], remedy=remedy)
+
+    with pytest.raises(MissingTool) as caught:
+        on_each(NODES, answer)
+    assert (caught.value.message, caught.value.remedy) == (message, remedy)
+    assert caught.value.node == f"n{min(reasons)}"
+
+
+def test_an_error_that_is_no_node_s_is_raised_before_those_of_nodes() -> None:
+    def answer(node: Any) -> None:
+        raise (RefusedError("no such key") if node.number == 2 else InfrastructureError("busy"))
+
+    with pytest.raises(RefusedError, match="no such key"):
+        on_each(NODES, answer)
 
 
 ASKED = ("study", False)
