@@ -282,8 +282,8 @@ def release(out: Path, pythons: Sequence[str], key: str) -> None:
     with tempfile.TemporaryDirectory(prefix="tare-release-") as folder:
         scratch = Path(folder)
         run("git", "archive", "--output", scratch / "tree.tar", "HEAD")
-        with tarfile.open(scratch / "tree.tar") as archive:
-            archive.extractall(scratch / "tree", filter="tar")
+        (scratch / "tree").mkdir()
+        run("tar", "-xf", scratch / "tree.tar", "-C", scratch / "tree")
         built = build(scratch / "tree", out, epoch)
         write_programs(built["wheel"], pythons, scratch, out, epoch)
     sign(out, key)
