@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from simulation import FloatArray, Rate, Scenario, rate, simulate
 
-from tare.analysis.summary import precise_enough, summarise
+from tare.analysis.summary import study_is_precise_enough, summarise
 from tare.model import (
     Cell,
     Completed,
@@ -106,7 +106,7 @@ def pipeline(scenario: Scenario, repetitions: int, *, metrics: int = 3, looks: b
         trials: list[Trial] = []
         for n in (10, 20, 40) if looks else (scenario.rounds,):
             trials = make_trials(plan, costs[:, :, :n])
-            if precise_enough(plan, trials):
+            if study_is_precise_enough(plan, trials):
                 break
         summary = summarise(plan, trials, {})
         by_name = {name: [c for c in summary.comparisons if c.environment == name] for name in ("env1", "env2", "env3")}

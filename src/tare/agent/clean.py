@@ -1,4 +1,4 @@
-"""Find and remove everything with tare's mark: holders, daemons, cgroups, state folders.
+"""Find and remove everything with tare's mark, also of runs that were killed: holders, daemons, cgroups, state folders.
 
 Namespaces, links and mounts live in holders' namespaces and disappear with them. Neither a name nor a path identifies
 anything as ours, because a tare in a container has the same ones. A process is ours if it is in a cgroup or is a holder

@@ -11,7 +11,7 @@ from typing import Any
 
 from tare.agent import upkeep
 from tare.agent.facts import facts_of
-from tare.agent.leftovers import Left, keepers_of
+from tare.agent.left_by_launch import LeftByLaunches, keepers_of
 from tare.agent.order import Order
 from tare.agent.pods import Connect, PodBuilder
 from tare.agent.protocol import Phase
@@ -73,7 +73,7 @@ class LocalNode:
         self._deployments: dict[str, _DeploymentOnNode] = {}
         self._surroundings: NodeHas | None = None
         self._counted = Sources()
-        self._left = Left(node=node, folder=folder)
+        self._left = LeftByLaunches(node=node, folder=folder)
         self._machine = machine
         self._swept = ExitStack()
         self._watched: set[str] = set()

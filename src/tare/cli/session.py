@@ -26,7 +26,7 @@ from tare.store.writer import Results, Store, read_only
 from tare.study.feasibility import preflight, study_files
 from tare.study.feasibility.availability import make_plan
 from tare.study.feasibility.study_files import StudyFiles
-from tare.study.plan import composition, pace, resources, unavailable
+from tare.study.plan import composition, pace, resources, unavailable_lines
 from tare.study.plan.calibration import LET_WRITE
 from tare.study.plan.cells import available, estimate_trial_s
 from tare.system.binds import bind_of, writable
@@ -123,7 +123,7 @@ def without_programs(plan: Plan, folders: Iterable[str]) -> list[str]:
 def check_available(plan: Plan) -> None:
     """Raise `RefusedError` with the reasons if no cell of a plan can run."""
     if not available(plan):
-        raise RefusedError(NO_CELL, remedy="\n  ".join(unavailable.in_lines(plan)))
+        raise RefusedError(NO_CELL, remedy="\n  ".join(unavailable_lines.in_lines(plan)))
 
 
 def execute(
@@ -178,7 +178,7 @@ def plan_text(plan: Plan, round_s: float | None = None) -> str:
         _resources(plan, round_s),
         "",
         *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
-        *(f"  - {line}" for line in unavailable.in_lines(plan)),
+        *(f"  - {line}" for line in unavailable_lines.in_lines(plan)),
     ]
     return "\n".join(lines)
 

@@ -1,4 +1,7 @@
-"""`openmpi`: Open MPI 4.1. Every component by which cells could differ is named, so that none is selected silently."""
+"""`openmpi`: Open MPI 4.1. Every component by which cells could differ is named, so that none is selected silently.
+
+What mpirun says when it fails is read by `tare.workloads.failure_reasons` and `tare.run.symptoms`, for all MPIs.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from tare.agent.remote.conversation import Unreachable
 from tare.analysis.stats import is_look
-from tare.analysis.summary import precise_enough
+from tare.analysis.summary import study_is_precise_enough
 from tare.analysis.summary.disturbance import repeats_left, wants_repeat
 from tare.analysis.summary.select import select
 from tare.analysis.summary.warnings import crowded_fact
@@ -121,7 +121,7 @@ class Run:
         repeat = self.plan.study.repetition
         rounds = repeat.rounds
         while rounds < repeat.max_rounds and not next(self.store.ledger.remaining(self.plan, rounds=rounds), None):
-            if is_look(rounds, repeat) and precise_enough(self.plan, self.store.trials):
+            if is_look(rounds, repeat) and study_is_precise_enough(self.plan, self.store.trials):
                 return rounds
             rounds += 1
         return rounds

@@ -19,6 +19,7 @@ from tare.runtimes.containers import gpu_options
 from tare.runtimes.containers.boot_id import show_boot_id
 from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.concurrent_start import started_together
+from tare.runtimes.containers.limit_options import limit_config, limit_options
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system.binds import client_option, format_bind, label
@@ -168,7 +169,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "PidMode": pod_of,
             "CpusetCpus": ",".join(map(str, cores)),
             "CapDrop": list(DROPPED),
-            **(request.limits.as_config() if request.limits else {}),
+            **limit_config(request.limits),
             **bind_config(request),
             **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
             **gpu_options.docker_config(request.gpus),
@@ -203,7 +204,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
-        *request.limit_options,
+        *limit_options(request.limits),
         *request.network_options, *shown, *client_options(request.devices), *gpu_options.docker_options(request.gpus),
         request.image_tag, "sleep", "infinity",
     )  # fmt: skip

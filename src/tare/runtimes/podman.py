@@ -22,6 +22,7 @@ from tare.runtimes.containers.boot_id import show_boot_id
 from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.gpu_options import podman_options
 from tare.runtimes.containers.held_namespaces import enter, held
+from tare.runtimes.containers.limit_options import limit_options
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.runtimes.containers.user_podman import UNLIMITED
@@ -115,7 +116,7 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         *UNLIMITED, "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
-        "--network", network, *request.limit_options,
+        "--network", network, *limit_options(request.limits),
         *volumes(request, relabels=True), *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
@@ -132,7 +133,8 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
         "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
         "--label", f"tare.study={request.study}",
         *UNLIMITED, "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
-        *request.limit_options, *volumes(request, relabels=True), f"--volume={request.session}:{request.session}",
+        *limit_options(request.limits), *volumes(request, relabels=True),
+        f"--volume={request.session}:{request.session}",
         *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip

@@ -26,7 +26,7 @@ from tare.study import environment as environment_of
 from tare.study.feasibility import availability, preflight, study_files
 from tare.study.feasibility.compatibility import MpiFacts
 from tare.study.feasibility.study_files import StudyFiles
-from tare.study.plan import composition, unavailable
+from tare.study.plan import composition, unavailable_lines
 from tare.study.plan.cells import expand
 from tare.workloads.catalogue import CatalogueEntry, entries
 from tare.workloads.declared import MINIAPPS
@@ -69,7 +69,7 @@ def test_a_reason_that_cells_share_is_said_once(reasons: dict[str, str], lines: 
     plan = expand(stated, lambda *_: None)
     found = {cell.key: why for cell in plan.cells for end, why in reasons.items() if cell.key.endswith(end)}
     refused = replace(plan, unavailable=found)
-    said = list(unavailable.in_lines(refused))
+    said = list(unavailable_lines.in_lines(refused))
     assert len(said) == len(lines)
     assert all(line.startswith(start) for line, start in zip(said, lines, strict=True)), said
     if len(found) == len(plan.cells):

@@ -1,6 +1,7 @@
 """The stopping rule: at which numbers of rounds a study looks at its results, and when they are precise enough to stop.
 
-A study also stops at `max_rounds` and when its budget is used up (`tare.run.runner`).
+`tare.analysis.summary.study_is_precise_enough` applies it to all comparisons, `tare.run.runner` acts on it. A study
+also stops at `max_rounds` (there), and when its budget is used up or its allocation ends (`tare.run.ending`).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from tare.model import (
     Verdict,
 )
 
-__all__ = ["Compared", "compared", "exit_code", "precise_enough", "summarise"]
+__all__ = ["Compared", "compared", "exit_code", "study_is_precise_enough", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
     return tuple(filter(None, found))
 
 
-def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
+def study_is_precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
     """Tell whether the study may stop: this is a look, and every comparison that has figures is precise enough."""
     repetition, done = plan.study.repetition, select(plan, trials).rounds_done
     if not stats.is_look(done, repetition):

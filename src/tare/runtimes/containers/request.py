@@ -75,8 +75,3 @@ class PodRequest:
         """
         own = [Bind(source=path, target=path, read_only=path != self.cwd) for path in (*self.shown, self.cwd) if path]
         return merged((*own, *map(bind_of, self.binds)))
-
-    @property
-    def limit_options(self) -> tuple[str, ...]:
-        """Return the limits as options of docker and podman."""
-        return self.limits.as_options() if self.limits else ()

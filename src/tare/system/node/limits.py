@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.model import Placement
@@ -39,16 +39,6 @@ class Limits:
 
     memory_bytes: int = 0
     cpus: float = 0.0
-
-    def as_options(self) -> tuple[str, ...]:
-        """Return the options for docker and podman. Swap is disabled: a rank that swaps must not be measured."""
-        memory = ("--memory", str(self.memory_bytes), "--memory-swap", str(self.memory_bytes))
-        return (*(memory if self.memory_bytes else ()), *(("--cpus", f"{self.cpus:g}") if self.cpus else ()))
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the limits in the format of Docker's API."""
-        memory = {"Memory": self.memory_bytes, "MemorySwap": self.memory_bytes} if self.memory_bytes else {}
-        return {**memory, **({"NanoCpus": round(self.cpus * 1e9)} if self.cpus else {})}
 
 
 def limits_of(placement: Placement, *, containers: int = 1) -> Limits | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counted_calls import count_calls
-from tare.analysis.summary import precise_enough, summarise
+from tare.analysis.summary import study_is_precise_enough, summarise
 from tare.model import Environment, Failed, Invalid, Placement, Repetition, Role, Verdict, Workload
 from unit.summaries import BARE, SELF, change, make_plan, make_trial, make_trials, of, scaled, summary_of, took
 
@@ -217,13 +217,13 @@ def test_the_manifest_has_the_turns_that_launches_took_and_not_those_that_were_p
 
 def test_a_study_stops_at_a_look_when_every_comparison_is_precise() -> None:
     plan = make_plan("host", "overlay", repetition=Repetition(max_rounds=40))
-    assert precise_enough(plan, make_trials(plan, 10))
-    assert not precise_enough(plan, make_trials(plan, 9))
-    assert not precise_enough(plan, make_trials(plan, 11))
+    assert study_is_precise_enough(plan, make_trials(plan, 10))
+    assert not study_is_precise_enough(plan, make_trials(plan, 9))
+    assert not study_is_precise_enough(plan, make_trials(plan, 11))
     noisy = change(make_trials(plan), "host", lambda r: took(8e-6 * (1 + r % 2)))
-    assert not precise_enough(plan, noisy)
+    assert not study_is_precise_enough(plan, noisy)
     invalid = change(make_trials(plan), "host", lambda r: Invalid(reason="x"))
-    assert precise_enough(plan, invalid), "a cell without figures does not keep the study going"
+    assert study_is_precise_enough(plan, invalid), "a cell without figures does not keep the study going"
 
 
 def test_many_trials_of_eight_metrics_are_summarised_in_finite_figures_by_work_that_grows_with_them() -> None:

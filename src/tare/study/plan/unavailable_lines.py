@@ -1,4 +1,4 @@
-"""Say why cells of a plan cannot run: each reason once, with the cells that share it. Pure."""
+"""Put into lines why cells cannot run, which `study.feasibility` has found: each reason once, with its cells. Pure."""
 
 from __future__ import annotations
 

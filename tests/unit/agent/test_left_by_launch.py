@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent import leftovers
-from tare.agent.leftovers import Left, keepers_of
+from tare.agent import left_by_launch
+from tare.agent.left_by_launch import LeftByLaunches, keepers_of
 from tare.agent.sides import Side
 from tare.system import process
 from tare.system.node import Endpoint, Node, marked_processes
@@ -80,10 +80,10 @@ def side(node: Node, group: Group = NO_GROUP, keepers: frozenset[int] = frozense
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Left]:
+def here(tmp_path: Path) -> Iterator[LeftByLaunches]:
     """Return what looks after this machine as a node, while this process adopts orphans."""
     with marked_processes.marked(RUN):
-        yield Left(node=make_node(pid=0, group=NO_GROUP, cores=()), folder=tmp_path)
+        yield LeftByLaunches(node=make_node(pid=0, group=NO_GROUP, cores=()), folder=tmp_path)
 
 
 @contextmanager
@@ -105,7 +105,9 @@ def net(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(here: Left, kind: str, net: str) -> None:
+def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(
+    here: LeftByLaunches, kind: str, net: str
+) -> None:
     sides = [side(here.node)]
     with process.beside(("sleep", "1000")) as waited:
         here.keep(sides)
@@ -131,7 +133,9 @@ def test_a_chain_of_short_lives_ends_with_the_test_that_started_it(net: str) -> 
         assert chain.read() == b""
 
 
-def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself_is_not_named(here: Left) -> None:
+def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself_is_not_named(
+    here: LeftByLaunches,
+) -> None:
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
     sides, before = [side(here.node)], marked_processes.below_us()
     here.keep(sides)
@@ -144,7 +148,7 @@ def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself
 
 
 def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
-    here: Left, monkeypatch: pytest.MonkeyPatch
+    here: LeftByLaunches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = replace(here, node=replace(here.node, machine="alpha"))
     monkeypatch.setattr(marked_processes, "below_us", set)
@@ -167,7 +171,7 @@ def test_at_the_end_of_a_run_what_is_below_it_is_ended_and_said(capfd: pytest.Ca
     assert "ended what the run had left behind: 1 process (sleep)" in capfd.readouterr().err
 
 
-def test_one_that_cannot_be_ended_is_named_so_once(here: Left, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_be_ended_is_named_so_once(here: LeftByLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = [side(here.node)]
     here.keep(sides)
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
@@ -186,15 +190,15 @@ PARENTS = {HOLDER: INIT, DAEMON: INIT, JOB: INIT, OTHER_JOB: INIT, MOVED: JOB, O
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LeftByLaunches:
     """Return what looks after a node of a lab whose cgroups are folders, and whose processes are only numbers."""
     tree = Hierarchy(mountpoint=tmp_path, version=1, controllers=("pids",))
     group = Group(path="lab/n0", hierarchies=(tree,))
     for name, pids in ((".", (INIT, DAEMON)), ("job", (HOLDER,)), ("docker", ())):
         put(group, name, *pids)
-    monkeypatch.setattr(leftovers, "start_time", lambda pid: 5)
-    monkeypatch.setattr(leftovers, "parent_of", lambda pid: PARENTS.get(pid, 0))
-    return Left(node=make_node(pid=INIT, group=group), folder=tmp_path)
+    monkeypatch.setattr(left_by_launch, "start_time", lambda pid: 5)
+    monkeypatch.setattr(left_by_launch, "parent_of", lambda pid: PARENTS.get(pid, 0))
+    return LeftByLaunches(node=make_node(pid=INIT, group=group), folder=tmp_path)
 
 
 def put(group: Group, name: str, *pids: int) -> None:
@@ -203,7 +207,9 @@ def put(group: Group, name: str, *pids: int) -> None:
     (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
 
 
-def test_on_a_node_a_daemon_s_processes_are_spared_and_one_that_moved_to_another_cgroup_is_not(lab: Left) -> None:
+def test_on_a_node_a_daemon_s_processes_are_spared_and_one_that_moved_to_another_cgroup_is_not(
+    lab: LeftByLaunches,
+) -> None:
     group = lab.node.group
     mine = [side(lab.node, group.below("job"), frozenset({HOLDER}))]
     lab.keep(mine)
@@ -216,12 +222,12 @@ def test_on_a_node_a_daemon_s_processes_are_spared_and_one_that_moved_to_another
     assert keepers_of(mine) == {HOLDER}
 
 
-def test_ending_spares_what_holds_other_environments(lab: Left, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ending_spares_what_holds_other_environments(lab: LeftByLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
     spared: list[set[int]] = []
     mine = [side(lab.node, lab.node.group.below("job"), frozenset({HOLDER}))]
     lab.keep(mine)
     put(lab.node.group, "job", HOLDER, JOB, OTHER_JOB)
-    monkeypatch.setattr(leftovers, "named", lambda pids: dict.fromkeys(pids, "rogue"))
+    monkeypatch.setattr(left_by_launch, "named", lambda pids: dict.fromkeys(pids, "rogue"))
     monkeypatch.setattr(marked_processes, "named", lambda pids: dict.fromkeys(pids, "rogue"))
 
     def kill(group: Group, *, spare: set[int], deadline_s: float) -> None:
@@ -241,9 +247,9 @@ def test_in_a_container_only_what_is_kept_is_spared_whatever_the_rest_is_called(
             wait_until(lambda: len(marked_processes.below({held.pid})) == 3)
             (first,) = marked_processes._children(held.pid)
             keeper, rogue = sorted(marked_processes.below({first}))
-            kept = " ".join(map(leftovers._number_inside, (first, keeper)))
+            kept = " ".join(map(left_by_launch._number_inside, (first, keeper)))
             process.run(
-                ("nsenter", "-t", str(first), "--pid", "--mount", "--", "/bin/sh", "-c", leftovers.END_ALL, kept)
+                ("nsenter", "-t", str(first), "--pid", "--mount", "--", "/bin/sh", "-c", left_by_launch.END_ALL, kept)
             )
             wait_until(lambda: not start_time(rogue))
             assert start_time(keeper)

@@ -1,4 +1,4 @@
-"""Find, name and end what a launch left behind on a node.
+"""Find, name and end what a launch left behind on a node; what a killed run left is removed by `tare.agent.clean`.
 
 Neither the name, the environment, the session nor the parent of a process decides: a program can choose all of them.
 What was there when the pods had been made is kept, by number and start time; the rest, where launches run, is theirs.
@@ -41,7 +41,7 @@ END_ALL: Final = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Left:
+class LeftByLaunches:
     """What launches leave behind on a node; `folder` is the run's there, `kept` what is no launch's, by start time."""
 
     node: Node
