@@ -247,7 +247,8 @@ def write_programs(wheel: Path, pythons: Sequence[str], scratch: Path, out: Path
     for python in pythons:
         lock, site = scratch / "requirements.txt", scratch / f"site-{python}"
         lock.write_bytes(bytes(files[f"requirements-{python}.txt"]))
-        where = ("--no-index", "--no-compile", "--find-links", scratch / "wheels", "--target", site)
+        places = ("--find-links", scratch / "wheels", "--find-links", wheel.parent)
+        where = ("--no-index", "--no-compile", *places, "--target", site)
         run(*wheels.pip_argv("install", python), *where, "--requirement", lock)
         write_deb(site, python, licences, out, epoch)
 
