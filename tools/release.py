@@ -248,7 +248,8 @@ def write_programs(wheel: Path, pythons: Sequence[str], scratch: Path, out: Path
         lock, site = scratch / "requirements.txt", scratch / f"site-{python}"
         lock.write_bytes(bytes(files[f"requirements-{python}.txt"]))
         places = ("--find-links", scratch / "wheels", "--find-links", wheel.parent)
-        where = ("--no-index", "--no-compile", *places, "--target", site)
+        # pip compares the packages with the Python that runs it; the lock is for the other one
+        where = ("--no-index", "--no-compile", "--ignore-requires-python", *places, "--target", site)
         run(*wheels.pip_argv("install", python), *where, "--requirement", lock)
         write_deb(site, python, licences, out, epoch)
 
