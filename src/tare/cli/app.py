@@ -264,6 +264,9 @@ def _end_with(error: Exception) -> None:
     if isinstance(error, ImportError) and "failed to map segment" in str(error):
         _say("the Python packages of tare are on a file system mounted noexec\n  install tare in another folder")
         sys.exit(TareError.exit_code)
+    if not os.path.exists("/proc/self/stat"):
+        _say("/proc is not mounted here, where tare reads processes, mounts and counters\n  mount -t proc proc /proc")
+        sys.exit(TareError.exit_code)
     what = f"{type(error).__name__}: {error}"
     if _is_interrupted(error):
         _say(f"interrupted; undoing it failed with {what}\n  `tare clean` removes what is left")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -65,6 +66,15 @@ def test_an_error_of_ours_is_said_with_its_remedy_and_ends_with_its_code(
     monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=error))
     assert main(monkeypatch, "run", "x.yaml") == code
     assert capsys.readouterr().err == f"tare: {error}\n"
+
+
+def test_what_fails_where_proc_is_not_mounted_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "run_study", mock.Mock(side_effect=FileNotFoundError("/proc/self/cgroup")))
+    monkeypatch.setattr(os.path, "exists", lambda path: not str(path).startswith("/proc"))
+    assert main(monkeypatch, "run", "x.yaml") == 5
+    assert capsys.readouterr().err.startswith("tare: /proc is not mounted here")
 
 
 def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_for(
