@@ -20,6 +20,7 @@ from tare.daemons import certificate
 from tare.daemons.certificate import CERTIFICATE, KEY
 from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.errors import InfrastructureError
+from tare.system.packages import script
 from tare.system.process import find
 
 OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
@@ -78,7 +79,7 @@ def program() -> str | None:
 
 def probe() -> str | None:
     """Return that etcd is missing and how to install it, or None."""
-    return certificate.probe() if program() else "etcd is not installed: run tools/networks etcd"
+    return certificate.probe() if program() else f"etcd is not installed: run {script('tools/networks etcd')}"
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from tare.daemons.daemons import Daemon, Place, cover, run_daemon
 from tare.daemons.etcd import EtcdStore
 from tare.errors import InfrastructureError, MissingTool
 from tare.system.node import Node
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find, run
 
 OWN: Final = Path("/opt/tare/kubernetes")
@@ -167,7 +167,7 @@ def read_definition(file: Path) -> dict[str, Any]:
 
     made = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if not isinstance(made, dict):
-        raise InfrastructureError(f"{file} is damaged", remedy="remove its folder, and run tools/networks")
+        raise InfrastructureError(f"{file} is damaged", remedy=f"remove its folder, and run {script('tools/networks')}")
     return made
 
 
@@ -181,7 +181,7 @@ def probe() -> str | None:
     """Return what a Kubernetes needs and this machine lacks, or None."""
     for name in PROGRAMS:
         if program(name) is None:
-            return f"{name} is not installed: run tools/networks kubernetes"
+            return f"{name} is not installed: run {script('tools/networks kubernetes')}"
     if find("gcc") is None:
         return f"gcc is not installed: {install('gcc')}"
     return containerd.probe() or etcd.probe()

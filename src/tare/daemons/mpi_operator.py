@@ -17,6 +17,7 @@ from tare.daemons import coredns
 from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.errors import InfrastructureError, MissingTool
+from tare.system.packages import script
 from tare.system.process import find
 
 OWN: Final = Path("/opt/tare/mpi-operator")
@@ -38,7 +39,7 @@ def program() -> str | None:
 def probe() -> str | None:
     """Return what an MPI Operator in a lab needs and this machine lacks, or None."""
     if program() is None or coredns.program() is None or not DEFINITION.exists():
-        return "the MPI Operator is not installed: run tools/networks mpi-operator"
+        return f"the MPI Operator is not installed: run {script('tools/networks mpi-operator')}"
     return None
 
 

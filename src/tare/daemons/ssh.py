@@ -22,7 +22,7 @@ from typing import Final
 from tare.daemons.daemons import agent_argv
 from tare.errors import InfrastructureError
 from tare.system.node import Pod
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find, need, run
 
 PORT_ON_NODE: Final = 9100
@@ -198,7 +198,7 @@ def _environment_of(pod: Pod) -> dict[str, str]:
 def probe_node() -> str | None:
     """Return what bare processes, which use this machine's files, lack for ssh, or None."""
     if not any(Path(path).exists() for path in SSHD):
-        return f"sshd is not installed: tools/bootstrap unpacks it, or {install('openssh-server')}"
+        return f"sshd is not installed: {script('tools/bootstrap')} unpacks it, or {install('openssh-server')}"
     if find("ssh") is None:
         return f"ssh is not installed: {install('openssh-client')}"
     return None

@@ -16,6 +16,7 @@ from tare.mpi.launch.job import Job
 from tare.mpi.launch.ways import TransportSetting, way_of
 from tare.mpi.openmpi import NEWEST, PROGRAMS, OpenMpi, components, missing_part, reached, ways_of
 from tare.system import wheels
+from tare.system.packages import script
 from tare.system.process import find, run
 
 TITLE: Final = "Open MPI 5"
@@ -26,7 +27,7 @@ WAYS: Final[Mapping[str, TransportSetting]] = ways_of("sm", "opal_common_ofi_pro
 
 NO_HOSTS: Final = (
     "{program} {fails} when it is given another host, as in Debian 13, Debian unstable and Ubuntu 25.04 "
-    "(open-mpi/ompi issue 13303): use mpi: mpich, or run tools/mpis"
+    f"(open-mpi/ompi issue 13303): use mpi: mpich, or run {script('tools/mpis')}"
 )
 BESIDE: Final = 'shift; exec /bin/sh -c "$*"\n'
 """An agent that starts a daemon on its own machine."""

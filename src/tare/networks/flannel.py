@@ -24,6 +24,7 @@ from tare.networks.wiring.plug import CNI_VERSION, endpoint, probe_cni, wire_by_
 from tare.networks.wiring.stacked import StackedNetwork
 from tare.system.namespaces import index_of, netlink
 from tare.system.node import Endpoint, Nic, Node, Pod, Wired
+from tare.system.packages import script
 from tare.system.process import find
 from tare.system.user_namespace import is_real_root
 
@@ -194,7 +195,7 @@ def probe_programs(backend: str) -> str | None:
     if not is_real_root():
         return "flanneld changes routes and creates devices, which needs root"
     if flanneld() is None:
-        return "flanneld is not installed: run tools/networks flannel"
+        return f"flanneld is not installed: run {script('tools/networks flannel')}"
     if not BRIDGE_NETFILTER.exists():
         return f"flanneld needs {BRIDGE_NETFILTER}, which does not exist: modprobe br_netfilter"
     if backend == "udp" and not os.access(TUN, os.R_OK | os.W_OK):

@@ -23,7 +23,7 @@ from tare.runtimes.containers.runtime import Runtime
 from tare.system import caller_variables, devices
 from tare.system.binds import Bind, format_bind, mount_fields
 from tare.system.node import Container, Pod
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find, run
 from tare.system.user_namespace import is_real_root
 
@@ -38,7 +38,7 @@ GPU_OPTIONS: Final = MappingProxyType({devices.NVIDIA: "--nv", devices.ROCM: "--
 
 VERSION: Final = re.compile(r"(?:apptainer|singularity(?:-\w+)?) version \S+")
 MISSING: Final = (
-    "neither apptainer nor singularity is installed: run tools/apptainer on Debian 12, "
+    f"neither apptainer nor singularity is installed: run {script('tools/apptainer')} on Debian 12, "
     f"or {install('apptainer')} where it is packaged"
 )
 
@@ -62,7 +62,8 @@ class Apptainer(Runtime):
         if program is None:
             return MISSING
         if not self.version():
-            return f"{program} does not start, or is another program: run tools/apptainer, or {install('apptainer')}"
+            installs = f"run {script('tools/apptainer')}, or {install('apptainer')}"
+            return f"{program} does not start, or is another program: {installs}"
         return None
 
     def probe_sshd(self) -> str | None:

@@ -33,13 +33,16 @@ from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import caller_variables, devices
 from tare.system.node import Pod, marked_processes
+from tare.system.packages import script
 from tare.system.process import Result, find, run
 from tare.system.user_namespace import lacks_ids, user_name
 
 PROGRAMS: Final = ("podman-hpc", "/opt/tare/podman-hpc/bin/podman-hpc")
 """The site's, and the one that tools/podman-hpc unpacks."""
 
-MISSING: Final = "podman-hpc is not installed: run tools/podman-hpc on Debian 12, or install it as the site does"
+MISSING: Final = (
+    f"podman-hpc is not installed: run {script('tools/podman-hpc')} on Debian 12, or install it as the site does"
+)
 FUSE: Final = Path("/dev/fuse")
 IMAGES: Final = Path("overlay-images/images.json")
 SETTINGS: Final = (

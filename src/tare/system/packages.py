@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 OS_RELEASE: Final = Path("/etc/os-release")
+CLONE: Final = Path(__file__).absolute().parents[3]
+"""Where `tools` is, if tare runs from a clone."""
 _MOST_BYTES: Final = 1 << 16
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -69,6 +71,11 @@ _NAMES: Final[Mapping[str, tuple[str, str, str]]] = {
     "util-linux": ("util-linux", "util-linux", "util-linux"),
     "zstd": ("zstd", "zstd", "zstd"),
 }
+
+
+def script(command: str) -> str:
+    """Return a command of a clone of tare; where tare was installed otherwise, it says that it is in a clone."""
+    return command if (CLONE / command.split(maxsplit=1)[0]).is_file() else f"{command} (in a clone of tare)"
 
 
 def install(*packages: str, os_release: Path | None = None) -> str:

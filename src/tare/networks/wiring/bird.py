@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find, run
 
 UNPACKED: Final = Path("/opt/tare/bird/usr/sbin/bird")
@@ -49,7 +49,7 @@ def probe() -> str | None:
     """Return why BIRD 2 is not available, or None."""
     path = program()
     if path is None:
-        return f"BIRD 2 is not installed: tools/bootstrap unpacks it, or {install('bird2')}"
+        return f"BIRD 2 is not installed: {script('tools/bootstrap')} unpacks it, or {install('bird2')}"
     return _unfit(path)
 
 

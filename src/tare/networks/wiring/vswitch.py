@@ -15,7 +15,7 @@ from typing import Final
 from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.errors import InfrastructureError
 from tare.system.kernel_modules import probe_module
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find, run
 from tare.system.user_namespace import is_real_root
 
@@ -52,7 +52,8 @@ def probe(datapath: str = KERNEL) -> str | None:
     if not is_real_root():
         return "Open vSwitch in a node needs root"
     if any(program(name) is None for name in PROGRAMS):
-        return f"Open vSwitch is not installed: tools/bootstrap unpacks it ({install('openvswitch-switch')} starts it)"
+        installs = f"{script('tools/bootstrap')} unpacks it ({install('openvswitch-switch')} starts it)"
+        return f"Open vSwitch is not installed: {installs}"
     return probe_module("openvswitch") if datapath == KERNEL else None
 
 
@@ -74,7 +75,7 @@ def need_program(name: str) -> str:
     """Return the path of a program, or raise `InfrastructureError`."""
     path = program(name)
     if path is None:
-        raise InfrastructureError(f"{name} not found", remedy="tools/bootstrap unpacks Open vSwitch")
+        raise InfrastructureError(f"{name} not found", remedy=f"{script('tools/bootstrap')} unpacks Open vSwitch")
     return path
 
 

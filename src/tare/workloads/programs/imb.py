@@ -11,6 +11,7 @@ from typing import Final
 
 from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.model.text import bytes_label
+from tare.system.packages import script
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import check_single, count, ended, known_version, number
@@ -86,7 +87,7 @@ class Imb(ProgramAdapter):
     synchronisation = "two barriers before the repetitions of a size"
     reduction = "mean over repetitions, maximum over ranks"
     places = (f"{PLACE}/bin",)
-    brought_by = "tools/programs imb"
+    brought_by = script("tools/programs imb")
 
     @property
     def describes(self) -> str:

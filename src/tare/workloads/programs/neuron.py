@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
+from tare.system.packages import script
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, check_single, known_version, number
@@ -55,7 +56,7 @@ class Neuron(ProgramAdapter):
     synchronisation = "a barrier before it"
     reduction = "maximum over ranks of one run"
     places = (f"{PLACE}/bin",)
-    brought_by = "tools/programs hnn"
+    brought_by = script("tools/programs hnn")
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         values = keyed(arguments, USUAL)

@@ -24,7 +24,7 @@ from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
 from tare.errors import MissingTool
 from tare.networks import flannel
 from tare.system.node import NODE_TUNNEL, Node
-from tare.system.packages import install
+from tare.system.packages import install, script
 from tare.system.process import find
 
 OWN: Final = Path("/opt/tare/cilium")
@@ -49,7 +49,7 @@ class Cilium(LabNetwork):
     def lacks(self) -> str | None:
         """Return what Cilium needs and this machine lacks, or None."""
         if not AGENT.exists():
-            return "Cilium is not installed: run tools/networks cilium"
+            return f"Cilium is not installed: run {script('tools/networks cilium')}"
         for program in ("clang", "bpftool"):
             if find(program) is None:
                 return f"{program} is not installed: {install(program)}"
