@@ -159,15 +159,15 @@ def third_party(packages: Iterable[Path]) -> str:
 
 def write_sbom(version: str, packages: Iterable[Path], target: Path, epoch: int) -> None:
     """Write the packages that are shipped, with their hashes and licences, as CycloneDX."""
-    from cyclonedx.factory.license import LicenseFactory
-    from cyclonedx.model import HashType
+    from cyclonedx.contrib.hash.factories import HashTypeFactory
+    from cyclonedx.contrib.license.factories import LicenseFactory
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output.json import JsonV1Dot6
     from packageurl import PackageURL
 
     def component(name: str, number: str, named: str, file: Path | None = None) -> Component:
-        hashes = [HashType.from_composite_str(f"sha256:{digest(file)}")] if file else []
+        hashes = [HashTypeFactory().from_composite_str(f"sha256:{digest(file)}")] if file else []
         url = PackageURL("pypi", None, name.lower(), number, {"file_name": file.name} if file else None)
         licences = [LicenseFactory().make_from_string(named)]
         kind = ComponentType.LIBRARY if file else ComponentType.APPLICATION
