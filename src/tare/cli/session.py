@@ -177,6 +177,7 @@ def plan_text(plan: Plan, round_s: float | None = None) -> str:
         f"{rounds}: {trials:,} launch{'' if trials == 1 else 'es'}, {_takes(plan, round_s)}",
         _resources(plan, round_s),
         "",
+        "Cells, each a workload / nodes x ranks on each / an environment (+ can run here, - cannot):",
         *(f"  + {cell.key}{_note(plan, cell)}" for cell in cells),
         *(f"  - {line}" for line in unavailable_lines.in_lines(plan)),
     ]

@@ -50,7 +50,8 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     assert lines[1].startswith("4 rounds")
     assert f" {4 * (len(plan.cells) - 1)} launches, about " in lines[1]
     assert re.fullmatch(r"about \S+ node-hours on 2 nodes, up to \d+ \w+ of disk for images and results", lines[2])
-    marked = {line[4:].split("  (")[0]: line[2] for line in lines[4:]}
+    assert lines[4].startswith("Cells, each a workload / nodes x ranks on each / an environment")
+    marked = {line[4:].split("  (")[0]: line[2] for line in lines[5:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
     assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
 
