@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 
 ROUNDING = 1e-9
 

@@ -24,7 +24,7 @@ from tare.analysis.explain.remedy import REMEDIED
 from tare.analysis.explain.stored_costs import FOLDER as EXPLAIN
 from tare.cli import commands
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 from tare.system.process import run
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"

@@ -11,7 +11,7 @@ import pytest
 import factory_across as folders
 from browser import chromium, errors, opened
 from tare.cli.afterwards.across_commands import show_compare, show_history
-from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
+from tare.cli.afterwards.options import CompareOptions, HistoryOptions
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 

@@ -12,6 +12,7 @@ import typer
 from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
+from tare.cli.afterwards.options import ClaimsOptions, CompareOptions, ExplainOptions, HistoryOptions
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import command
 from tare.cli.usage import given_command, usage_error, worded
@@ -97,10 +98,10 @@ def report(asked: options.ReportOptions) -> int:
     return report_results(asked)
 
 
-command(app, of_results.ExplainOptions)(of_results.explain)
-command(app, of_results.CompareOptions)(of_results.compare)
-command(app, of_results.HistoryOptions)(of_results.history)
-command(app, of_results.ClaimsOptions)(of_results.claims)
+command(app, ExplainOptions)(of_results.explain)
+command(app, CompareOptions)(of_results.compare)
+command(app, HistoryOptions)(of_results.history)
+command(app, ClaimsOptions)(of_results.claims)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tare.cli.options import command
+from tare.cli.options import LabName, LabOptions, NetworkOptions, command
 from tare.errors import EXIT_DONE
 
-LabName = Annotated[str, typer.Option(help="Name of the lab.")]
 CommandArgument = Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 lab_app = typer.Typer(help="Manage a small cluster inside this machine.", no_args_is_help=True)
 network_app = typer.Typer(help="List networks, or try one by hand on a lab.", no_args_is_help=True)
 image_app = typer.Typer(help="Manage the images that containers start from, and their cache.", no_args_is_help=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabOptions:
-    """What `tare lab up` is asked for."""
-
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2
-    nics: Annotated[int, typer.Option(min=1, help="Network interfaces for messages (data NICs) on each node.")] = 1
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores of each node.", show_default="this machine's, divided among nodes")
-    ] = None
-    link_rate: Annotated[
-        str, typer.Option(help="Rate limit of the data links, such as 10Gbit.", show_default="no limit")
-    ] = ""
-    segmented: Annotated[bool, typer.Option("--segmented", help="Send frames of MTU size, as on a real wire.")] = False
-    docker: Annotated[
-        bool, typer.Option("--docker", help="Start a Docker daemon on every node, joined in a Swarm.")
-    ] = False
-    subnets: Annotated[int, typer.Option(min=1, max=2, help="Number of data subnets; a router joins them.")] = 1
-    kubernetes: Annotated[
-        bool, typer.Option("--kubernetes", help="Start a Kubernetes on the nodes, with flannel as its pod network.")
-    ] = False
-    name: LabName = "lab"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkOptions:
-    """What `tare network up` is asked for; `name` is that of a lab that is up, or of the one to start."""
-
-    network: Annotated[
-        str,
-        typer.Argument(help="A name from `tare network list`, or cni:PATH of a CNI configuration.", show_default=False),
-    ]
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, with one pod each.")] = 2
-    runtime: Annotated[str, typer.Option(help="Container runtime of the pods, such as docker; bare: none.")] = "bare"
-    name: Annotated[str, typer.Option(help="Name of a lab that is up, or of the one to start.")] = "net"
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C removes the network.")
-    ] = False
 
 
 @command(lab_app, LabOptions, "up")

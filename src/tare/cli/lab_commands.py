@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tare.agent import clean
 from tare.cli import lab_kubernetes, lab_state
-from tare.cli.groups import LabOptions
+from tare.cli.options import LabOptions
 from tare.cli.output import print_json, say
 from tare.clusters import lab
 from tare.daemons import docker

@@ -19,7 +19,7 @@ from tare.agent import clean
 from tare.agent.order import Files
 from tare.agent.sides import Side
 from tare.cli import lab_commands, lab_state
-from tare.cli.groups import NetworkOptions
+from tare.cli.options import NetworkOptions
 from tare.cli.output import print_json, say
 from tare.clusters import Site
 from tare.clusters.lab_site import LabSite

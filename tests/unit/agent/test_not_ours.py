@@ -18,7 +18,7 @@ import pytest
 from tare.agent import clean, site_folder
 from tare.cli import lab_commands, lab_state
 from tare.cli.commands import show_clean
-from tare.cli.groups import LabOptions
+from tare.cli.options import LabOptions
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.runtimes import docker
 from tare.system import paths

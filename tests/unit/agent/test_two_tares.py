@@ -20,7 +20,7 @@ import pytest
 import tare
 from tare.agent import clean
 from tare.cli import lab_commands, lab_state
-from tare.cli.groups import LabOptions
+from tare.cli.options import LabOptions
 from tare.daemons import docker
 from tare.errors import InfrastructureError
 from tare.system import namespaces, paths

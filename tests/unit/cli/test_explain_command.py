@@ -20,7 +20,7 @@ from tare.cli import commands, session
 from tare.cli.afterwards import explain_command
 from tare.cli.afterwards.claims_command import show_claims
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ClaimsOptions, ExplainOptions
+from tare.cli.afterwards.options import ClaimsOptions, ExplainOptions
 from tare.cli.started_from import FACT, StartedIn, changed_programs
 from tare.errors import EXIT_CELLS_FAILED, RefusedError, ResultsError, UsageError
 from tare.model import Failed, Outcome, Plan, Trial

@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from tare.cli import lab_commands, lab_state, network_commands
-from tare.cli.groups import LabOptions, NetworkOptions
 from tare.cli.network_commands import described, needs_of, network_list, network_up
+from tare.cli.options import LabOptions, NetworkOptions
 from tare.clusters import lab
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
 from tare.model import LabSpec

@@ -15,7 +15,7 @@ import pytest
 
 import factory_across as folders
 from tare.cli.afterwards.across_commands import show_compare, show_history
-from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
+from tare.cli.afterwards.options import CompareOptions, HistoryOptions
 from tare.cli.commands import Where
 from tare.cli.options import SubmitOptions
 from tare.cli.submit import START_S, estimated_s, seconds, submit_study, system_of

@@ -12,7 +12,7 @@ import large_results
 from counted_calls import count_calls
 from tare.cli import commands
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Plan, Trial
 from tare.store import results_folder

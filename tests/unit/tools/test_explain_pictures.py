@@ -8,7 +8,7 @@ from pathlib import Path
 import exports
 from factory_explained import Behaviour, plan_of, trials_of
 from source_tree import program
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 
 TOOL = program("explain_pictures")
 PICTURES: Path = TOOL.PICTURES

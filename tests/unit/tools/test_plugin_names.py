@@ -50,11 +50,11 @@ KNOWN: Mapping[str, str] = {
         "networks/wiring/link.py: bridge"
     ),
     LAB: (
-        "cli/app.py: lab; cli/groups.py: lab kubernetes; cli/lab_commands.py: lab; "
+        "cli/app.py: lab; cli/groups.py: lab kubernetes; cli/lab_commands.py: lab; cli/options.py: lab; "
         "cli/lab_kubernetes.py: lab kubernetes; cli/launch_command.py: lab; cli/network_commands.py: lab"
     ),
     DEFAULT: (
-        "cli/options.py: bare host; cli/groups.py: bare openmpi; "
+        "cli/options.py: bare host; cli/groups.py: openmpi; "
         "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud openmpi; "
         "cli/doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
         "study/schema.py: openmpi host; study/shorthand.py: host"

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tare.cli.afterwards.of_results import CompareOptions, HistoryOptions
+from tare.cli.afterwards.options import CompareOptions, HistoryOptions
 from tare.cli.output import write_page
 from tare.compare import pages
 from tare.compare.compare import across, check_common

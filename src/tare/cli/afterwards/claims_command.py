@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.console import Console
 
-from tare.cli.afterwards.of_results import ClaimsOptions
+from tare.cli.afterwards.options import ClaimsOptions
 from tare.cli.output import write_page
 from tare.compare.claims import Judged, Paper, judge, read_paper
 from tare.compare.claims.claim_tables import ClaimsReport, markdown

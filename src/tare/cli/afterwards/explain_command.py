@@ -30,7 +30,7 @@ from tare.analysis.explain.stored_costs import FOLDER as EXPLAIN
 from tare.analysis.explain.stored_costs import ablations_of, compared_of
 from tare.analysis.explain.unmeasured_changes import Failures
 from tare.cli import commands
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 from tare.cli.output import say
 from tare.clusters import CLUSTERS
 from tare.errors import EXIT_CELLS_FAILED, EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError

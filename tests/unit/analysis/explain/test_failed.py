@@ -14,7 +14,7 @@ from tare.analysis.explain.failed import FailedCell, failed_cells
 from tare.analysis.explain.unmeasured_changes import reasons_of
 from tare.analysis.summary.isolation import CAPABILITIES
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 from tare.model import Failed, Invalid, Outcome, Plan, Trial
 
 ALL = "1ffffffffff"

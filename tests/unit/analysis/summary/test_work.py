@@ -15,7 +15,7 @@ import exports
 from tare.analysis.summary import summarise
 from tare.cli import commands
 from tare.cli.afterwards.explain_command import explain_results
-from tare.cli.afterwards.of_results import ExplainOptions
+from tare.cli.afterwards.options import ExplainOptions
 from tare.errors import EXIT_CELLS_FAILED
 from tare.model import Failed, InterfaceTraffic, Plan, RankPlace, Repetition, Role, Trial, Verdict, Work, Workload
 from tare.model.trial import ENDED_EARLY
