@@ -61,6 +61,11 @@ class TareError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
 
+    def on_one_line(self) -> str:
+        """Return the message as one line; several nodes that failed have a line each in it."""
+        head, *lines = self.message.splitlines() or [""]
+        return " ".join((head, "; ".join(map(str.strip, lines)))).rstrip()
+
 
 class UsageError(TareError):
     """An option, an argument or a file name is wrong; nothing was started.

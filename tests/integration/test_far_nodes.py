@@ -49,7 +49,7 @@ def test_the_head_needs_nothing_of_a_node_but_values_and_its_errors_arrive_with_
     commands.run_plan(study.load(write_study(tmp_path, "far", (*ENVIRONMENTS, "bare+direct"))), tmp_path / "r")
     *trials, failed = sorted(read_only(tmp_path / "r").trials, key=lambda trial: "direct" in trial.key.cell)
     assert isinstance(failed.outcome, Failed)
-    assert failed.outcome.reason == "its pods could not be made: the NIC is gone"
+    assert failed.outcome.reason == "its pods could not be made: nodes n0, n1: the NIC is gone"
     assert len(trials) == len(ENVIRONMENTS)
     assert [trial.outcome for trial in trials if not isinstance(trial.outcome, Completed)] == []
     assert {name: bool(node.calls) for name, node in far.items()} == dict.fromkeys(("n0", "n1", "d0", "d1"), True)

@@ -264,7 +264,7 @@ class Run:
             raise
         except TareError as error:
             inner.close()
-            return f"its pods could not be made: {error.message}"
+            return f"its pods could not be made: {error.on_one_line()}"
         stack.enter_context(inner)
         return up
 

@@ -51,9 +51,12 @@ def _raise_failed(failed: Sequence[tuple[NodeService, BaseException]]) -> None:
         raise next(error for _, error in failed if not isinstance(error, InfrastructureError))
     if not of_nodes:
         return
+    said = {error.message for _, error in of_nodes}
     messages = [error.at(name).message for name, error in of_nodes]
     first = of_nodes[0][1]
     if len(messages) > 1:
-        first.message = "\n".join((f"{len(messages)} nodes failed:", *(f"  {message}" for message in messages)))
+        names = f"nodes {', '.join(name for name, _ in of_nodes)}: "
+        lines = "\n".join((f"{len(messages)} nodes failed:", *(f"  {message}" for message in messages)))
+        first.message = names + said.pop() if len(said) == 1 else lines
         first.remedy = "\n  ".join(dict.fromkeys(error.remedy for _, error in of_nodes if error.remedy))
     raise first

@@ -159,7 +159,7 @@ def test_pods_that_cannot_be_made_fail_their_cells_only(tmp_path: Path, monkeypa
     for trial in read_only(tmp_path / "r").trials:
         reason = trial.outcome.reason if isinstance(trial.outcome, Failed) else "completed"
         by_cell.setdefault(trial.key.cell.rsplit(" / ", 1)[1], set()).add(reason)
-    failed = {"its pods could not be made: the bridge of n1 is gone"}
+    failed = {"its pods could not be made: nodes n0, n1: the bridge of n1 is gone"}
     assert by_cell == {"fake": {"completed"}, "fake (A/A)": {"completed"}, "fake-slow": failed}
     assert attached.closed == {"fake": 2 * 2 * 2}  # two environments x two nodes x two rounds
 
