@@ -16,6 +16,8 @@ MOST_AT_ONCE: Final = 4
 PATIENCE_S: Final = 5.0
 LOOK_S: Final = 0.5
 """How often it is looked whether an interrupt waits for machines."""
+LONGEST_LINE: Final = 200
+"""Characters of what each further node says: the first may quote the end of a log."""
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ def on_each(
 
 
 def _raise_failed(failed: Sequence[tuple[NodeService, BaseException]]) -> None:
-    """Raise the first of errors, with what the others say; an error that is not of the infrastructure comes first."""
+    """Raise the first of errors with a line of each other node; one that is not of the infrastructure comes first."""
     of_nodes = [(node.node.name, error) for node, error in failed if isinstance(error, InfrastructureError)]
     if len(of_nodes) < len(failed):
         raise next(error for _, error in failed if not isinstance(error, InfrastructureError))
@@ -56,7 +58,8 @@ def _raise_failed(failed: Sequence[tuple[NodeService, BaseException]]) -> None:
     first = of_nodes[0][1]
     if len(messages) > 1:
         names = f"nodes {', '.join(name for name, _ in of_nodes)}: "
-        lines = "\n".join((f"{len(messages)} nodes failed:", *(f"  {message}" for message in messages)))
+        others = (message.splitlines()[0][:LONGEST_LINE] for message in messages[1:])
+        lines = "\n  ".join((f"{len(messages)} nodes failed:", messages[0], *others))
         first.message = names + said.pop() if len(said) == 1 else lines
         first.remedy = "\n  ".join(dict.fromkeys(error.remedy for _, error in of_nodes if error.remedy))
     raise first

@@ -57,6 +57,11 @@ def test_all_nodes_are_asked_where_one_cannot_answer_and_its_reason_is_raised() 
         ({1: "n1: no bridge"}, "n1: no bridge", "install it"),
         ({1: "n10: no bridge"}, "node n1: n10: no bridge", "install it"),
         ({2: "no bridge", 0: "no bridge"}, "nodes n0, n2: no bridge", "install it"),
+        (
+            {2: "no bridge: " + 300 * "x" + "\nlog", 0: "no etcd\nlog"},
+            "2 nodes failed:\n  node n0: no etcd\nlog\n  node n2: no bridge: " + 180 * "x",
+            "install it",
+        ),
         ({2: "no bridge", 0: "no etcd"}, "2 nodes failed:\n  node n0: no etcd\n  node n2: no bridge", "install it"),
     ],
 )
@@ -71,7 +76,7 @@ def test_an_error_names_its_node_and_each_node_that_failed_has_a_line(
         on_each(NODES, answer)
     assert (caught.value.message, caught.value.remedy) == (message, remedy)
     assert caught.value.node == f"n{min(reasons)}"
-    assert caught.value.on_one_line() == message.replace(":\n  ", ": ").replace("\n  ", "; ")
+    assert caught.value.on_one_line() == message.replace(":\n  ", ": ").replace("\n  ", "; ").replace("\n", "; ")
 
 
 def test_an_error_that_is_no_node_s_is_raised_before_those_of_nodes() -> None:
