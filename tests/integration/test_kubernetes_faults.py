@@ -196,7 +196,7 @@ def test_a_kubelet_that_is_killed_costs_the_trials_of_its_node_and_leaves_nothin
     check_stored(
         study,
         r"node e\d-n1 cannot be reached",
-        r"its pods could not be made: node n1: pod e\d-n1 does not run: its node n1 is not ready: Kubelet stopped",
+        r"its pods could not be made: pod e\d-n1 does not run: its node n1 is not ready: Kubelet stopped posting",
         r"its pods could not be made: node n1: pod e\d-n1 does not run: no node can take the pod: .*unreachable",
     )
     assert "Traceback" not in result.stderr
