@@ -43,8 +43,8 @@ from agreement_table import HEADER, LIMIT, Row, as_markdown, median_interval, pr
 from side_by_side import Start, in_turns
 from wires import Wires, wires
 
+from tare.images import mpi_wheels
 from tare.mpi.launch import PADDING
-from tare.system import wheels
 from tare.system.paths import cache_folder
 from tare.system.process import run
 from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
@@ -147,7 +147,7 @@ def main() -> int:
 
 def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Line]:
     """Measure all lines in every round and return them."""
-    if reason := wheels.probe("mpich5"):
+    if reason := mpi_wheels.probe("mpich5"):
         raise SystemExit(f"agreement: {reason}")
     if not IMB.is_file():
         raise SystemExit("agreement: IMB-MPI1 is missing: tools/programs imb")
@@ -163,7 +163,7 @@ def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Line]
         if not kernels or pair.kernel in kernels
         for size in pair.sizes
     ]
-    program = built("mpich5", wheels.program("mpich5", "mpicc"))
+    program = built("mpich5", mpi_wheels.program("mpich5", "mpicc"))
     library = built_for_imb(program.parent)
     between = tuple(wire for wire in ("tcp", "vxlan") if wire in named_wires)
     with wires(between, "mpich5", program.parent) as lab:
@@ -214,7 +214,7 @@ def built_for_imb(folder: Path) -> Path:
     made = folder / "imb_turns.so"
     sources = (IMB_TURNS, *(KERNELS / "common" / f"{name}.c" for name in ("turns", "check", "output", "json", "clock")))
     flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{KERNELS}")
-    compiler = wheels.program("mpich5", "mpicc")
+    compiler = mpi_wheels.program("mpich5", "mpicc")
     run((str(compiler), *flags, *map(str, sources), "-o", str(made)), timeout_s=BUILD_S, what="building imb_turns.so")
     return made
 
@@ -224,7 +224,7 @@ def launched(line: Line, lab: Wires, argv: Callable[[str], Sequence[str | Path]]
     command = ("/usr/bin/env", f"{PADDING}={key}:", *argv(turns))
     if line.wire != "shm":
         return of_launch(lab.run(line.wire, *command), key)
-    mpirun = (str(wheels.program("mpich5", "mpirun")), "-n", "2", "-bind-to", "core")
+    mpirun = (str(mpi_wheels.program("mpich5", "mpirun")), "-n", "2", "-bind-to", "core")
     variables = {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_CH4_CMA_ENABLE": "0", "UCX_TLS": "self,sysv"}
     text = run((*mpirun, *map(str, command)), env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
     return of_launch(text, key)
@@ -235,7 +235,7 @@ def their_argv(line: Line, library: Path, turns: str) -> tuple[str | Path, ...]:
     sizes = () if line.size is None else ("-msgsize", ",".join([str(line.size)] * TURNS))
     benchmarks = [line.pair.benchmark] * (TURNS if line.size is None else 1)
     options = ("-npmin", "2", *sizes, "-iter", str(line.iterations), "-iter_policy", "off", "-time", "60")
-    mpi = wheels.program("mpich5", "mpirun").parent.parent / "lib"
+    mpi = mpi_wheels.program("mpich5", "mpirun").parent.parent / "lib"
     variables = (f"LD_LIBRARY_PATH={mpi}", f"LD_PRELOAD={library}", f"IMB_TURNS={turns}")
     return ("/usr/bin/env", *variables, IMB, *options, *benchmarks)
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from wires import PLACEMENT, Wires, wires
 
+from tare.images import mpi_wheels
 from tare.images.kernels import find_compiler
 from tare.model import Cell, Role, Workload
 from tare.run import job
-from tare.system import wheels
 from tare.system.process import run, start
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -62,7 +62,7 @@ def main() -> int:
 def compiled(mpi: str, folder: Path) -> Path:
     """Compile the program with an MPI's compiler; return where it is."""
     program = folder / "any_source"
-    compiler = str(wheels.program(mpi, "mpicc")) if mpi in wheels.PACKAGES else find_compiler(mpi)
+    compiler = str(mpi_wheels.program(mpi, "mpicc")) if mpi in mpi_wheels.PACKAGES else find_compiler(mpi)
     if compiler is None:
         raise SystemExit(f"any_source: no compiler of {mpi} here")
     run((compiler, "-O2", "-o", str(program), str(SOURCE)), what="compiling")

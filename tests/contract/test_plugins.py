@@ -92,7 +92,7 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
         "networks.wiring.bird.UNPACKED",
     ):
         monkeypatch.setattr(f"tare.{place}", Path("/nowhere"))
-    monkeypatch.setattr("tare.system.wheels.FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("tare.images.mpi_wheels.FOLDER", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()

@@ -23,9 +23,9 @@ from pyroute2.netlink.exceptions import NetlinkError
 from integration.loaded import Command
 from tare.clusters import Needs
 from tare.clusters.lab_site import LabCluster, LabSite
+from tare.images import mpi_wheels
 from tare.model import LabSpec
 from tare.store.shared import read_lines
-from tare.system import wheels
 from tare.system.namespaces import netlink
 from tare.system.paths import RUN_FOLDER
 from waiting import wait_until
@@ -327,7 +327,7 @@ def compiled(name: str, folder: Path, *options: str, mpi: str = "openmpi") -> Pa
     """Compile one of the small programs in `apps`."""
     target = folder / f"{name}-{mpi}"
     warnings = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
-    compiler = str(wheels.program(mpi, "mpicc")) if mpi in wheels.PACKAGES else f"mpicc.{mpi}"
+    compiler = str(mpi_wheels.program(mpi, "mpicc")) if mpi in mpi_wheels.PACKAGES else f"mpicc.{mpi}"
     argv = (compiler, "-std=gnu11", *warnings, str(APPS / f"{name}.c"), "-o", str(target), *options)
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

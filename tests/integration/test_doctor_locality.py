@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.live import live, tare
-from tare.system import wheels
+from tare.images import mpi_wheels
 
 pytestmark = [*live("mpich", "openmpi5", "mpich5"), pytest.mark.measures]
 OWN_SHM = ("sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"')
@@ -32,7 +32,7 @@ def test_two_ranks_of_a_site_share_memory(launcher: tuple[str, ...], tmp_path: P
 def test_an_mpi_in_a_folder_of_its_own_is_asked_and_not_the_systems(
     mpi: str, options: tuple[str, ...], name: str, tmp_path: Path
 ) -> None:
-    launcher = (str(wheels.program(mpi, "mpirun")), *options, "-n", "2")
+    launcher = (str(mpi_wheels.program(mpi, "mpirun")), *options, "-n", "2")
     result = tare("doctor", "--locality", "--", *launcher, cwd=tmp_path)
     # MPICH 5 is near what the doctor allows (2 to 4 us for a byte), and the host may slow this machine down.
     assert result.status == 0 or "or the machine is busy" in result.stdout, result.stdout + result.stderr

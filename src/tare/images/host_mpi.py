@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tare.errors import InfrastructureError, MissingTool
+from tare.images import mpi_wheels
 from tare.images.cache import Progress, ensure, silent
 from tare.images.inside.dynamic_loader import TRIPLETS
 from tare.images.inside.inspect import read_overlapping
 from tare.images.inside.safe_paths import inside, open_file, open_regular
 from tare.images.usage import mark_used
-from tare.system import wheels
 from tare.system.packages import install
 from tare.system.paths import cache_folder
 from tare.system.process import find, need, run
@@ -98,7 +98,7 @@ def ensure_host_mpi(
     `launcher` is the launcher of an MPI that has no fixed name, `family` the MPI whose daemons have the same names.
     Raises `MissingTool` if it is not installed.
     """
-    if mpi in wheels.PACKAGES:
+    if mpi in mpi_wheels.PACKAGES:
         return _wheel(mpi)
     family = family or mpi
     launcher = launcher or _launcher(family)
@@ -130,13 +130,13 @@ def ensure_host_mpi(
 
 def _wheel(mpi: str) -> HostMpi:
     """Return an MPI of `tools/mpis`: its own folder is complete and self-contained."""
-    if reason := wheels.probe(mpi):
+    if reason := mpi_wheels.probe(mpi):
         raise MissingTool(reason)
-    folder = wheels.folder(mpi)
+    folder = mpi_wheels.folder(mpi)
     files = [file for file in folder.rglob("*") if file.is_file() and (file.parent.name == "bin" or ".so" in file.name)]
     return HostMpi(
         folder=folder,
-        launcher=wheels.program(mpi, "mpirun"),
+        launcher=mpi_wheels.program(mpi, "mpirun"),
         shown=(str(folder),),
         glibc=max(glibc_needed(file) for file in files),
         settings=NO_SSH if mpi.startswith("openmpi") else (),

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
-from tare.images import mpi_programs
+from tare.images import mpi_programs, mpi_wheels
 from tare.images.cache import Progress, ensure, remove_tree, silent
 from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest
 from tare.images.sources import kernels_source, miniapps_source
 from tare.images.usage import check_cache, mark_used
-from tare.system import process, wheels
+from tare.system import process
 from tare.system.paths import cache_folder
 
 COMPILERS: Final = {
@@ -104,11 +104,11 @@ def newest_program(name: str, cache_dir: Path | None = None) -> Path | None:
 
 def _compiler(mpi: str) -> Path:
     """Return an MPI's compiler wrapper: of tools/mpis, by its name in Debian, or the `mpicc` of PATH."""
-    reason = wheels.probe(mpi) if mpi in wheels.PACKAGES else None
-    if mpi in wheels.PACKAGES and reason is None:
-        return wheels.program(mpi, "mpicc")
+    reason = mpi_wheels.probe(mpi) if mpi in mpi_wheels.PACKAGES else None
+    if mpi in mpi_wheels.PACKAGES and reason is None:
+        return mpi_wheels.program(mpi, "mpicc")
     if mpi not in COMPILERS and reason is None:
-        known = ", ".join(dict.fromkeys([*COMPILERS, *wheels.PACKAGES]))
+        known = ", ".join(dict.fromkeys([*COMPILERS, *mpi_wheels.PACKAGES]))
         raise UsageError(f"no compiler is known for the MPI {mpi!r}", remedy=f"known: {known}")
     name, package = COMPILERS.get(mpi, ("", ""))
     path = find_compiler(mpi)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import MissingTool
+from tare.images import mpi_wheels
 from tare.images.sources import kernels_source, miniapps_source
-from tare.system import wheels
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 PREFIX: Final = "/opt/tare"
@@ -146,7 +146,7 @@ def service() -> Recipe:
 
 def _with_wheel(mpi: str) -> Recipe:
     """Return Debian 12 with an MPI of tools/mpis at the path that it has on this machine; raises `MissingTool`."""
-    if reason := wheels.probe(mpi):
+    if reason := mpi_wheels.probe(mpi):
         raise MissingTool(reason)
     return Recipe(
         name=f"debian-{mpi}",
@@ -154,12 +154,12 @@ def _with_wheel(mpi: str) -> Recipe:
         mpi=mpi,
         packages=("zlib1g", *_LANGUAGES, *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake"),
-        mpi_compiler=str(wheels.program(mpi, "mpicc")),
+        mpi_compiler=str(mpi_wheels.program(mpi, "mpicc")),
         kernels=kernels_source(),
         miniapps=miniapps_source(),
         debian="debian-wheels",
-        brought=wheels.folder(mpi),
-        brought_stamp=wheels.stamp(mpi),
+        brought=mpi_wheels.folder(mpi),
+        brought_stamp=mpi_wheels.stamp(mpi),
         same={"libc6": "libc6-dev"},
     )
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.images import mpi_wheels
 from tare.model import Binding, Placement
 from tare.mpi.launch import PADDING, Context, Launch
 from tare.mpi.launch.job import Job, JobHost, group_contexts
 from tare.mpi.launch.mpi import Mpi
 from tare.mpi.launch.ways import OWN_WITHIN, TransportSetting, libfabric, variables_of, way_of, with_devices
 from tare.networks.wiring import infiniband
-from tare.system import wheels
 
 TITLE: Final = "Intel MPI"
 PROVIDER: Final = "I_MPI_OFI_PROVIDER"
@@ -52,19 +52,19 @@ class IntelMpi(Mpi):
 
     name = "intelmpi"
     family = "mpich"
-    inside = str(wheels.program("intelmpi", "mpiexec.hydra"))
+    inside = str(mpi_wheels.program("intelmpi", "mpiexec.hydra"))
     title = TITLE
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.probe(self.name)
+        return mpi_wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
         return infiniband.probe(transport) if transport == "ucx" else None  # mlx supports no other transport
 
     def version(self) -> str:
-        number = wheels.version(self.name)
+        number = mpi_wheels.version(self.name)
         return f"Intel MPI {number}" if number else ""
 
     def launch(self, job: Job) -> Launch:
@@ -78,7 +78,7 @@ class IntelMpi(Mpi):
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {
-            "I_MPI_ROOT": str(wheels.folder(self.name)),
+            "I_MPI_ROOT": str(mpi_wheels.folder(self.name)),
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program,
             "TMPDIR": str(Path(agent_program).parent),
         }

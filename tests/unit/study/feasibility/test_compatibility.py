@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
+from tare.images import mpi_wheels
 from tare.mpi import MPIS
 from tare.study.feasibility import compatibility
 from tare.study.feasibility.compatibility import Application, JobOutcome, Launcher, MpiFacts, RankHost, controls, starts
 from tare.study.feasibility.preflight import mpi_here
-from tare.system import wheels
 
 OPEN4, OPEN5, MPICH4, MPICH5 = (MPIS_SHOWN[name] for name in ("openmpi", "openmpi5", "mpich", "mpich5"))
 versions = st.tuples(st.integers(1, 9), st.integers(0, 9))
@@ -125,8 +125,8 @@ def test_the_page_has_the_tables_that_are_predicted_and_writing_one_changes_noth
 @pytest.mark.parametrize("name", MPIS_SHOWN)
 def test_what_the_page_says_is_of_the_versions_that_are_here(name: str) -> None:
     lock = (Path(__file__).parents[4] / "lock" / "mpis.txt").read_text()
-    if name in wheels.PACKAGES:
-        found = re.search(rf"^{wheels.PACKAGES[name]}==(\d+)\.(\d+)", lock, re.MULTILINE)
+    if name in mpi_wheels.PACKAGES:
+        found = re.search(rf"^{mpi_wheels.PACKAGES[name]}==(\d+)\.(\d+)", lock, re.MULTILINE)
         assert MPIS_SHOWN[name].version == tuple(map(int, found.groups()))
     here = mpi_here(name)
     assert here.family == MPIS[name].family == MPIS_SHOWN[name].family

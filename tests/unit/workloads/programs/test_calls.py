@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tare.images import mpi_wheels
 from tare.model import Placement
-from tare.system import wheels
 from tare.workloads.programs import PROGRAMS, hpl
 from tare.workloads.programs.hpl import operations as hpl_operations
 from tare.workloads.programs.locate import found, missing
@@ -276,7 +276,7 @@ def test_the_tool_brings_known_versions_to_where_they_are_looked_for() -> None:
     assert PROGRAMS["IMB-MPI1"].places == (f"{folder[1]}/imb/bin",)
     assert PROGRAMS["hnn"].places == (f"{folder[1]}/hnn/bin",)
     assert f"{folder[1]}/hnn" == PLACE
-    assert f"readonly LIBRARIES={wheels.folder('mpich5')}/lib\n" in TOOL
+    assert f"readonly LIBRARIES={mpi_wheels.folder('mpich5')}/lib\n" in TOOL
 
 
 def test_the_driver_is_there_and_ends_no_process() -> None:
