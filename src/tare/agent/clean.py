@@ -25,9 +25,11 @@ from tare.system.namespaces import read_holder
 from tare.system.node import marked_processes
 from tare.system.node.cgroup_marks import is_ours
 from tare.system.node.cgroups import EXIT_S, MARK, Group, Hierarchy, at, hierarchies
-from tare.system.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, start_time, this_boot
+from tare.system.node.owners import NOTE, is_lab_name, is_of_this_machine, lives, read_note, this_boot
+from tare.system.node.process_stat import start_time
 from tare.system.node.stragglers import are_exiting, listing, look
 from tare.system.paths import run_folder, state_identity
+from tare.system.waiting import wait_until
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -143,12 +145,13 @@ def end_owners(lab: str) -> None:
         if note.get(site_folder.HEAD):
             continue
         if _lab_of(folder, note) == lab and _lives(note) and int(note["pid"]) != os.getpid():
-            pid = int(note["pid"])
-            _signal(pid, int(note["start"]), signal.SIGTERM)
-            until = time.monotonic() + DEADLINE_S
-            while start_time(pid) == note["start"] and time.monotonic() < until:
-                time.sleep(0.01)
-            _kill(pid, int(note["start"]))
+            _end(int(note["pid"]), int(note["start"]))
+
+
+def _end(pid: int, started: int) -> None:
+    _signal(pid, started, signal.SIGTERM)
+    wait_until(lambda: start_time(pid) != started, DEADLINE_S, pause_s=0.01)
+    _kill(pid, started)
 
 
 def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:

@@ -19,7 +19,7 @@ from tare.errors import InfrastructureError
 from tare.runtimes import RUNTIMES
 from tare.system.namespaces import processes_beside
 from tare.system.node import Node, marked_processes
-from tare.system.node.owners import parent_of, start_time
+from tare.system.node.process_stat import parent_of, start_time
 from tare.system.node.stragglers import named
 from tare.system.process import run
 

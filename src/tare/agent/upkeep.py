@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tare.agent.sides import Side, held_containers, limited_groups
 from tare.networks.wiring.plug import wait_until_running
-from tare.system.namespaces import command_line, runs
+from tare.system.namespaces import command_line
 from tare.system.node import limits, marked_processes
+from tare.system.node.process_stat import runs
 
 
 def wait_for_carriers(sides: Iterable[Side]) -> None:

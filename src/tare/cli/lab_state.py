@@ -20,7 +20,8 @@ from tare.model.topology import HardwareThread
 from tare.system import process
 from tare.system.node import Nic, Node
 from tare.system.node.cgroups import group
-from tare.system.node.owners import NAMESPACE, boot_id, is_visible, lives, pid_namespace, start_time, this_boot
+from tare.system.node.owners import NAMESPACE, boot_id, is_visible, lives, pid_namespace, this_boot
+from tare.system.node.process_stat import start_time
 from tare.system.paths import run_folder
 
 STATE: Final = "lab.json"

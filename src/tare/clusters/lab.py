@@ -31,11 +31,11 @@ from tare.system.namespaces import (
     index_of,
     is_holder,
     netlink,
-    runs,
     set_network,
 )
 from tare.system.node import Nic, Node
 from tare.system.node.cgroups import Group, file_systems, group
+from tare.system.node.process_stat import runs
 from tare.system.paths import cache_folder
 from tare.system.signals import uninterrupted
 

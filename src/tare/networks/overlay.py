@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from tare.networks.bridge import Bridge
 from tare.networks.wiring.network import Network
 from tare.networks.wiring.plug import OVERLAY_SUBNETS, Wiring, endpoint, interface_in
 from tare.system.node import Endpoint, Nic, Node, Pod
+from tare.system.waiting import wait_until
 
 REMOVED_S: Final = 60.0
 PAUSE_S: Final = 0.02
@@ -76,19 +76,24 @@ class Overlay(Network):
 
 def remove(node: Node, name: str) -> None:
     """Remove an overlay, which its daemon may refuse for some time after the last container has left."""
-    until = time.monotonic() + REMOVED_S
-    while Path(f"/proc/{node.pid}").exists() and time.monotonic() < until:
+
+    def is_removed() -> bool:
+        if has_ended(node):
+            return True
         run_docker(node, "network", "rm", name, check=False)
-        if not knows(node, name):
-            return
-        time.sleep(PAUSE_S)
+        return not knows(node, name)
+
+    wait_until(is_removed, REMOVED_S, pause_s=PAUSE_S)
 
 
 def wait_until_released(node: Node, name: str) -> None:
     """Wait until a node's daemon has released an overlay: a Swarm does so some time after it confirms the removal."""
-    until = time.monotonic() + REMOVED_S
-    while Path(f"/proc/{node.pid}").exists() and time.monotonic() < until and knows(node, name):
-        time.sleep(PAUSE_S)
+    wait_until(lambda: has_ended(node) or not knows(node, name), REMOVED_S, pause_s=PAUSE_S)
+
+
+def has_ended(node: Node) -> bool:
+    """Return whether a node's first process has ended."""
+    return not Path(f"/proc/{node.pid}").exists()
 
 
 def knows(node: Node, name: str) -> bool:

@@ -7,7 +7,6 @@ be in a Swarm, so `overlay` and `overlay-etcd` need separate studies (tare.study
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +20,7 @@ from tare.errors import InfrastructureError
 from tare.networks.overlay import (
     PAUSE_S,
     Overlay,
+    has_ended,
     knows,
     network_name,
     overlay_address,
@@ -30,6 +30,7 @@ from tare.networks.overlay import (
 from tare.networks.wiring.plug import answers, interface_in
 from tare.system.node import Endpoint, Nic, Node, Pod
 from tare.system.process import find, run
+from tare.system.waiting import wait_until
 
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 60.0
@@ -128,21 +129,19 @@ def _announce(pod: Pod, network: str, others: Sequence[str]) -> None:
 
 def _reaches(pod: Pod, addresses: Sequence[str], limit_s: float) -> bool:
     """Return whether a container reaches all of some others within a time."""
-    until = time.monotonic() + limit_s
-    missing = list(addresses)
-    while missing and time.monotonic() < until:
-        missing = [address for address in missing if not answers(pod.pid, address)]
-        if missing:
-            time.sleep(PAUSE_S)
-    return not missing
+    reached = set[str]()
+
+    def reaches_all() -> bool:
+        reached.update(address for address in addresses if address not in reached and answers(pod.pid, address))
+        return reached >= set(addresses)
+
+    return wait_until(reaches_all, limit_s, pause_s=PAUSE_S)
 
 
 def _wait_until_known(node: Node, name: str) -> None:
     """Wait until a node's daemon has read the overlay from the store."""
-    until = time.monotonic() + SEEN_S
-    while not knows(node, name):
-        if time.monotonic() > until:
-            raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")
-        if not Path(f"/proc/{node.pid}").exists():
-            raise InfrastructureError(f"the node {node.name} has ended")
-        time.sleep(PAUSE_S)
+    is_known = wait_until(lambda: knows(node, name) or has_ended(node), SEEN_S, pause_s=PAUSE_S)
+    if has_ended(node):
+        raise InfrastructureError(f"the node {node.name} has ended")
+    if not is_known:
+        raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")

@@ -107,33 +107,6 @@ def processes_beside(pid: int) -> set[int]:
     return pids
 
 
-PF_EXITING: Final = 0x4
-"""From linux/sched.h: set on an exiting process, such as a namespace's init that waits for all others in it.
-"""
-
-
-def runs(pid: int) -> bool:
-    """Return whether a process is still running; a zombie is not, unless one of its threads is."""
-    try:
-        return is_running(Path(f"/proc/{pid}/stat").read_text())
-    except OSError:
-        return False
-
-
-def is_running(stat: str) -> bool:
-    """Return whether a process runs, from its /proc/PID/stat (proc(5))."""
-    fields = stat.rsplit(")", 1)[1].split()
-    return not has_ended(fields) and (fields[0] == "Z" or not int(fields[6]) & PF_EXITING)
-
-
-def has_ended(fields: Sequence[str]) -> bool:
-    """Return whether a process is over, from the fields after its name in /proc/PID/stat.
-
-    A process whose first thread has ended is shown as a zombie, too, while its other threads run on.
-    """
-    return fields[0] in "ZX" and int(fields[17]) < 2
-
-
 def is_holder(pid: int, lab: str = "") -> bool:
     """Return whether a process is a holder of tare, or of this lab of ours: its number may have been reused."""
     mark, state = read_holder(Path(f"/proc/{pid}"))

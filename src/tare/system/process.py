@@ -26,6 +26,7 @@ from tare.system import caller_variables
 from tare.system.capture import FLOODED, Capture, Reached, Result, raise_unless_done
 from tare.system.packages import install
 from tare.system.signals import uninterrupted
+from tare.system.waiting import wait_until
 
 __all__ = ["FLOODED", "Popen", "Result"]
 
@@ -133,11 +134,10 @@ def interrupt_threads(grace_s: float = INTERRUPT_GRACE_S) -> None:
     running = [process for process in tuple(_attended) if process.returncode is None]
     for process in running:
         _signal_group(process.pid, signal.SIGTERM)
-    until = time.monotonic() + grace_s
-    while (left := [each for each in running if each.returncode is None]) and time.monotonic() < until:
-        time.sleep(STOP_SLICE_S)
-    for process in left:
-        _signal_group(process.pid, signal.SIGKILL)
+    wait_until(lambda: all(each.returncode is not None for each in running), grace_s, pause_s=STOP_SLICE_S)
+    for process in running:
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGKILL)
 
 
 def undo(argv: Sequence[str], *, timeout_s: float, what: str) -> None:

@@ -18,7 +18,8 @@ from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.system.namespaces import HOLDER
 from tare.system.node.cgroup_marks import mark
 from tare.system.node.cgroups import MARK, Hierarchy
-from tare.system.node.owners import boot_id, is_of_this_machine, owner, start_time
+from tare.system.node.owners import boot_id, is_of_this_machine, owner
+from tare.system.node.process_stat import start_time
 from tare.system.paths import state_identity
 from unit.labs import state
 from waiting import wait_until

@@ -19,7 +19,7 @@ from tare.agent.sides import Side
 from tare.system import process
 from tare.system.node import Endpoint, Node, marked_processes
 from tare.system.node.cgroups import NO_GROUP, Group, Hierarchy
-from tare.system.node.owners import start_time
+from tare.system.node.process_stat import start_time
 from waiting import wait_until
 
 ENDPOINT = Endpoint(address="10.0.0.1", prefix=24, interface="eth0", mtu=1500)

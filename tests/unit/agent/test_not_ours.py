@@ -26,6 +26,7 @@ from tare.system.node import cgroup_marks, owners
 from tare.system.node.cgroup_marks import is_ours, mark
 from tare.system.node.cgroups import MARK, Group, Hierarchy
 from tare.system.node.owners import lives, owner
+from tare.system.node.process_stat import start_time
 from unit.labs import kept, made, state
 
 FOREIGN = 4242
@@ -116,7 +117,7 @@ def test_a_process_that_has_the_number_of_an_ended_one_is_not_killed(monkeypatch
     sent, send = [], signal.pidfd_send_signal
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda opened, number: (sent.append(number), send(opened, number)))
     with subprocess.Popen(("cat",), stdin=subprocess.PIPE) as other:
-        started = owners.start_time(other.pid)
+        started = start_time(other.pid)
         clean._kill(other.pid, started + 1)
         clean._kill(other.pid, 0)
         assert sent == []

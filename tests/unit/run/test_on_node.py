@@ -24,9 +24,9 @@ from tare.run import on_node
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes.containers.client import Client
 from tare.store.writer import read_only
-from tare.system.namespaces import is_running, runs
 from tare.system.node import Container, Endpoint, Node
 from tare.system.node.cgroups import MARK, Group, Hierarchy
+from tare.system.node.process_stat import fields_of, is_running, runs
 from tare.system.process import Result
 from tare.workloads import WORKLOADS
 from unit.runs import known_study
@@ -241,13 +241,13 @@ def test_what_has_ended_is_named_also_one_of_several_containers(living: subproce
 @pytest.mark.parametrize(
     ("stat", "runs_on"),
     [
-        ("5 (sh) S 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1", True),
-        ("5 (a) Z (b)) R 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1", True),
-        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 1", False),
+        ("5 (sh) S 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1 0 77", True),
+        ("5 (a) Z (b)) R 1 5 5 0 -1 4194560 99 0 0 0 0 0 0 0 20 0 1 0 77", True),
+        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 1 0 77", False),
         # the first of its namespace: it waits for the others in it
-        ("5 (sleep) S 1 5 5 0 -1 4194564 99 0 0 0 0 0 0 0 20 0 1", False),
-        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 2", True),  # another thread of it computes
+        ("5 (sleep) S 1 5 5 0 -1 4194564 99 0 0 0 0 0 0 0 20 0 1 0 77", False),
+        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0 0 0 0 0 0 0 20 0 2 0 77", True),  # another thread of it computes
     ],
 )
 def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:
-    assert is_running(stat) == runs_on
+    assert is_running(fields_of(stat)) == runs_on

@@ -6,7 +6,6 @@ import ipaddress
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from tare.system.namespaces import index_of, inside_network, netlink
 from tare.system.node import SILENT_ROLE, Endpoint, Nic, Node, Pod, Watch
 from tare.system.packages import install
 from tare.system.process import run
+from tare.system.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -198,11 +198,9 @@ def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
     UCX ignores interfaces that are not running. An interface that is not running at the time limit is left to fail
     there.
     """
-    until = time.monotonic() + limit_s
     with netlink(pid) as route:
         index = index_of(route, interface)
-        while not route.get_links(index)[0]["flags"] & IFF_RUNNING and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: route.get_links(index)[0]["flags"] & IFF_RUNNING, limit_s, pause_s=0.01)
 
 
 def answers(pid: int, address: str, limit_s: float = 0.5) -> bool:

@@ -10,7 +10,6 @@ import ipaddress
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from tare.system.node import Nic, Pod
 from tare.system.packages import install
 from tare.system.process import Popen, find
 from tare.system.user_namespace import is_real_root
+from tare.system.waiting import wait_until
 
 TUN: Final = Path("/dev/net/tun")
 NETNS: Final = "/run/netns"
@@ -118,9 +118,7 @@ def _has_address(pod: Pod, subnet: str) -> bool:
 
 def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
     """Wait until the pod has an address; raise `InfrastructureError` with the process's output if it gets none."""
-    until = time.monotonic() + START_LIMIT_S
-    while not _has_address(pod, subnet):
-        if helper.poll() is not None or time.monotonic() > until:
-            output = log.read_text(errors="replace")[-600:].strip() or "no output"
-            raise InfrastructureError(f"the network of {pod.name} did not come up: {output}")
-        time.sleep(0.02)
+    wait_until(lambda: _has_address(pod, subnet) or helper.poll() is not None, START_LIMIT_S)
+    if not _has_address(pod, subnet):
+        output = log.read_text(errors="replace")[-600:].strip() or "no output"
+        raise InfrastructureError(f"the network of {pod.name} did not come up: {output}")

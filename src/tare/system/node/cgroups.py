@@ -9,6 +9,7 @@ killed or removed.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from tare.system.node.hierarchies import (
     read_pids,
     words_of,
 )
+from tare.system.node.kernel_files import read_text
 from tare.system.node.stragglers import are_exiting, listing, look
 from tare.system.paths import run_folder
 
@@ -181,13 +183,16 @@ class Group:
 
     def usage_s(self) -> float:
         """Return the CPU time that the group has used, in seconds; 0 if no hierarchy counts it."""
-        for folder in self.folders:
-            nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
-            if nanoseconds.exists():
-                return int(nanoseconds.read_text()) / 1e9
-            if table.exists() and "usage_usec" in (text := table.read_text()):
-                return int(text.split("usage_usec", 1)[1].split(None, 1)[0]) / 1e6
-        return 0.0
+        return next((used_s for folder in self.folders if (used_s := cpu_time_s(str(folder))) is not None), 0.0)
+
+
+def cpu_time_s(folder: str) -> float | None:
+    """Return the CPU time of a cgroup by its folder, in seconds; None if its hierarchy does not count it."""
+    nanoseconds = read_text(f"{folder}/cpuacct.usage").strip()
+    if nanoseconds.isdecimal():
+        return int(nanoseconds) / 1e9
+    counted = re.search(r"^usage_usec (\d+)$", read_text(f"{folder}/cpu.stat"), re.MULTILINE)
+    return int(counted[1]) / 1e6 if counted else None
 
 
 NO_GROUP: Final = Group(path="", hierarchies=())

@@ -23,9 +23,9 @@ from typing import Final
 from tare.model.text import processes_text
 from tare.system import process
 from tare.system.namespaces import processes_beside
-from tare.system.node.cgroups import pids_below
+from tare.system.node.cgroups import cpu_time_s, pids_below
 from tare.system.node.hierarchies import thaw
-from tare.system.node.owners import start_time
+from tare.system.node.process_stat import process_usage_s, start_time
 from tare.system.node.stragglers import named
 
 DEADLINE_S: Final = 3.0
@@ -39,7 +39,6 @@ LAUNCH: Final = "TARE_LAUNCH_MAP"
 PODMAN: Final = "XDG_RUNTIME_DIR"
 """What marks the monitor of a container in a run's folder: Podman starts it with few of its own variables."""
 PR_SET_CHILD_SUBREAPER: Final = 36
-TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 READINGS: Final = 5
 """How often the time of processes is read until none ended meanwhile."""
 
@@ -180,7 +179,7 @@ def usage_s(folder: Path) -> float:
     _reap_orphans()
     ended_s, running_s = _ended_s(), 0.0
     for _ in range(READINGS):
-        running_s = sum(map(_usage_s, pids_of_launches(folder)))
+        running_s = sum(map(process_usage_s, pids_of_launches(folder)))
         _reap_orphans()
         before_s, ended_s = ended_s, _ended_s()
         if before_s == ended_s:
@@ -195,12 +194,10 @@ def _ended_s() -> float:
 
 def container_usage_s(pid: int) -> float:
     """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none."""
-    for name, file, per_s in (("cpuacct", "cpuacct.usage", 1e9), ("", "cpu.stat", 1e6)):
-        for folder in _folders_of_container(pid, name):
-            with suppress(OSError, ValueError, IndexError):
-                text = Path(f"{folder}/{file}").read_text()
-                return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
-    return sum(map(_usage_s, processes_beside(pid)))
+    for folder in (*_folders_of_container(pid, "cpuacct"), *_folders_of_container(pid, "")):
+        if (used_s := cpu_time_s(folder)) is not None:
+            return used_s
+    return sum(map(process_usage_s, processes_beside(pid)))
 
 
 def container_pids(pid: int) -> set[int]:
@@ -277,11 +274,3 @@ def _environment(pid: int) -> bytes:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
-
-
-def _usage_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return sum(map(int, fields[11:15])) / TICKS_PER_S
-    except (OSError, ValueError, IndexError):
-        return 0.0

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tare.system.namespaces import has_ended
 from tare.system.node.kernel_files import read_text
+from tare.system.node.process_stat import start_time
 from tare.system.paths import made_run_folder
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -43,29 +43,12 @@ def boot_id() -> str:
     return read_text(str(BOOT_ID)).strip()
 
 
-def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks after boot; 0 if it does not exist or has ended (a zombie)."""
-    try:
-        fields = read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
-        return 0 if has_ended(fields) else int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 @cache
 def pid_namespace() -> str:
     """Return the PID namespace in which this process sees others, "" if it is not shown."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0 if it has none in our pid namespace, or does not exist."""
-    try:
-        return int(read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def owner() -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.model.text import counted
+from tare.system.node.process_stat import stat_fields
 
 PAUSE_S: Final = 0.02
 LONGEST_S: Final = 5.0
@@ -142,13 +143,7 @@ def look_at(process: Path, libraries: Mapping[str, str]) -> MpiProcess | None:
 
 def running_threads(process: Path) -> int:
     """Return how many threads of a process run or wait for a core, by its folder in /proc."""
-    running = 0
-    for file in process.glob("task/*/stat"):
-        try:
-            running += file.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]
-        except OSError:  # the thread has ended
-            continue
-    return running
+    return sum(stat_fields(str(thread))[:1] == ["R"] for thread in process.glob("task/*"))
 
 
 def cores_of(pid: int) -> int:

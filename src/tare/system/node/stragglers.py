@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.system.namespaces import is_running
 from tare.system.node.kernel_files import read_text
+from tare.system.node.process_stat import is_running, stat_fields
 
 MOST: Final = 40
 COMMAND_CHARACTERS: Final = 100
@@ -42,10 +42,8 @@ def are_exiting(pids: Iterable[int]) -> bool:
 
 
 def _is_exiting(pid: int) -> bool:
-    try:
-        return not is_running(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
-    except OSError:
-        return False
+    fields = stat_fields(pid)
+    return bool(fields) and not is_running(fields)
 
 
 def since(pids: Iterable[int], before: Mapping[int, str]) -> set[int]:

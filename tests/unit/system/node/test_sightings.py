@@ -29,7 +29,7 @@ def process(folder: Path, *files: str, environ: str = "", states: str = "S") -> 
     (place / "environ").write_text(environ)
     for number, state in enumerate(states):
         (place / "task" / str(number)).mkdir(parents=True)
-        (place / "task" / str(number) / "stat").write_text(f"{number} (a) R b) {state} 1 2")
+        (place / "task" / str(number) / "stat").write_text(f"{number} (a) R b) {state}" + " 0" * 49)
     return place
 
 
