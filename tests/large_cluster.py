@@ -75,7 +75,7 @@ def took(nodes: int, folder: Path) -> dict[str, float]:
             proof.check_transport(ranks),
             proof.check_traffic(tuple(_traffic(nodes)), PAYLOAD, said_bytes=0, ranks=len(ranks)),
         ))  # fmt: skip
-        timed("trial", lambda: compared(ranks, up))
+        timed("trial", lambda: compared(ranks, up, up.described()))
         timed("counters", lambda: monitor.traffic(up.watches, up.counters(), up.counters()))
         timed("report", lambda: [look(ranks) for _, look in DETECTORS])
     return seconds

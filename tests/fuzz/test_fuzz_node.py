@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
 from ipaddress import IPv4Address
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
@@ -22,35 +22,30 @@ from hypothesis import strategies as st
 from fuzz import fuzzing
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import STEERING, VALUES, changed_texts, changed_values
-from tare.agent.protocol import CALLS
+from tare.agent.protocol import CALLS, LeftBehind
 from tare.agent.remote import answers, conversation, serve, wire
 from tare.agent.remote.archive import Archive
 from tare.agent.remote.bootstrap_text import MARK
 from tare.agent.remote.conversation import Conversation
 from tare.agent.remote.service import RemoteNode
+from tare.clusters import remote_files
 from tare.errors import CommandFailed, TareError
 from tare.model import Placement
 from tare.model.text import printable
-from tare.system.node.surroundings import NodeHas
-from unit.agent.remote.test_answers import COUNTERS, ENDPOINT, MACHINE, NODE, ORDER, SIDE
+from unit.agent.remote.test_answers import COUNTERS, DESCRIBED, MACHINE, NODE, ORDER, SIDE
 
 PATHS: Final = ("/cache/a", "/cache/b")
 ANSWERS: Final[Mapping[str, Any]] = {
     "begin_swarm": "SWMTKN-1-3pu6hszjas19-0abc", "clean": ("a cgroup",), "counters": COUNTERS, "deploy": (SIDE,),
-    "end_left": {"sleep": 1}, "end_named": 3, "ended": "what holds the pod has ended",
+    "described": DESCRIBED, "end_left": LeftBehind(processes={"sleep": 1}), "ended": "what holds the pod has ended",
     "facts": {"GPUs": ("a",), "kernel": "6.1", "cores": 2, "offloads": {"tso": "on"}}, "greet": MACHINE,
-    "interfaces": {"lo": (1, 2, 3, 4)}, "join": (ENDPOINT,), "limits": (("memory 1 GiB",),), "listen": (SIDE,),
-    "memory_hit": None, "memory_kills": {"r0": 1}, "missing": PATHS, "open": replace(NODE, pid=7), "probe": "no",
-    "signal_first": True, "start_docker": replace(NODE, docker_socket="/s"), "state": ({"mtu": "1500"},),
-    "surroundings": NodeHas(namespaces={"net": 1}, devices=frozenset({"kfd"})), "sweep": ("/x: was taken back",),
-    "unfit": None,
+    "interfaces": {"lo": (1, 2, 3, 4)}, "join": (SIDE,), "missing": PATHS, "open": replace(NODE, pid=7), "probe": "no",
+    "signal": 3, "start_docker": replace(NODE, docker_socket="/s"), "sweep": ("/x: was taken back",), "unfit": None,
 }  # fmt: skip
 """What a node may answer to each call that returns something."""
 ASKED: Final[Mapping[str, tuple[Any, ...]]] = {
-    "counters": ("s1-0",), "deploy": ("s1-0",), "end_left": ("s1-0",), "end_named": ("k",), "ended": ("s1-0",),
-    "facts": (), "join": ("s1-0", ()), "limits": ("s1-0",), "listen": ("s1-0", (), Path("/k")),
-    "memory_hit": ("s1-0", {}), "memory_kills": ("s1-0",), "missing": (PATHS,),
-    "signal_first": ("s1-0", ("a",), 9), "state": ("s1-0",), "surroundings": (), "sweep": (),
+    "counters": ("s1-0",), "deploy": ("s1-0",), "described": ("s1-0",), "end_left": ("s1-0",), "ended": ("s1-0",),
+    "facts": (), "join": ("s1-0", ()), "signal": (9, ("a",)),
 }  # fmt: skip
 """The arguments of calls that `RemoteNode` makes."""
 FAILURE: Final = CommandFailed("it failed", argv=("a", "b"), status=3, stderr_tail="why")
@@ -204,6 +199,15 @@ def answered(draw: st.DrawFn) -> tuple[str, bytes]:
     return call, json.dumps(draw(changed_values([line_of(ANSWERS[call])]))).encode()
 
 
+def check_paths(data: bytes) -> None:
+    """Check that the head takes only those of its paths from a host that it has asked for."""
+    with closing(Sent(data + b"\n")) as talk:
+        try:
+            assert set(remote_files.lacks(talk, PATHS)) <= set(PATHS)
+        except TareError as error:
+            is_a_sentence(error)
+
+
 def check_call(sent: tuple[str, bytes]) -> None:
     """Check what the head makes of an answer: it names nothing but what the head has ordered, or asked for."""
     call, data = sent
@@ -216,27 +220,28 @@ def check_call(sent: tuple[str, bytes]) -> None:
             is_a_sentence(error)
             return
     assert within(value), (call, value)
-    if call in ("deploy", "listen"):
+    if call in ("deploy", "join"):
         (side,) = value
         assert (side.prefix, side.variables, side.pod.node, side.pod.host) == (SIDE.prefix, (), NODE, SIDE.pod.host)
-    elif call == "join":
-        (endpoint,) = value
-        assert IPv4Address(endpoint.address)
-        assert not endpoint.interface.startswith("-")
-    elif call == "missing":
-        assert set(value) <= set(PATHS)
+        assert IPv4Address(side.endpoint.address)
+        assert not side.endpoint.interface.startswith("-")
     elif call == "counters":
+        value = value.values()
         numbers = [number for each in (*value.growing.values(), *value.states.values()) for number in each.values()]
         assert min(numbers, default=0) >= 0
         assert {key[0] for each in (value.interfaces, value.growing, value.states, value.unread) for key in each} <= {
             NODE.machine
         }
-    elif call in ("state", "limits"):
-        assert len(value) == 1
+    elif call == "described":
+        assert len(value.state) == len(value.limits) == 1
 
 
 def test_an_answer_becomes_nothing_that_the_head_has_not_ordered() -> None:
     fuzz(answered(), check_call)
+
+
+def test_a_host_names_no_path_that_the_head_has_not_asked_for() -> None:
+    fuzz(changed_values([line_of(PATHS)]).map(lambda changed: json.dumps(changed).encode()), check_paths)
 
 
 def test_what_is_changed_is_answered_to_every_call_and_is_right() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tare.agent.protocol import NodeService
 from tare.errors import TareError
+from tare.system.counters.raw_readings import ParsedReading
 from tare.system.node import Node
 
 
@@ -19,6 +20,7 @@ class FarNode:
 
     def __init__(self, service: NodeService) -> None:
         self.node: Node = service.node
+        self.give_up = None
         self.calls: list[str] = []
         self._lock = threading.Lock()
         self._here, there = multiprocessing.Pipe()
@@ -50,6 +52,7 @@ def _serve(service: NodeService, pipe: Connection) -> None:
     while (asked := pipe.recv()) is not None:
         name, arguments = asked
         try:
-            pipe.send((getattr(service, name)(*arguments), None))
+            answer = getattr(service, name)(*arguments)
+            pipe.send((ParsedReading(answer.values()) if name == "counters" else answer, None))
         except TareError as error:
             pipe.send((None, error))

@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def up(site: LabSite, path: Path, slot: int = 0) -> Iterator[Deployed]:
     wanted = Environment(name="mine", runtime="bare", network=f"cni:{path}")
     with deployed(site, wanted, Placement(), slot=slot, nic=1, files=Files(host_prefix=Path("/"))) as made:
-        made.wait_for_carriers()
+        made.wait_until_ready()
         yield made
 
 

@@ -138,7 +138,7 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
         wait_for(lambda: all(map(has_settled, on, before)), "daemons that have tidied up")
         before = [steady_state_of(node) for node in on]
     with deployed(site, wanted, TWO, slot=0, nic=1 if owns else 0, files=files.of(wanted)) as up:
-        up.wait_for_carriers()
+        up.wait_until_ready()
         during = [state_of(node) for node in on]
         reach_each_other(up)
         carry_what_is_sent(up)

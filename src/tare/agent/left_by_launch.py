@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tare.agent import upkeep
 from tare.agent.sides import Side, groups_of, held_containers
 from tare.errors import InfrastructureError
 from tare.runtimes import RUNTIMES
@@ -42,15 +43,26 @@ END_ALL: Final = (
 
 @dataclass(slots=True, kw_only=True)
 class LeftByLaunches:
-    """What launches leave behind on a node; `folder` is the run's there, `kept` what is no launch's, by start time."""
+    """What launches leave behind on a node; `folder` is the run's there, `kept` what is no launch's, by start time.
+
+    `kills` are how many processes of each container the kernel had killed for exceeding its memory limit.
+    """
 
     node: Node
     folder: Path
     kept: dict[int, int] = field(default_factory=dict)
+    kills: dict[str, int] = field(default_factory=dict)
 
     def keep(self, sides: Collection[Side]) -> None:
         """Keep what is there now, while no launch runs; `sides` are those of all deployments."""
         self.kept = {pid: started for pid in self._there(sides) if (started := start_time(pid))}
+        self.kills = upkeep.memory_kills(sides)
+
+    def memory_hit(self, sides: Collection[Side]) -> str:
+        """Return a sentence that names the container that has hit its memory limit since it was last asked, or ""."""
+        hit = upkeep.memory_hit(sides, self.kills) or ""
+        self.kills |= upkeep.memory_kills(sides)
+        return hit
 
     def end(self, sides: Sequence[Side], spare: Collection[int]) -> Mapping[str, int]:
         """Kill what launches left in these pods; return how many processes by name.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,17 @@ from tare.agent.facts import facts_of
 from tare.agent.left_by_launch import LeftByLaunches, keepers_of
 from tare.agent.order import Order
 from tare.agent.pods import Connect, PodBuilder
-from tare.agent.protocol import Phase
-from tare.agent.sides import Side, groups_of
+from tare.agent.protocol import DescribedPods, LeftBehind, Phase
+from tare.agent.sides import Side, groups_of, ssh_host
 from tare.daemons import docker, ssh
-from tare.daemons.ssh import SshHost
-from tare.errors import InfrastructureError, TareError
+from tare.errors import TareError
 from tare.networks import Network, find
-from tare.runtimes.containers.rights_sweep import swept
 from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
 from tare.system.counters.sources import Sources
 from tare.system.counters.state import read_state
-from tare.system.counters.values import CounterValues, HostWatch
-from tare.system.node import Endpoint, Node, Wired, limits, marked_processes, page_cache
+from tare.system.counters.values import HostWatch
+from tare.system.node import Node, Wired, limits, marked_processes
 from tare.system.node.allowed import read_allowed
 from tare.system.node.surroundings import NodeHas, read_node
 
@@ -66,6 +64,8 @@ class LocalNode:
     `machine` reads what is counted for the whole machine. Its nodes may share it; its owner closes it.
     """
 
+    give_up = None
+
     def __init__(self, node: Node, folder: Path, connect: Connect, machine: Sources | None = None) -> None:
         self.node = node
         self._folder = folder
@@ -75,9 +75,6 @@ class LocalNode:
         self._counted = Sources()
         self._left = LeftByLaunches(node=node, folder=folder)
         self._machine = machine
-        self._swept = ExitStack()
-        self._watched: set[str] = set()
-        self._sentences: list[str] = []
 
     def import_image(self, tag: str, archive: Path) -> None:
         docker.import_image(self.node, archive, tag)
@@ -88,10 +85,6 @@ class LocalNode:
         self._surroundings = None
         node = next((each for each in order.nodes if each.name == self.node.name), self.node)
         order = replace(order, environment=order.environment_on(node))
-        folders = set(order.writable) - self._watched
-        if folders and self.node.pid == 0:  # a machine, which may have been given to tare
-            self._watched.update(folders)
-            self._swept.enter_context(swept(folders, self._sentences.append))
         network = find(order.environment.network)
         deployment = self._deployments[order.study] = _DeploymentOnNode(order=order, node=node, network=network)
         stack = deployment.stack(Phase.PREPARED)
@@ -112,26 +105,17 @@ class LocalNode:
             network=deployment.network,
         )
         deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
-        self.keep(study)
         return deployment.sides
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
         deployment = self._deployments[study]
         stack = deployment.stack(Phase.JOINED)
         endpoints = stack.enter_context(deployment.network.join(deployment.node, pods))
         pairs = zip(deployment.sides, endpoints, strict=True)
         deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
-        self.keep(study)
-        return endpoints
-
-    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
-        deployment = self._deployments[study]
-        daemons = deployment.stack(Phase.LISTENING).enter_context(ssh.listening(hosts, keys))
-        deployment.sides = tuple(
-            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
-            for side, pids in zip(deployment.sides, daemons, strict=True)
-        )
-        self.keep(study)
+        if deployment.order.files.sshd:
+            deployment.sides = stack.enter_context(_listening(deployment.sides, deployment.order))
+        self._left.keep(tuple(self._every_side()))
         return deployment.sides
 
     def leave(self, study: str, phase: Phase) -> None:
@@ -155,86 +139,48 @@ class LocalNode:
             for phase in reversed(Phase):
                 with suppress(TareError, OSError):
                     self.leave(study, phase)
-        self.sweep()
 
     # --- while it is up -------------------------------------------------------------------------------------------
 
-    def wait_for_carriers(self, study: str) -> None:
+    def wait_until_ready(self, study: str) -> None:
         upkeep.wait_for_carriers(self._sides(study))
+        self._left.keep(tuple(self._every_side()))
 
     def prefer(self, weight: int) -> None:
         limits.prefer(self.node.group, weight)
 
-    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
-        return self.take(study, whole, machine, moment).values()
-
-    def take(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0) -> RawReading:
-        """Read the same as `counters`, to be parsed later; `since` is that of `Moment`, if the reading may use it."""
+    def counters(
+        self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0
+    ) -> RawReading:
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
         reader = deployment.reader or deployment.open_reader(self._counted, self._machine)
         return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment, since=since)
 
-    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+    def described(self, study: str) -> DescribedPods:
         deployment = self._deployments[study]
         if not deployment.state:
             deployment.state = tuple(map(state_of, deployment.sides))
-        return deployment.state
+        if self._surroundings is None:
+            self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
+        return DescribedPods(state=deployment.state, limits=upkeep.limits_of(deployment.sides), node=self._surroundings)
 
     def ended(self, study: str) -> str | None:
         return upkeep.ended(self._sides(study))
 
-    def memory_kills(self, study: str) -> Mapping[str, int]:
-        return upkeep.memory_kills(self._sides(study))
+    def end_left(self, study: str) -> LeftBehind:
+        sides = self._sides(study)
+        return LeftBehind(
+            processes=self._left.end(sides, keepers_of(tuple(self._every_side()))),
+            memory_hit=self._left.memory_hit(sides),
+        )
 
-    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
-        return upkeep.memory_hit(self._sides(study), before)
-
-    def keep(self, study: str) -> None:
-        self._left.keep(tuple(self._every_side()))
-
-    def end_left(self, study: str) -> Mapping[str, int]:
-        return self._left.end(self._sides(study), keepers_of(tuple(self._every_side())))
-
-    def sweep(self) -> tuple[str, ...]:
-        if self._watched:
-            marked_processes.end_all(
-                lambda: marked_processes.pids_of_launches(self._folder)
-            )  # what runs on could go on writing
-        self._swept.close()
-        said = tuple(self._sentences)
-        self._watched.clear()
-        self._sentences.clear()
-        return said
-
-    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
-        return upkeep.signal_programs(self._sides(study)[0], names, number, self._folder)
-
-    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
-        return upkeep.limits_of(self._sides(study))
-
-    def surroundings(self) -> NodeHas:
-        if self._surroundings is None:
-            self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
-        return self._surroundings
+    def signal(self, number: int, programs: Collection[str], key: str = "") -> int:
+        pids = marked_processes.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
+        return upkeep.signal_programs(pids, number, programs, key)
 
     def facts(self) -> Mapping[str, Any]:
         return facts_of(self.node)
-
-    def drop_caches(self) -> None:
-        page_cache.drop()
-
-    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
-        return tuple(path for path in paths if not os.access(path, os.R_OK))
-
-    def write(self, path: Path, text: str) -> None:
-        if path.parent != self._folder:
-            raise InfrastructureError(f"{path} is not in the folder of this site")
-        path.write_text(text)
-
-    def end_named(self, key: str) -> int:
-        pids = marked_processes.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
-        return upkeep.end_named(pids, key)
 
     def _sides(self, study: str) -> tuple[Side, ...]:
         return self._deployments[study].sides
@@ -242,6 +188,21 @@ class LocalNode:
     def _every_side(self) -> Iterator[Side]:
         for deployment in tuple(self._deployments.values()):
             yield from deployment.sides
+
+
+@contextmanager
+def _listening(sides: Sequence[Side], order: Order) -> Iterator[tuple[Side, ...]]:
+    """Keep an sshd in each pod; yield the sides with its port, and with its processes, which are not a job's."""
+    keys = Path(order.files.sshd).parent
+    hosts = [
+        replace(host, port=ssh.port_of(host.pod, host.address, keys, order.environment.ssh_port))
+        for host in (ssh_host(side, order.environment) for side in sides)
+    ]
+    with ssh.listening(hosts, keys) as daemons:
+        yield tuple(
+            replace(side, ssh_port=host.port, pod=replace(side.pod, keepers=side.pod.keepers | pids))
+            for side, host, pids in zip(sides, hosts, daemons, strict=True)
+        )
 
 
 def watch_of(side: Side) -> HostWatch:

@@ -9,7 +9,6 @@ from typing import Final
 from tare.agent.geometry import bare_side, is_inside
 from tare.images.host_mpi import HostMpi
 from tare.model import Environment, Launching, Placement
-from tare.system.binds import writable
 from tare.system.node import Node
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
@@ -93,11 +92,6 @@ class Order:
     nic: int
     hosts: int
     files: Files
-
-    @property
-    def writable(self) -> tuple[str, ...]:
-        """Return the folders and files of the host that programs of an image may write to."""
-        return writable(self.environment.binds, self.files.cwd) if self.environment.image else ()
 
     @property
     def wired_nodes(self) -> tuple[Node, ...]:

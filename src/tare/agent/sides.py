@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tare.daemons.ssh import SshHost
+from tare.model import Control, Environment
 from tare.runtimes import RUNTIMES
 from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.held_namespaces import job_group
@@ -20,7 +22,7 @@ class Side:
     `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
     container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
     network, `variables` is the daemon's environment, as `NAME=value`. `client` is how commands on the node call the
-    runtime.
+    runtime. `ssh_port` is that of the pod's sshd, 0 if there is none.
     """
 
     pod: Pod
@@ -31,6 +33,7 @@ class Side:
     control: str = ""
     variables: tuple[str, ...] = ()
     client: Client = field(default_factory=Client)
+    ssh_port: int = 0
 
 
 def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
@@ -39,6 +42,12 @@ def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
     if side.containers:
         yield job_group(side.pod.node), frozenset()
     yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
+
+
+def ssh_host(side: Side, environment: Environment) -> SshHost:
+    """Return how a deployed host is reached by ssh."""
+    address = side.endpoint.address if environment.control is Control.DATA else side.control
+    return SshHost(name=side.pod.host or side.pod.node.name, address=address, port=side.ssh_port, pod=side.pod)
 
 
 def held_containers(sides: Iterable[Side]) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -63,21 +62,16 @@ def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(limits.stated(group) for _, group in limited_groups(side)) for side in sides)
 
 
-def signal_programs(side: Side, names: Collection[str], number: int, run_folder: Path) -> bool:
-    """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
-    is_machine = side.pod.node.is_machine
-    started = marked_processes.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
-    pids = [pid for pid in started if Path(command_line(Path(f"/proc/{pid}"))[0]).name in names]
+def signal_programs(pids: Iterable[int], number: int, programs: Collection[str], key: str = "") -> int:
+    """Send a signal to those processes that run one of the programs, or whose command line contains a key.
+
+    Return how many there were.
+    """
+    found = 0
     for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-    return bool(pids)
-
-
-def end_named(pids: Iterable[int], key: str) -> int:
-    """Kill those processes whose command line contains a key; return how many there were."""
-    found = [pid for pid in pids if key in " ".join(command_line(Path(f"/proc/{pid}")))]
-    for pid in found:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return len(found)
+        words = command_line(Path(f"/proc/{pid}"))
+        if Path(words[0]).name in programs or (key and key in " ".join(words)):
+            found += 1
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+    return found

@@ -224,8 +224,11 @@ def _run(wanted: LaunchOptions) -> int:
 
 
 def _end_left(up: Deployed) -> None:
-    if left := up.end_left():
-        say(f"tare: the launch left {processes_text(left)} behind: ended")
+    left = up.end_left()
+    if left.memory_hit:
+        say(f"tare: {left.memory_hit}")
+    if left.processes:
+        say(f"tare: the launch left {processes_text(left.processes)} behind: ended")
 
 
 def _check_available(plan: Plan) -> None:
@@ -252,7 +255,6 @@ def _attended(wanted: LaunchOptions, cell: Cell, launch: Launch, agent: Path, si
         return job.signal_launcher(up, launch, number)
 
     started = time.monotonic()
-    kills = up.memory_kills()
     with job.looked_at(cell, site.pids) as seen:
         status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
     for sentence in filter(None, (seen.alone(), seen.more_threads())):
@@ -262,8 +264,6 @@ def _attended(wanted: LaunchOptions, cell: Cell, launch: Launch, agent: Path, si
         return SIGNALLED + ended_by
     if status and (missing := up.ended()):
         raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
-    if hit := up.memory_hit(kills):
-        say(f"tare: {hit}")
     if wanted.verbose:
         say(f"tare: the job took {time.monotonic() - started:.2f} s, including its start")
     return status

@@ -19,7 +19,7 @@ from tare.clusters.needs import Needs
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.mpi.launch.job import Inside
-from tare.system.node import Node
+from tare.system.node import Node, page_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,15 @@ class Site(Protocol):
         """Return the folder for launch maps and logs of this run."""
         ...
 
+    def show(self, path: Path, nodes: Sequence[Node]) -> None:
+        """Make nodes see a file that the head has written into the folder."""
+
+    def drop_caches(self) -> None:
+        """Drop the file caches of every machine."""
+
+    def sweep(self) -> Sequence[str]:
+        """Take back rights of files that programs of images left on other machines; return sentences on them."""
+
     def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
         """Keep up how launchers start in the first pod of a deployment; None: they start on the head."""
 
@@ -114,6 +123,15 @@ class SiteDefaults:
     __slots__ = ()
 
     def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
+    def show(self, path: Path, nodes: Sequence[Node]) -> None:
+        pass
+
+    def drop_caches(self) -> None:
+        page_cache.drop()
+
+    def sweep(self) -> Sequence[str]:
         return ()
 
     def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:

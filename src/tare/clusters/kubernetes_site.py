@@ -34,7 +34,7 @@ from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.manifest import outside_of
 from tare.clusters.pods.relay import ExecRelay, rank_of
-from tare.errors import InfrastructureError, TareError
+from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.images import SERVICE, recipe
 from tare.model import KubernetesSpec, LabSpec, Launching
 from tare.mpi.launch import Entry
@@ -112,8 +112,6 @@ class KubernetesSite(SiteDefaults):
             with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
                 asking = (side.pod.name for side in sides if side is sides[0] or side.containers)
                 list(pool.map(listen, asking))
-            for each in {side.pod.node.name for side in sides}:
-                self.services[each].keep(study)  # what listens in the pods
             entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
             yield Inside(entry=entry, agent=f"{folder}/agent", folder=str(self.folder), rank=f"{folder}/rank")
         finally:
@@ -123,6 +121,9 @@ class KubernetesSite(SiteDefaults):
     def described(self) -> Mapping[str, Any]:
         seen = [each for service in self.services.values() for each in service.seen()]
         return self.stated.facts(seen)
+
+    def drop_caches(self) -> None:
+        raise RefusedError("the file caches of a Kubernetes's nodes cannot be dropped: leave cold caches out")
 
     def listen(self) -> socket.socket | None:
         return None  # pods need not reach the head

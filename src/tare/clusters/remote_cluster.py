@@ -91,9 +91,9 @@ class RemoteCluster(Cluster):
             )
             site = opening.site()
             nodes = (*site.nodes, *site.daemon_nodes)
-            services = [site.service(node) for node in nodes]
-            provide(services, [site.reach(node) for node in nodes], needs.made, folder=folder)
-            check_seen(services, [*needs.programs, *(path for path in needs.shown if Path(path) not in needs.made)])
+            machines = [site.services[node.name].conversation for node in nodes]
+            provide(machines, [site.reach(node) for node in nodes], needs.made, folder=folder)
+            check_seen(machines, [*needs.programs, *(path for path in needs.shown if Path(path) not in needs.made)])
             yield site
 
 

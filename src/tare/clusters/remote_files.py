@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tare.agent.protocol import NodeService
+from tare.agent.remote.conversation import Conversation
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.system.paths import cache_folder
 from tare.system.process import run
@@ -31,7 +31,7 @@ UNPACK: Final = (
 
 
 def provide(
-    services: Sequence[NodeService], reach: Sequence[tuple[str, ...]], paths: Sequence[Path], *, folder: Path
+    machines: Sequence[Conversation], reach: Sequence[tuple[str, ...]], paths: Sequence[Path], *, folder: Path
 ) -> None:
     """Copy those of the paths, all in the cache, that hosts lack; `folder` is for notes of this run.
 
@@ -40,18 +40,24 @@ def provide(
     """
 
     def copy(number: int) -> None:
-        missing = services[number].missing([str(path) for path in paths])
+        missing = lacks(machines[number], tuple(map(str, paths)))
         for path in paths:
             if str(path) in missing:
-                send(path, reach[number], folder / f"unread-{number}", services[number].node.machine, theirs)
+                send(path, reach[number], folder / f"unread-{number}", machines[number].name, theirs)
 
     ours, theirs = socket.socketpair()
     with ours, theirs, ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
         try:
-            list(pool.map(copy, range(len(services))))
+            list(pool.map(copy, range(len(machines))))
         except BaseException:  # an interrupt, or one host that cannot take them, ends all copying
             ours.send(b"s")
             raise
+
+
+def lacks(machine: Conversation, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the paths that a host says it lacks, and nothing else that it names."""
+    named = machine.ask("missing", tuple(paths))
+    return tuple(path for path in paths if path in named)
 
 
 def send(path: Path, reach: tuple[str, ...], flag: Path, host: str, stop: socket.socket | None = None) -> None:
@@ -74,11 +80,11 @@ def send(path: Path, reach: tuple[str, ...], flag: Path, host: str, stop: socket
         ) from error
 
 
-def check_seen(services: Sequence[NodeService], paths: Sequence[str]) -> None:
+def check_seen(machines: Sequence[Conversation], paths: Sequence[str]) -> None:
     """Raise `RefusedError` naming the first host that does not have the user's files at their paths here."""
-    for service in services:
-        if lacking := service.missing(paths):
+    for machine in machines:
+        if lacking := lacks(machine, paths):
             raise RefusedError(
-                f"{lacking[0]} does not exist on {service.node.machine}, or cannot be read there",
+                f"{lacking[0]} does not exist on {machine.name}, or cannot be read there",
                 remedy="put it at the same path on every host, or into a file system that they share",
             )

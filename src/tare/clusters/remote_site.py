@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ class RemoteSite(SiteDefaults):
     control_interface: str
     address: str
     connections: Connections
-    services: Mapping[str, NodeService]
+    services: Mapping[str, RemoteNode]
     numbers: Mapping[str, int]
     head: tuple[str, ...] = ()
     allocation: Allocated | None = None
@@ -66,7 +66,22 @@ class RemoteSite(SiteDefaults):
     def settle(self) -> None:
         for node in self.daemon_nodes:
             with suppress(Unreachable):  # its launches fail, with that reason
-                self.connections.conversations[self.numbers[node.name]].ask("settle")
+                self.services[node.name].conversation.ask("settle")
+
+    def show(self, path: Path, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self.services[node.name].conversation.ask("write", path, path.read_text())
+
+    def drop_caches(self) -> None:
+        for service in self.services.values():
+            service.conversation.ask("drop_caches")
+
+    def sweep(self) -> Sequence[str]:
+        said: list[str] = []
+        for name, service in self.services.items():
+            with suppress(Unreachable):  # it sweeps all the same, when it finds that the head is gone
+                said += [f"{name}: {sentence}" for sentence in service.conversation.ask("sweep")]
+        return said
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +145,7 @@ class Opening:
         )
 
         def begin(conversation: Conversation) -> Node:
-            opened = conversation.ask("open", self.name, node, self.folder, terms)
+            opened = conversation.ask("open", self.name, node, self.folder, self.needs.writable, terms)
             return answers.opened_node(node, opened, owned=terms is not None)
 
         def again() -> Conversation:

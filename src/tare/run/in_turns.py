@@ -12,7 +12,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,16 +49,12 @@ LEFT_LIMIT_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedLaunch:
-    """A launch that has ended, with counters that exclude the time while it slept.
-
-    `active_s` is the time it was active, `kills` how many processes its containers' memory limits had killed before it.
-    """
+    """A launch that has ended, with counters that exclude the time while it slept; `active_s` is the remaining time."""
 
     result: Result
     before: CounterValues
     after: CounterValues
     active_s: float
-    kills: Mapping[str, int]
 
 
 def memory_bytes() -> int:
@@ -121,7 +117,6 @@ class _Launch:
     seat: TurnClient
     ended: socket.socket
     stop: tuple[socket.socket, socket.socket]
-    kills: Mapping[str, int]
     shares_pods: bool = False
     sections: list[tuple[CounterReading, CounterReading]] = field(default_factory=list)
     active_s: float = 0.0
@@ -235,7 +230,6 @@ def _seated(table: TurnScheduler, site: Site, ready: ReadyCell, padding: int, *,
         seat=seat,
         ended=theirs,
         stop=socket.socketpair(),
-        kills=ready.deployed.memory_kills(),
     )
 
 
@@ -277,4 +271,4 @@ def _watched(launch: _Launch) -> WatchedLaunch:
     if launch.result is None:
         raise InfrastructureError(f"the launch of {launch.ready.cell.key} has no result")
     before, after = raw_readings.joined_readings(launch.sections)
-    return WatchedLaunch(result=launch.result, before=before, after=after, active_s=launch.active_s, kills=launch.kills)
+    return WatchedLaunch(result=launch.result, before=before, after=after, active_s=launch.active_s)

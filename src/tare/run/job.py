@@ -227,9 +227,7 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
     path = site.folder / f"{name}.json"
     write_map(launch, path)
     if launch.wraps_ranks:
-        for node in up.nodes:
-            if node.node.is_machine:
-                node.write(path, path.read_text())
+        site.show(path, [node.node for node in up.nodes])
     variables = head_environment(site, up.environment, up, agent, name)
     return LaunchCommand(
         launch=launch,

@@ -46,7 +46,7 @@ from tare.run.ending import Ending
 from tare.run.job import looked_at
 from tare.run.outcome import Pair, ReadyCell, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
-from tare.run.site import drop_caches, opened, services_of
+from tare.run.site import opened, services_of
 from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
 from tare.store.writer import Store
 from tare.study.feasibility.study_files import StudyFiles
@@ -132,7 +132,7 @@ class Run:
             ready = self.pods(stack)
             self.site.settle()
             for up in {id(each.deployed): each.deployed for each in ready.values()}.values():
-                up.wait_for_carriers()
+                up.wait_until_ready()
             ready = self._reached(ready)
             answers = transport_probe.answers(self.site, ready.values(), self.agent)
             ready = {key: replace(each, chosen=answers.get(each.pair)) for key, each in ready.items()}
@@ -258,7 +258,7 @@ class Run:
         pair = (environment, placement)
         wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
-            up = made(make, inner, wanted, partial(drop_caches, self.site))
+            up = made(make, inner, wanted, self.site.drop_caches)
         except Unreachable:
             inner.close()
             raise
@@ -321,14 +321,11 @@ class Run:
 
     def _launched(self, ready: ReadyCell, padding: int) -> Launched:
         """Run a launch between two readings of all counters, and judge it."""
-        kills = ready.deployed.memory_kills()
         before = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
         result = run_launch(ready, padding, self.site)
         after = ready.deployed.counters(values.Moment(site_s=self.site.usage_s()))
-        return self._judged(
-            ready,
-            in_turns.WatchedLaunch(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
-        )
+        watched = in_turns.WatchedLaunch(result=result, before=before, after=after, active_s=result.elapsed_s)
+        return self._judged(ready, watched)
 
     def _judged(self, ready: ReadyCell, watched: in_turns.WatchedLaunch) -> Launched:
         """Judge a launch that has ended, and end what it left behind."""
@@ -339,8 +336,8 @@ class Run:
         counted = monitor.counters(before, after)
         resent = counted.get("TcpRetransSegs", 0.0)
         outcome, parsed = judge(ready, result, traffic, unread, resent=resent)
-        if hit := ready.deployed.memory_hit(watched.kills):
-            outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
+        if left.memory_hit:
+            outcome = Failed(reason=left.memory_hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed):
             self.site.check_held()  # a network that has ended is no fault of the environment
             if missing := self._ended(ready):
@@ -357,7 +354,7 @@ class Run:
             node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
             lacking=monitor.lacking(before, after),
             noise={**monitor.noise(before, after), **cores},
-            left=left,
+            left=left.processes,
             active_s=watched.active_s,
             gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout), resent=resent),
         )
@@ -381,7 +378,7 @@ class Run:
         """
         wanted = plugin_of(ready.cell.workload).caches(ready.cell.workload)
         if wanted is Caches.COLD:
-            drop_caches(self.site)
+            self.site.drop_caches()
             return {"caches_dropped": 1}
         if wanted is Caches.WARM:
             run_launch(ready, padding, self.site)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tare.agent.geometry import on_daemon_nodes
 from tare.agent.protocol import NodeService
-from tare.agent.remote.conversation import Unreachable
 from tare.clusters import CLUSTERS, Needs, Site
 from tare.model import Cell, Launching, Plan
 from tare.networks import find
@@ -27,8 +26,8 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them.
 
     At the end, `say` hears which rights were taken back from files that containers left in folders of the host
-    (`tare.runtimes.containers.rights_sweep`): on this machine when the lab is down, which ends all programs, else by
-    the nodes.
+    (`tare.runtimes.containers.rights_sweep`): on this machine when the cluster is down, which ends all programs, else
+    by the nodes.
     """
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
@@ -37,17 +36,15 @@ def opened(plan: Plan, files: Collection[Files], *, name: str, say: Callable[[st
     cluster, folders = CLUSTERS[plan.study.cluster], _writable(plan, files)
     wanted = replace(needs(plan, shown), made=made, programs=programs, writable=folders)
     with (
-        swept(folders if cluster.emulated else (), say),
+        swept(folders if cluster.is_here else (), say),
         cluster.open(name, plan.study.lab, wanted) as site,
     ):
         import_images(site, files)
         try:
             yield site
         finally:
-            for node in (*site.nodes, *site.daemon_nodes) if folders and not cluster.emulated else ():
-                with suppress(Unreachable):  # its service sweeps all the same, when it finds that the head is gone
-                    for sentence in site.service(node).sweep():
-                        say(f"{node.name}: {sentence}")
+            for sentence in site.sweep() if folders else ():
+                say(sentence)
 
 
 def _writable(plan: Plan, files: Collection[Files]) -> tuple[str, ...]:
@@ -62,7 +59,7 @@ def deployed_alone(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
     nic = nic_slots([(cell.environment, cell.placement)])[cell.environment, cell.placement]
     with deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files) as up:
         site.settle()
-        up.wait_for_carriers()
+        up.wait_until_ready()
         yield up
 
 
@@ -86,9 +83,3 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
 def services_of(site: Site) -> tuple[NodeService, ...]:
     """Return the services of all nodes."""
     return tuple(site.service(node) for node in (*site.nodes, *site.daemon_nodes))
-
-
-def drop_caches(site: Site) -> None:
-    """Drop the file caches of every machine of a site."""
-    for service in {each.node.machine: each for each in services_of(site)}.values():
-        service.drop_caches()

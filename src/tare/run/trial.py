@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tare.agent.protocol import DescribedPods
 from tare.analysis import stats
 from tare.analysis.summary.isolation import SECCOMP
 from tare.model import (
@@ -108,8 +109,9 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: ReadyCell, launched: Launched) -> Trial:
     """Return the trial of a launch that has ended; the store takes it as invalid if what was counted is impossible."""
     parsed = launched.parsed
-    ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed)) if parsed else ((), ())
-    facts, others = sound_facts(_facts(ready, ranks, launched.lacking))
+    described = ready.deployed.described()
+    ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed, described)) if parsed else ((), ())
+    facts, others = sound_facts(_facts(ready, described, ranks, launched.lacking))
     inside = ready.deployed.inside
     steps = inside.took() if inside is not None and inside.took is not None else {}
     if damaged or others:
@@ -141,9 +143,11 @@ def failed_trial(key: TrialKey, position: int, started: float, reason: str) -> T
     return Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=Failed(reason=reason))
 
 
-def _facts(ready: ReadyCell, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:
+def _facts(
+    ready: ReadyCell, described: Sequence[DescribedPods], ranks: Sequence[RankPlace], lacking: str
+) -> dict[str, str]:
     """Return the facts of a trial: of its data path, of the first rank's container, and what could not be read."""
-    facts = {**ready.deployed.state(), **(of_rank(ranks[0]) if ranks else {})}
+    facts = {**ready.deployed.state(described), **(of_rank(ranks[0]) if ranks else {})}
     if ready.chosen:
         facts["transport"] = ready.chosen.words
     return facts | ({"unread counters": lacking} if lacking else {})
@@ -179,14 +183,14 @@ def with_ranks(
     return dict(found)
 
 
-def compared(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
+def compared(ranks: Sequence[RankPlace], up: Deployed, described: Sequence[DescribedPods]) -> tuple[RankPlace, ...]:
     """Return the ranks with what they share with their nodes, who shares their cores, and their containers' limits.
 
     Limits are as the kernel reports them outside of the containers.
     """
     sharers = proof.core_sharers([(rank, up.place_of(rank.rank, len(ranks))[0].pod.node) for rank in ranks])
-    nodes = {node.node.name: node.surroundings() for node in up.nodes}
-    limits = up.limits()
+    nodes = {node.node.name: pods.node for node, pods in zip(up.nodes, described, strict=True)}
+    limits = [own for pods in described for own in pods.limits]
     answers = []
     each = max(1, len(ranks) // len(up.sides))
     limits_of = dict(zip(map(id, up.sides), limits, strict=False))

@@ -1,4 +1,4 @@
-"""A machine as a node sweeps the folders that containers may write to; a lab's node leaves that to the lab.
+"""A machine sweeps the folders that containers may write to, and only those.
 
 Root's daemon follows no link, and starts no program, that a rank has put into the session folder.
 """
@@ -7,37 +7,46 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nodes import make_node
-from tare.agent.local import LocalNode
-from tare.agent.order import Files, Order
+from tare.agent.order import Files
+from tare.agent.remote import machine_answers
 from tare.agent.session_folder import session_folder
-from tare.model import Environment, Placement
+from tare.model import Environment
+from tare.run import site
 from tare.system.namespaces import hold
-from tare.system.node import Node
-from tare.system.node.cgroups import Group
 
 pytestmark = [pytest.mark.root, pytest.mark.requires("root")]
 DOCKER = Environment(name="e", runtime="docker", network="host", image="debian")
-MACHINE = make_node(pid=0)
-"""One that was given to tare: it has cgroups of its own."""
 
 
-def prepared(node: Node, environment: Environment, tmp_path: Path, cwd: str = "") -> LocalNode:
-    """Return the service of a node that was asked for a deployment."""
-    files = Files(host_prefix=Path("/opt/kernels"), cwd=cwd)
-    order = Order(
-        study="s-0", slot=0, environment=environment, placement=Placement(nodes=1), nodes=(node,), nic=0, hosts=2,
-        files=files,
-    )  # fmt: skip
-    service = LocalNode(node, tmp_path, nullcontext)  # type: ignore[arg-type]
-    service.prepare(order)
-    return service
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+@pytest.fixture
+def service(stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> machine_answers.Service:
+    """Return the service of a machine on which nothing is made, open with the folders `data` and `work`."""
+    served = SimpleNamespace(node=make_node(pid=0))
+    monkeypatch.setattr(machine_answers, "state_folder", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(machine_answers.machine_service, "serving", lambda *_: nullcontext(served))
+    monkeypatch.setattr(machine_answers.Service, "clean", lambda self, name: ())
+    folders = [tmp_path / "data", tmp_path / "work"]
+    for folder in folders:
+        folder.mkdir()
+    made = machine_answers.Service(stack)
+    made.open("s", served.node, tmp_path / "site", tuple(map(str, folders)))
+    return made
 
 
 def evil(folder: Path) -> Path:
@@ -47,41 +56,38 @@ def evil(folder: Path) -> Path:
     return file
 
 
-def test_a_machine_sweeps_binds_and_the_working_folder_and_says_it_once(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "work").mkdir()
-    environment = replace(DOCKER, binds=(f"{tmp_path}/data:/data",))
-    service = prepared(MACHINE, environment, tmp_path, cwd=f"{tmp_path}/work")
+def test_a_machine_sweeps_the_folders_that_programs_may_write_to_and_says_it_once(
+    service: machine_answers.Service, tmp_path: Path
+) -> None:
     files = [evil(tmp_path / "data"), evil(tmp_path / "work")]
+    other = evil(tmp_path)
     assert len(service.sweep()) == 2
     assert service.sweep() == ()
-    assert [file.stat().st_mode & 0o7777 for file in files] == [0o755, 0o755]
+    assert [file.stat().st_mode & 0o7777 for file in (*files, other)] == [0o755, 0o755, 0o4755]
 
 
-def test_it_sweeps_too_when_its_head_is_gone(tmp_path: Path) -> None:
-    service = prepared(MACHINE, DOCKER, tmp_path, cwd=str(tmp_path))
-    file = evil(tmp_path)
-    service.leave_all()
+@pytest.mark.usefixtures("service")
+def test_it_sweeps_too_when_its_head_is_gone(stack: ExitStack, tmp_path: Path) -> None:
+    file = evil(tmp_path / "work")
+    stack.close()
     assert file.stat().st_mode & 0o7777 == 0o755
 
 
 @pytest.mark.parametrize(
-    ("node", "environment"),
+    ("environment", "expected"),
     [
-        (make_node(), DOCKER),
-        (MACHINE, replace(DOCKER, runtime="bare", image="")),
-        (replace(MACHINE, group=Group(path="", hierarchies=())), replace(DOCKER, binds=("/usr:/data:ro",))),
+        (replace(DOCKER, binds=("/usr:/data",)), ("/work", "/usr")),
+        (replace(DOCKER, binds=("/usr:/data:ro",)), ("/work",)),
+        (replace(DOCKER, runtime="bare", image="", binds=("/usr:/data",)), ()),
     ],
 )
-def test_a_lab_s_node_programs_of_the_machine_and_read_only_binds_are_left_alone(
-    node: Node, environment: Environment, tmp_path: Path
+def test_programs_of_the_machine_and_read_only_binds_are_left_alone(
+    environment: Environment, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cwd = "" if environment.binds else str(tmp_path)
-    service = prepared(node, environment, tmp_path, cwd=cwd)
-    file = evil(tmp_path)
-    assert service.sweep() == ()
-    assert file.stat().st_mode & 0o7777 == 0o4755
-    assert os.geteuid() == 0
+    monkeypatch.setattr(site, "available", lambda _: [SimpleNamespace(environment=environment)])
+    files = Files(host_prefix=Path("/k"), cwd="/work", rootfs=Path("/rootfs") if environment.image else None)
+    plan: Any = None
+    assert site._writable(plan, [files]) == expected
 
 
 def test_a_session_folder_is_private_and_mounted_without_links_rights_and_devices(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_an_application_that_a_signal_ends_gives_its_number_and_one_line(
             passed_on(number)
         return status
 
-    up: Any = SimpleNamespace(memory_kills=lambda: 0, memory_hit=lambda _: "", ended=lambda: None)
+    up: Any = SimpleNamespace(ended=lambda: None)
     site: Any = SimpleNamespace(adopt=None, pids=set)
     monkeypatch.setattr(launch_command.process, "attend", attend)
     monkeypatch.setattr(launch_command.job, "command_of", lambda *_, **__: SimpleNamespace(argv=(), environment={}))

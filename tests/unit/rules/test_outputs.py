@@ -41,7 +41,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
         "clusters/pods/gate.py", "clusters/pods/in_lab.py", "clusters/pods/lab_networks/cilium.py",
         "clusters/pods/lab_networks/flannel.py", "clusters/pods/lab_networks/model.py", "mpi/launch/__init__.py",
         "networks/calico.py", "networks/canal.py", "system/node/cgroup_marks.py", "system/node/owners.py",
-        "agent/local.py",
+        "agent/remote/machine_answers.py",
         "agent/site_folder.py", "daemons/certificate.py", "daemons/containerd.py", "daemons/coredns.py",
         "daemons/docker.py", "daemons/kubernetes.py", "daemons/ssh.py",
     ),

@@ -96,7 +96,7 @@ def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
             for option in (table.option(seat, 2), "--turns=2@127.0.0.1:1/0123456789abcdef")
         )
         site = cast("Site", SimpleNamespace(pids=lambda: {mine.pid, other.pid}))
-        ended = partial(upkeep.end_named, [mine.pid, other.pid])
+        ended = partial(upkeep.signal_programs, [mine.pid, other.pid], signal.SIGKILL, ())
         try:
             # for a moment after a process has begun, the kernel has no command line of it
             wait_until(lambda: in_turns.own(site, seat.name) == [mine.pid], "command line of the rank")
@@ -158,7 +158,7 @@ def test_a_launch_still_runs_when_waiting_for_its_end_was_interrupted(monkeypatc
     monkeypatch.setattr(in_turns, "run_launch", launched)
     ours, theirs = socket.socketpair()
     launch = in_turns._Launch(
-        ready=cast("in_turns.Ready", SimpleNamespace(cell=SimpleNamespace(key="one"))), padding=0, kills={},
+        ready=cast("in_turns.Ready", SimpleNamespace(cell=SimpleNamespace(key="one"))), padding=0,
         site=cast("Site", None), seat=TurnClient(ranks=1, ended=ours), ended=theirs, stop=socket.socketpair(),
     )  # fmt: skip
     launch.start()

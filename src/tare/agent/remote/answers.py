@@ -18,10 +18,12 @@ from typing import Any, Final, NoReturn, TypeVar, Union, get_args, get_origin, g
 
 from tare.agent.geometry import host_name, pods_per_node
 from tare.agent.order import Order
+from tare.agent.protocol import CALLS, DescribedPods, NodeService
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.remote.wire import NotUnderstood
 from tare.agent.sides import Side
 from tare.model.text import printable
+from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues
 from tare.system.node import Endpoint, Node
 
@@ -59,11 +61,11 @@ def refuse(host: str, call: str, why: str) -> NoReturn:
 @cache
 def _returned(call: str) -> Any:
     """Return the type that a call returns; any value if no signature states it."""
-    from tare.agent.protocol import CALLS, NodeService
     from tare.agent.remote import serve
     from tare.agent.remote.machine_answers import Service
 
-    owner = {**dict.fromkeys(CALLS, NodeService), **dict.fromkeys(serve.OWN, Service), serve.GREET: serve}.get(call)
+    owners = {**dict.fromkeys(CALLS, NodeService), **dict.fromkeys(serve.OWN, Service), serve.GREET: serve}
+    owner = Service if call == "counters" else owners.get(call)  # a reading is parsed there
     return Any if owner is None else get_type_hints(getattr(owner, call)).get("return", Any)
 
 
@@ -238,6 +240,19 @@ MORE: Final[Mapping[Any, Check]] = {
 """What is checked beyond the types of fields."""
 
 
+def understood(call: str, told: Any, node: Node, order: Order | None) -> Any:
+    """Return an answer to a call as the head takes it; `order` is that of the deployment which the call names."""
+    if call == "facts":
+        return with_gpus(node, told)
+    if call == "counters":
+        return ParsedReading(own_counters(node, told))
+    if order is None:
+        return told
+    if call in ("deploy", "join"):
+        return made_sides(order, node, told)
+    return of_each_pod(order, node, told) if call == "described" else told
+
+
 def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
     """Return a node as its service says it is there: on a machine that tare owns it has a process, groups, a daemon.
 
@@ -260,15 +275,24 @@ def made_sides(order: Order, node: Node, told: Sequence[Side]) -> tuple[Side, ..
             prefix=order.files.prefix_in(environment),
             variables=host_mpi.environment if host_mpi else (),
         )
-        for number, side in enumerate(one_each(node, "deploy", told, count))
+        for number, side in enumerate(_one_each(node, "deploy", told, count))
     )
 
 
-def one_each(node: Node, call: str, told: Sequence[T], count: int) -> tuple[T, ...]:
+def of_each_pod(order: Order, node: Node, told: DescribedPods) -> DescribedPods:
+    """Return the description of a node's pods; raise `NotUnderstood` unless it has the limits of each."""
+    count = pods_per_node(order.environment_on(node), order.placement)
+    _one_each(node, "described", told.state, count)
+    if not all(_one_each(node, "described", told.limits, count)):
+        refuse(node.machine or node.name, "described", "a pod without limits")
+    return told
+
+
+def _one_each(node: Node, call: str, told: Sequence[T], count: int) -> Sequence[T]:
     """Return what was answered for each pod of a node; raise `NotUnderstood` unless there are as many answers."""
-    if len(told) != count or not all(told if call == "limits" else ("it may be empty",)):
+    if len(told) != count:
         refuse(node.machine or node.name, call, f"{len(told)} values for {count} pods")
-    return tuple(told)
+    return told
 
 
 def with_gpus(node: Node, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,11 +311,6 @@ def own_counters(node: Node, values: CounterValues) -> CounterValues:
     ):
         return values
     return refuse(node.machine or node.name, "counters", "counters of another machine")
-
-
-def asked_for(told: Collection[str], paths: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the paths that a node named, and nothing else that it named."""
-    return tuple(path for path in paths if path in told)
 
 
 def swarm_token(host: str, token: str) -> str:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
 from tare.agent.protocol import NodeService
-from tare.agent.remote.service import RemoteNode
 from tare.errors import InfrastructureError
 from tare.system.signals import uninterrupted
 
@@ -31,7 +30,7 @@ def on_each(
     are given up `PATIENCE_S` after an interrupt, or from now if there was one: they undo what was made there
     themselves.
     """
-    remote = [node for node in nodes if isinstance(node, RemoteNode)]
+    remote = [give_up for node in nodes if (give_up := node.give_up) is not None]
     with uninterrupted() as held:
         held.since_s = time.monotonic() if interrupted else held.since_s
         if len(nodes) == 1 and not remote:
@@ -40,8 +39,8 @@ def on_each(
             futures = [pool.submit(call, node) for node in nodes]
             while wait(futures, LOOK_S if remote else None).not_done:
                 if time.monotonic() > held.since_s + PATIENCE_S:
-                    for node in remote:
-                        node.conversation.abort()
+                    for give_up in remote:
+                        give_up()
     _raise_failed([(node, error) for node, future in zip(nodes, futures, strict=True) if (error := future.exception())])
     return tuple(future.result() for future in futures)
 

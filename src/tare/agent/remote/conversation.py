@@ -32,8 +32,7 @@ HANGS: Final = "see whether the machine is well: `ssh HOST uptime`; then run the
 END_S: Final = 10.0
 """How long a service may take to undo what it holds."""
 READS: Final = frozenset({
-    "counters", "state", "ended", "memory_kills", "memory_hit", "limits", "surroundings", "facts", "missing", "write",
-    "interfaces", "prefer", "signal_first", "end_named",
+    "counters", "described", "ended", "facts", "interfaces", "missing", "prefer", "signal", "write",
 })  # fmt: skip
 """The calls that make nothing on a node: a node that is well answers them at once."""
 

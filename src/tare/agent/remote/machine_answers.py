@@ -5,6 +5,8 @@ The service greets its head before it imports this module, which imports every p
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ from tare.agent.remote.unfit_machines import unfit
 from tare.daemons import docker
 from tare.errors import InfrastructureError
 from tare.model import Environment
+from tare.runtimes.containers.rights_sweep import swept
 from tare.system.counters.interfaces import Counts, interface_counters
-from tare.system.node import Node, bridges
+from tare.system.counters.values import CounterValues
+from tare.system.node import Node, bridges, marked_processes, page_cache
 from tare.system.node.cgroups import of_launches
 from tare.system.node.owners import state_folder
 
@@ -31,17 +35,23 @@ class Service:
         self._stack = stack
         self._node: LocalNode | None = None
         self._folder = Path()
+        self._swept = ExitStack()
+        self._sentences: list[str] = []
 
-    def open(self, name: str, node: Node, folder: Path, terms: Terms | None = None) -> Node:
+    def open(
+        self, name: str, node: Node, folder: Path, writable: Collection[str] = (), terms: Terms | None = None
+    ) -> Node:
         """Begin to serve a node of a site, after removing what ended runs have left; return the node as it is here.
 
-        With `terms` the machine has been given to tare.
+        `writable` are the folders that programs of images may write to. With `terms` the machine has been given to
+        tare.
         """
         self.clean(name)
         self._stack.enter_context(
             state_folder(f"{name}-node", name, cgroups=of_launches(name).bases, **{site_folder.KEY: str(folder)})
         )
         self._folder = folder
+        self._stack.enter_context(self._swept).enter_context(swept(writable, self._sentences.append))
         self._node = self._stack.enter_context(machine_service.serving(name, node, folder, terms))
         return self._node.node
 
@@ -68,6 +78,31 @@ class Service:
         """
         bridges.write(wanted=dict.fromkeys(bridges.NAMES, bridges.OFF))
 
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the paths that the machine does not have, or that its user cannot read."""
+        return tuple(path for path in paths if not os.access(path, os.R_OK))
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file of a launch into the site's folder."""
+        if path.parent != self._folder:
+            raise InfrastructureError(f"{path} is not in the folder of this site")
+        path.write_text(text)
+
+    def drop_caches(self) -> None:
+        """Drop the file caches of the machine."""
+        page_cache.drop()
+
+    def sweep(self) -> tuple[str, ...]:
+        """Take back rights of files that programs of images left in the writable folders; return sentences on them.
+
+        What runs on could go on writing: it is ended.
+        """
+        marked_processes.end_all(lambda: marked_processes.pids_of_launches(self._folder))
+        self._swept.close()
+        said = tuple(self._sentences)
+        self._sentences.clear()
+        return said
+
     @property
     def _served(self) -> LocalNode:
         if self._node is None:
@@ -91,8 +126,12 @@ class Service:
         """Return the counters of all interfaces of this machine."""
         return interface_counters(0)
 
+    def counters(self, *arguments: Any) -> CounterValues:
+        """Return the counters that `NodeService.counters` reads, which are parsed here."""
+        return self._served.counters(*arguments).values()
+
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""
         if name not in CALLS:
             raise InfrastructureError(f"a node's service cannot be asked {name!r}")
-        return getattr(self._served, name)(*arguments)
+        return getattr(self if name == "counters" else self._served, name)(*arguments)

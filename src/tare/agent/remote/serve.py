@@ -29,8 +29,11 @@ ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
 GREET: Final = "greet"
-OWN: Final = ("interfaces", "open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm", "settle")
-"""What can be asked before a site's node is opened."""
+OWN: Final = (
+    "interfaces", "open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm", "settle", "missing",
+    "write", "drop_caches", "sweep",
+)  # fmt: skip
+"""What is asked of a machine, whatever is deployed on it."""
 
 
 class HeadGone(BaseException):

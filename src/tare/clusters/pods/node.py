@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.agent.order import Order
-from tare.agent.protocol import Phase
+from tare.agent.protocol import DescribedPods, LeftBehind, Phase
 from tare.agent.remote import answers
 from tare.agent.remote.conversation import Unreachable
 from tare.agent.remote.timing import AGAIN_S, PAUSE_S
@@ -28,12 +28,12 @@ from tare.clusters.pods.pod_service import PodService, key_of
 from tare.clusters.pods.pod_specs import PodDefaults, common_network
 from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.session import ExecPool, PodContainer
-from tare.daemons.ssh import SshHost
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.model import Launching, Placement
 from tare.system.counters.interfaces import Counts, interface_counters
-from tare.system.counters.values import CounterValues, Moment, merged
-from tare.system.node import Endpoint, Node, Watch, Wired
+from tare.system.counters.raw_readings import ParsedReading
+from tare.system.counters.values import Moment, merged
+from tare.system.node import Node, Watch, Wired
 from tare.system.node.surroundings import NodeHas
 
 GONE: Final = (
@@ -66,6 +66,8 @@ class _DeploymentInPods:
 
 class KubernetesNode:
     """A `NodeService` for a node of a Kubernetes, `node.machine` there; in a lab that is its `lab_node`."""
+
+    give_up = None
 
     def __init__(
         self,
@@ -149,16 +151,13 @@ class KubernetesNode:
             facts |= on_node.named(deployment.order.environment.runtime_class, self._making.titles)
         return tuple(service.with_facts(facts | service.facts) for service in deployment.services)
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
         prefix = common_network([each.endpoint.address for each in pods])
         own = self._deployments[study].services
         for service in own:
             if service.spec.host_network is False and service.is_alone_in(prefix):
                 service.side = replace(service.side, endpoint=replace(service.side.endpoint, prefix=prefix.prefixlen))
-        return tuple(service.side.endpoint for service in own)
-
-    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
-        raise InfrastructureError("no sshd is started in pods of a Kubernetes")
+        return tuple(service.side for service in own)
 
     def leave(self, study: str, phase: Phase) -> None:
         deployment = self._deployments.get(study)
@@ -193,18 +192,21 @@ class KubernetesNode:
 
     # --- while it is up -------------------------------------------------------------------------------------------
 
-    def wait_for_carriers(self, study: str) -> None:
-        pass  # pods are ready once their network is
+    def wait_until_ready(self, study: str) -> None:
+        for each in self._services(study):
+            each.ask("wait_until_ready", study)
 
     def prefer(self, weight: int) -> None:
         if weight:
             raise RefusedError("no weight can be set for pods of a Kubernetes: leave cpu_weight out")
 
-    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
+    def counters(
+        self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0
+    ) -> ParsedReading:
         """Return the counters of the node's pods; commands that wait for the next launch are opened meanwhile."""
         self._gate.settle()
         read = [
-            service.counters(study, whole, machine and number == 0, moment)
+            service.counters(study, whole, machine and number == 0, moment, since)
             for number, service in enumerate(self._deployments[study].services)
         ]
         deployment = self._deployments[study]
@@ -218,47 +220,31 @@ class KubernetesNode:
         for spec in deployment.specs:
             self._gate.prepare(shells(spec, deployment.order.placement))
         values, deployment.jobs = deployment.jobs.added_to(values), deployment.jobs.settled()
-        return values
+        return ParsedReading(values)
 
-    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
-        return tuple(service.ask_of_pod("state", study) for service in self._services(study))
+    def described(self, study: str) -> DescribedPods:
+        """Describe the pods, and of the node its network, which a pod on the node's network tells."""
+        pods = [service.described() for service in self._services(study)]
+        there = self._on_node()
+        return DescribedPods(
+            state=tuple(own for each in pods for own in each.state),
+            limits=tuple(own for each in pods for own in each.limits),
+            node=NodeHas() if there is None else there.network,
+        )
 
     def ended(self, study: str) -> str | None:
         return next((reason for service in self._services(study) if (reason := service.ended(study))), None)
 
-    def memory_kills(self, study: str) -> Mapping[str, int]:
-        return {
-            what: kills
-            for each in self._services(study)
-            for what, kills in dict(each.ask("memory_kills", study)).items()
-        }
-
-    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
-        return next(
-            (hit for each in self._services(study) if (hit := each.ask("memory_hit", study, dict(before)))), None
+    def end_left(self, study: str) -> LeftBehind:
+        of_pods: list[LeftBehind] = [each.ask("end_left", study) for each in self._services(study)]
+        return LeftBehind(
+            processes=sum((Counter(each.processes) for each in of_pods), Counter[str]()),
+            memory_hit=next((each.memory_hit for each in of_pods if each.memory_hit), ""),
         )
 
-    def keep(self, study: str) -> None:
-        for each in self._services(study):
-            each.ask("keep", study)
-
-    def end_left(self, study: str) -> Mapping[str, int]:
-        return sum((Counter(dict(each.ask("end_left", study))) for each in self._services(study)), Counter[str]())
-
-    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
-        first = next(iter(self._services(study)))
-        return bool(first.ask("signal_first", study, frozenset(names), int(number)))
-
-    def sweep(self) -> tuple[str, ...]:
-        return ()  # pods see no folder of their node
-
-    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(service.ask_of_pod("limits", study) for service in self._services(study))
-
-    def surroundings(self) -> NodeHas:
-        """Return the node's namespace of the network, which a pod on the node's network tells; no more can be known."""
-        there = self._on_node()
-        return NodeHas() if there is None else there.surroundings
+    def signal(self, number: int, programs: Collection[str], key: str = "") -> int:
+        services = [each for study in self._deployments for each in self._services(study)]
+        return sum(each.ask("signal", int(number), frozenset(programs), key) for each in services)
 
     def _passes(self, deployment: _DeploymentInPods) -> tuple[Watch, ...]:
         """Return the watches on the node's own interfaces, where they can be seen."""
@@ -291,20 +277,8 @@ class KubernetesNode:
                 return answers.with_gpus(self.node, service.ask("facts"))
         return {"GPUs": ()}
 
-    def drop_caches(self) -> None:
-        raise RefusedError("the file caches of a Kubernetes's nodes cannot be dropped: leave cold caches out")
-
     def import_image(self, tag: str, archive: Path) -> None:
         raise InfrastructureError("nodes of a Kubernetes pull their images")
-
-    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
-        return ()  # pods see nothing of their nodes
-
-    def write(self, path: Path, text: str) -> None:
-        pass  # launches in pods need no file of the head's
-
-    def end_named(self, key: str) -> int:
-        return sum(int(each.ask("end_named", key)) for study in self._deployments for each in self._services(study))
 
     def close(self) -> None:
         """End all services; pods end with their namespace."""

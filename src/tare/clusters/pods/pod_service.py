@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tare.agent.geometry import enters_containers
 from tare.agent.order import IMAGE_PREFIX, Files, Order
+from tare.agent.protocol import DescribedPods
 from tare.agent.remote import answers
 from tare.agent.remote.archive import packed
 from tare.agent.remote.conversation import Conversation, Unreachable
@@ -41,6 +42,8 @@ class PodService:
     """
 
     side: Side
+    _inside: Order
+    """What the service was asked for."""
 
     def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: ExecServer, pods: Pods, folder: Path) -> None:
         self.spec = spec
@@ -51,7 +54,7 @@ class PodService:
         self._folder = folder
         self._conversation: Conversation | None = None
         self._interfaces: tuple[Interface, ...] = ()
-        self._surroundings: NodeHas | None = None
+        self._network: NodeHas | None = None
         self.further: FurtherNetwork | None = None
         self._pulled = ""
 
@@ -71,12 +74,13 @@ class PodService:
         address = data_address if self.spec.host_network else self._address_of(pod, data_address)
         host = name.partition("-")[2]
         inner = self._inner(host, machine, address)
-        self.ask("open", site, inner, self._folder, None)
-        inside = _inner_order(order, inner)
+        self.ask("open", site, inner, self._folder)
+        inside = self._inside = _inner_order(order, inner)
         self.ask("prepare", inside)
         (side,) = answers.made_sides(inside, inner, self.ask("deploy", order.study))
         wired = Wired(pod=side.pod, nic=inner.nics[0], endpoint=side.endpoint)
-        (endpoint,) = answers.one_each(inner, "join", self.ask("join", order.study, (wired,)), 1)
+        (side,) = answers.made_sides(inside, inner, self.ask("join", order.study, (wired,)))
+        endpoint = side.endpoint
         watches = tuple(replace(watch, pid=self._number) for watch in endpoint.watches)
         self.side = replace(
             side,
@@ -181,18 +185,26 @@ class PodService:
             raise Unreachable(f"the service in pod {self.spec.name} does not run")
         return self._conversation.ask(name, *arguments)
 
-    def ask_of_pod(self, name: str, study: str) -> Any:
-        """Make a call that is answered with a list for each pod of a node, here for this one."""
-        return answers.one_each(self._node, name, self.ask(name, study), 1)[0]
-
     def renew(self) -> None:
         """Tell the service that the head is there."""
         if self._conversation is not None:
             self._conversation.renew()
 
-    def counters(self, study: str, whole: bool, machine: bool, moment: int) -> CounterValues:
+    def described(self) -> DescribedPods:
+        """Return the description of the pod."""
+        return answers.of_each_pod(self._inside, self._inside.nodes[0], self.ask("described", self._inside.study))
+
+    @property
+    def network(self) -> NodeHas:
+        """Return the namespace of the network that the pod shares with its node."""
+        if self._network is None:
+            seen = self.described().node.namespaces
+            self._network = NodeHas(namespaces={name: inode for name, inode in seen.items() if name == "net"})
+        return self._network
+
+    def counters(self, study: str, whole: bool, machine: bool, moment: int, since: int) -> CounterValues:
         """Return the pod's counters; its interfaces are told from those of the node's other pods by its number."""
-        read = answers.own_counters(self._node, self.ask("counters", study, whole, machine, moment))
+        read = answers.own_counters(self._node, self.ask("counters", study, whole, machine, moment, since))
         interfaces = {(there, self._number, name): values for (there, _, name), values in read.interfaces.items()}
         unread = {(there, self._number, name): why for (there, _, name), why in read.unread.items()}
         return replace(read, interfaces=interfaces, unread=unread)
@@ -204,15 +216,6 @@ class PodService:
         except Unreachable as lost:
             return self._pods.ended(self.spec.name) or lost.message
         return reason
-
-    @property
-    def surroundings(self) -> NodeHas:
-        """Return the namespace of the network that the pod shares with its node."""
-        if self._surroundings is None:
-            told: NodeHas = self.ask("surroundings")
-            network = {name: inode for name, inode in told.namespaces.items() if name == "net"}
-            self._surroundings = NodeHas(namespaces=network)
-        return self._surroundings
 
     def close(self) -> None:
         """End the service."""

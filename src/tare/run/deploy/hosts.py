@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.agent.local import LocalNode, watch_of
-from tare.agent.protocol import NodeService
+from tare.agent.local import watch_of
+from tare.agent.protocol import DescribedPods, LeftBehind, NodeService
 from tare.agent.sides import Side
 from tare.model import Environment, Launching, Placement, RankOrder
 from tare.model.placement import host_and_local_rank
@@ -20,7 +21,7 @@ from tare.mpi.launch import Entry, Host
 from tare.mpi.launch.job import Inside
 from tare.mpi.launch.srun import entered_by_ranks
 from tare.runtimes.containers.held_namespaces import job_group
-from tare.system.counters.raw_readings import CounterReading, NodeReading, ParsedReading
+from tare.system.counters.raw_readings import CounterReading, NodeReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
 from tare.system.node import Endpoint
 
@@ -87,14 +88,10 @@ class Deployed:
         host, local = host_and_local_rank(rank, ranks=ranks, hosts=len(self.sides), order=self.rank_order)
         return self.sides[host], local
 
-    def limits(self) -> tuple[tuple[str, ...], ...]:
-        """Return the limits of the containers of each host (`tare.system.node.limits.stated`)."""
-        return tuple(limits for node in self.nodes for limits in node.limits(self.name))
-
-    def wait_for_carriers(self) -> None:
-        """Wait until the data interfaces of all pods are running."""
+    def wait_until_ready(self) -> None:
+        """Wait until the data interfaces of all pods are running; what runs in the pods now is no launch's."""
         for node in self.nodes:
-            node.wait_for_carriers(self.name)
+            node.wait_until_ready(self.name)
 
     @contextmanager
     def preferred(self, weight: int) -> Iterator[None]:
@@ -113,7 +110,7 @@ class Deployed:
         return self.take(moment or Moment(), whole=whole).values()
 
     def take(self, moment: Moment, *, whole: bool = True, begins: bool = False) -> CounterReading:
-        """Read the counters of all nodes at a moment; those of this machine's nodes are parsed later.
+        """Read the counters of all nodes at a moment.
 
         Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes. If a
         launch `begins`, the network of a lab's node is not read again after the end of the launch that used it before.
@@ -123,17 +120,17 @@ class Deployed:
         taken: list[NodeReading] = []
         for node in self.nodes:
             machine = node.node.machine
-            asked = (self.name, whole, machine not in machines, moment.number)
+            taken.append(node.counters(self.name, whole, machine not in machines, moment.number, since))
             machines.add(machine)
-            if isinstance(node, LocalNode):
-                taken.append(node.take(*asked, since))
-            else:
-                taken.append(ParsedReading(node.counters(*asked)))
         return CounterReading(moment=moment, nodes=tuple(taken))
 
-    def state(self) -> dict[str, str]:
+    def described(self) -> tuple[DescribedPods, ...]:
+        """Return what a launch that has ended has run in, on each of the nodes."""
+        return tuple(node.described(self.name) for node in self.nodes)
+
+    def state(self, described: Iterable[DescribedPods]) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""
-        read = [dict(state) for node in self.nodes for state in node.state(self.name)]
+        read = [dict(state) for of_node in described for state in of_node.state]
         names = [side.pod.host or side.pod.node.name for side in self.sides]
         return _by_host(dict(zip(names, read, strict=False))) | self.facts
 
@@ -141,30 +138,25 @@ class Deployed:
         """Return which container or daemon has ended although it should be running, or None."""
         return next((reason for node in self.nodes if (reason := node.ended(self.name))), None)
 
-    def memory_kills(self) -> dict[str, int]:
-        """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
-        return {what: kills for node in self.nodes for what, kills in node.memory_kills(self.name).items()}
-
-    def memory_hit(self, before: Mapping[str, int]) -> str | None:
-        """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
-        return next((hit for node in self.nodes if (hit := node.memory_hit(self.name, before))), None)
-
-    def end_left(self) -> Mapping[str, int]:
-        """Kill what launches left behind in the pods, when none runs; return how many processes by name."""
-        left = Counter[str]()
+    def end_left(self) -> LeftBehind:
+        """Kill what launches left behind in the pods, when none runs; return that, and the limit that they have hit."""
+        left, hits = Counter[str](), list[str]()
         for node in self.nodes:
-            for name, count in node.end_left(self.name).items():
+            of_node = node.end_left(self.name)
+            hits.append(of_node.memory_hit)
+            for name, count in of_node.processes.items():
                 left[printable(name)[:LONGEST_NAME]] += int(count)
         others = left.total() - sum(count for _, count in left.most_common(MOST_NAMES))
-        return dict(left.most_common(MOST_NAMES)) | ({"others": others} if others else {})
+        named = dict(left.most_common(MOST_NAMES)) | ({"others": others} if others else {})
+        return LeftBehind(processes=named, memory_hit=next(filter(None, hits), ""))
 
     def end_named(self, key: str) -> int:
         """Kill the processes of launches whose command line contains a key; return how many there were."""
-        return sum(node.end_named(key) for node in self.nodes)
+        return sum(node.signal(int(signal.SIGKILL), (), key) for node in self.nodes)
 
-    def signal_first(self, names: Collection[str], number: int) -> bool:
-        """Send a signal to the programs of these names in the first pod; return whether any was running."""
-        return self.nodes[0].signal_first(self.name, names, number)
+    def signal_first(self, programs: Collection[str], number: int) -> bool:
+        """Send a signal to programs on the first node; return whether any was running."""
+        return bool(self.nodes[0].signal(int(number), tuple(programs)))
 
 
 def host_of(side: Side, ranks: int) -> Host:

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from tare.agent.geometry import is_inside, on_daemon_nodes
 from tare.agent.order import Files, Order
-from tare.agent.protocol import NodeService, Phase
+from tare.agent.protocol import Phase
 from tare.agent.remote.at_once import on_each
-from tare.agent.sides import Side
+from tare.agent.sides import ssh_host
 from tare.clusters import Site
 from tare.daemons import ssh
 from tare.errors import RefusedError
-from tare.model import Control, Environment, Launching, Placement
+from tare.model import Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.run.deploy.hosts import Deployed
 from tare.system.fault import reach
@@ -59,8 +58,7 @@ def deployed(
         _leave_at_the_end(stack, up, Phase.JOINED)
         up = _join(up, nic)
         if keys is not None:
-            _leave_at_the_end(stack, up, Phase.LISTENING)
-            up = _listen(up, keys)
+            ssh.introduce([ssh_host(side, environment) for side in up.sides], keys)
         inside = stack.enter_context(site.launching(up.name, up.sides))
         yield replace(up, launcher=_launcher(environment, files, by_cluster=inside is not None), inside=inside)
 
@@ -95,30 +93,10 @@ def _order(site: Site, environment: Environment, placement: Placement, *, slot: 
 
 
 def _join(up: Deployed, nic: int) -> Deployed:
-    """Make all pods reach each other; return the deployment with their final endpoints."""
+    """Make all pods reach each other; return the deployment with its final pods."""
     wired = tuple(Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in up.sides)
-    answers = on_each(up.nodes, lambda node: node.join(up.name, wired))
-    endpoints = (endpoint for of_node in answers for endpoint in of_node)
-    pairs = zip(up.sides, endpoints, strict=True)
-    return replace(up, sides=tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs))
-
-
-def _listen(up: Deployed, keys: Path) -> Deployed:
-    """Start an sshd in every pod; its processes belong to the pod and are not ended with a job."""
-    hosts = tuple(_ssh_host(side, up.environment, keys) for side in up.sides)
-    ssh.introduce(hosts, keys)
-
-    def listen(node: NodeService) -> tuple[Side, ...]:
-        return node.listen(up.name, [host for host in hosts if host.pod.node.name == node.node.name], keys)
-
-    answers = on_each(up.nodes, listen)
-    return replace(up, sides=tuple(side for sides in answers for side in sides))
-
-
-def _ssh_host(side: Side, environment: Environment, keys: Path) -> ssh.SshHost:
-    address = side.endpoint.address if environment.control is Control.DATA else side.control
-    port = ssh.port_of(side.pod, address, keys, environment.ssh_port)
-    return ssh.SshHost(name=side.pod.host or side.pod.node.name, address=address, port=port, pod=side.pod)
+    joined = on_each(up.nodes, lambda node: node.join(up.name, wired))
+    return replace(up, sides=tuple(side for sides in joined for side in sides))
 
 
 def _launcher(environment: Environment, files: Files, *, by_cluster: bool) -> str:

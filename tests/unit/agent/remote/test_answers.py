@@ -17,7 +17,7 @@ import pytest
 
 from nodes import make_node
 from tare.agent.order import IMAGE_PREFIX, Files, Order
-from tare.agent.protocol import CALLS, NodeService
+from tare.agent.protocol import CALLS, DescribedPods, LeftBehind, NodeService
 from tare.agent.remote import answers, serve
 from tare.agent.remote.conversation import Conversation
 from tare.agent.remote.machine import Interface, Machine
@@ -73,6 +73,9 @@ MACHINE = Machine(
     interfaces=(Interface(name="eth0", address="10.0.0.1", prefix=24, mtu=1500),),
     reached=("10.0.0.9", "10.0.0.1"),
 )
+
+
+DESCRIBED = DescribedPods(state=({"mtu": "1500"},), limits=(("memory 1 GiB",),), node=NodeHas(namespaces={"net": 1}))
 
 
 class Answering:
@@ -133,10 +136,10 @@ def test_only_what_a_node_was_asked_for_is_sent(
     sent: list[Path] = []
     monkeypatch.setattr(remote_files, "send", lambda path, *_: sent.append(path))
     text = named.format(cache=cache, secret=tmp_path / "secret")
-    node = node_that_says(missing=(text, str(cache / "b")))
-    remote_files.provide([node], [("ssh",)], [cache / "a", cache / "b"], folder=tmp_path)
+    machine = cast("Conversation", Answering(missing=(text, str(cache / "b"))))
+    remote_files.provide([machine], [("ssh",)], [cache / "a", cache / "b"], folder=tmp_path)
     assert sent == [cache / "b"]
-    assert node.missing(["/x"]) == ()
+    assert remote_files.lacks(machine, ["/x"]) == ()
 
 
 @pytest.mark.parametrize("place", ["{cache}/../secret", "{cache}/link/secret", "/etc/shadow", "{cache}/a/../../secret"])
@@ -183,8 +186,7 @@ def deployed_with(side: Side) -> Side:
 )
 def test_where_pods_and_programs_are_is_what_the_head_ordered(changed: Side) -> None:
     assert deployed_with(changed) == SIDE
-    listening = node_that_says(listen=(changed,)).listen("s1-0", (), Path("/keys"))
-    assert listening == (SIDE,)
+    assert node_that_says(join=(changed,)).join("s1-0", ()) == (SIDE,)
 
 
 def test_programs_of_an_image_are_at_the_images_own_path() -> None:
@@ -254,7 +256,7 @@ def test_a_node_stays_the_node_that_was_opened(owned: bool) -> None:
 )
 def test_an_endpoint_has_an_address_and_names_of_interfaces(changed: dict[str, Any]) -> None:
     with pytest.raises(NotUnderstood, match="node alpha gave an impossible answer to 'join'"):
-        node_that_says(join=(replace(ENDPOINT, **changed),)).join("s1-0", ())
+        node_that_says(join=(replace(SIDE, endpoint=replace(ENDPOINT, **changed)),)).join("s1-0", ())
 
 
 @pytest.mark.parametrize(
@@ -312,18 +314,16 @@ def test_the_heads_address_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch, sa
     [
         ("deploy", (), lambda node: node.deploy("s1-0")),
         ("deploy", (SIDE, SIDE), lambda node: node.deploy("s1-0")),
-        ("listen", (SIDE, SIDE), lambda node: node.listen("s1-0", (), Path("/k"))),
         ("join", (), lambda node: node.join("s1-0", ())),
-        ("join", (ENDPOINT, ENDPOINT), lambda node: node.join("s1-0", ())),
-        ("state", ({}, {}), lambda node: node.state("s1-0")),
-        ("state", (), lambda node: node.state("s1-0")),
-        ("limits", ((),), lambda node: node.limits("s1-0")),
-        ("limits", (("a",), ("b",)), lambda node: node.limits("s1-0")),
+        ("join", (SIDE, SIDE), lambda node: node.join("s1-0", ())),
+        *(("described", replace(DESCRIBED, **changed), lambda node: node.described("s1-0")) for changed in (
+            {"state": ({}, {})}, {"state": ()}, {"limits": ((),)}, {"limits": ()}, {"limits": (("a",), ("b",))},
+        )),
         ("facts", {}, lambda node: node.facts()),
         ("facts", {"GPUs": {"a": 1}}, lambda node: node.facts()),
         ("facts", {"GPUs": (1,)}, lambda node: node.facts()),
     ],
-)
+)  # fmt: skip
 def test_a_node_answers_for_each_of_its_pods(call: str, value: Any, make: Callable[[RemoteNode], Any]) -> None:
     with pytest.raises(NotUnderstood, match=f"node alpha gave an impossible answer to '({call}|deploy)': "):
         make(node_that_says(**{call: value}))
@@ -366,7 +366,7 @@ SCOPE = ("alpha", "n0", "net")
     ],
 )
 def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -> None:
-    assert node_that_says(counters=COUNTERS).counters("s1-0") == COUNTERS
+    assert node_that_says(counters=COUNTERS).counters("s1-0").values() == COUNTERS
     with pytest.raises(NotUnderstood, match="node alpha gave an impossible answer to 'counters'"):
         node_that_says(counters=replace(COUNTERS, **changed)).counters("s1-0")
 
@@ -376,24 +376,24 @@ def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -
     [
         ("ended", 3),
         ("ended", "a\x1b]0;b\x07"),
-        ("memory_hit", "x" * 70_000),
-        ("memory_kills", {"a": "b"}),
-        ("memory_kills", {"a": NAN}),
-        ("memory_kills", {"a": -1}),
-        ("signal_first", 2),
-        ("end_named", "many"),
-        ("end_named", -1),
+        ("end_left", {"a": 1}),
+        ("end_left", LeftBehind(processes={}, memory_hit="x" * 70_000)),
+        ("end_left", LeftBehind(processes={"a": "b"})),  # type: ignore[dict-item]
+        ("end_left", LeftBehind(processes={"a": NAN})),  # type: ignore[dict-item]
+        ("end_left", LeftBehind(processes={"a": -1})),
+        ("signal", "many"),
+        ("signal", -1),
         ("missing", "abc"),
         ("missing", (1,)),
-        ("surroundings", {}),
-        ("surroundings", NodeHas(namespaces={"net": "x"})),
-        ("surroundings", NodeHas(devices=("a",))),
+        ("described", {}),
+        ("described", replace(DESCRIBED, node=NodeHas(namespaces={"net": "x"}))),  # type: ignore[dict-item]
+        ("described", replace(DESCRIBED, node=NodeHas(devices=("a",)))),  # type: ignore[arg-type]
         ("clean", ("\x1b[0m",)),
         ("write", "x"),  # type: ignore[arg-type]
         ("interfaces", {"eth0": (1, 2)}),
         ("open", SIDE),
-        ("state", ({"a": 1},)),
-        ("limits", ("a",)),
+        ("described", replace(DESCRIBED, state=({"a": 1},))),  # type: ignore[dict-item]
+        ("described", replace(DESCRIBED, limits=("a",))),  # type: ignore[arg-type]
         ("facts", {"x": b"\xff"}),
         ("facts", {"x": frozenset([1])}),
         ("facts", {"x": [[[[[[[[[[1]]]]]]]]]]}),

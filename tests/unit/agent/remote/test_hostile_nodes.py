@@ -220,7 +220,7 @@ def test_a_node_that_did_not_answer_is_not_asked_again() -> None:
 
 def test_calls_that_make_nothing_have_a_shorter_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "READ_S", 0.1)
-    for call in ("counters", "state", "ended"):
+    for call in ("counters", "described", "ended"):
         talk = node_that("exec sleep 600")
         with pytest.raises(Unreachable, match="node alpha does not answer"):
             talk.ask(call, "s1-0")

@@ -156,12 +156,17 @@ def test_hosts_with_daemons_are_asked_and_one_that_is_gone_is_passed_over() -> N
         def ask(self, name: str) -> None:
             raise Unreachable(f"node is gone: {name}")
 
+    class Answers:
+        def ask(self, name: str) -> tuple[str, ...]:
+            asked.append(name)
+            return (name,)
+
     nodes = tuple(SimpleNamespace(name=name) for name in ("n0", "d0", "d1"))
     site: Any = SimpleNamespace(
         daemon_nodes=nodes[1:],
-        numbers={"n0": 0, "d0": 1, "d1": 2},
-        connections=SimpleNamespace(conversations={1: Gone(), 2: SimpleNamespace(ask=asked.append)}),
+        services={"d0": SimpleNamespace(conversation=Gone()), "d1": SimpleNamespace(conversation=Answers())},
     )
     RemoteSite.settle(cast("RemoteSite", site))
-    assert asked == ["settle"]
+    assert RemoteSite.sweep(cast("RemoteSite", site)) == ["d1: sweep"]
+    assert asked == ["settle", "sweep"]
     assert set(asked) <= set(OWN)

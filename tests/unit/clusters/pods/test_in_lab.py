@@ -302,7 +302,7 @@ def test_cpu_times_of_a_labs_nodes_which_are_one_machine_count_once(lab_node: An
         node = KubernetesNode(make_node(name=name, machine=name), nothing, nothing, gate, "", lab_node)
         deployment: Any = SimpleNamespace(services=[service], specs=(), passes=(), jobs=JobCounts())
         node._deployments["study"] = deployment
-        read.append(node.counters("study"))
+        read.append(node.counters("study").values())
     assert merged(read, Moment(tare_s=0.0)).busy_s == busy_s
 
 

@@ -24,7 +24,9 @@ from tare.study.feasibility import study_files
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues, Moment
 
-NODES: Any = [SimpleNamespace(number=number, node=SimpleNamespace(name=f"n{number}")) for number in range(3)]
+NODES: Any = [
+    SimpleNamespace(number=number, give_up=None, node=SimpleNamespace(name=f"n{number}")) for number in range(3)
+]
 
 
 def test_nodes_are_asked_at_the_same_time_and_answer_in_order() -> None:
@@ -98,7 +100,7 @@ class Asked(LocalNode):
         super().__init__(make_node(index), Path("/nowhere"), lambda _pod, _slot: nullcontext(""))
         self.readings: list[tuple[Any, ...]] = []
 
-    def take(self, *asked: Any) -> Any:
+    def counters(self, *asked: Any) -> Any:
         self.readings.append(asked)
         return ParsedReading(CounterValues())
 

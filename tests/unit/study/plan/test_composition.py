@@ -17,7 +17,8 @@ import pytest
 
 from nodes import make_node
 from tare import networks
-from tare.agent import geometry, pods
+from tare.agent import geometry, local, pods
+from tare.agent import sides as sides_of
 from tare.agent.geometry import nic_of_pod
 from tare.agent.local import LocalNode
 from tare.agent.order import IMAGE_PREFIX, Files
@@ -26,7 +27,6 @@ from tare.agent.sides import Side
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Launching, Placement, RankOrder, Share, Sides
 from tare.networks import Wiring
-from tare.run.deploy import pods as deploy_pods
 from tare.run.deploy.hosts import Deployed, host_of
 from tare.run.deploy.pods import deployed
 from tare.runtimes import PodRequest
@@ -168,8 +168,8 @@ class Recorded:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
-    for module in (pods, geometry, composition):
-        monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker"), made))
+    for module in (pods, geometry, sides_of, composition):
+        monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker", "recorded"), made))
     monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
     monkeypatch.setattr(
         pods, "session_folder", lambda folder, slot, _, host: nullcontext(f"{folder}/session-{slot}-{host}")
@@ -264,7 +264,7 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     parts: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts.folder = tmp_path
-    monkeypatch.setattr(deploy_pods, "_listen", lambda up, keys: up)
+    monkeypatch.setattr(local, "_listening", lambda sides, order: nullcontext(sides))
 
     def shown(way: Launching) -> list[str]:
         with going_up(parts, replace(DOCKER, launch=way)):

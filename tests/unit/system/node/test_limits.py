@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from nodes import make_node, make_pod, make_request
 from tare.agent import upkeep
+from tare.agent.left_by_launch import LeftByLaunches
+from tare.agent.protocol import DescribedPods
 from tare.agent.sides import Side
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement, RankPlace
@@ -224,6 +227,20 @@ def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group)
     assert str(upkeep.memory_hit(up.sides, {})).startswith("the memory limit of the ranks on node n0 ")
 
 
+def test_a_hit_is_that_of_the_launch_which_has_ended_and_of_no_other_deployment(group: Group, tmp_path: Path) -> None:
+    limits.hold(group, Limits(memory_bytes=64 * MIB))
+    other, mine = (deployed((replace(POD, name=name, container=name, group=group),)).sides for name in ("o", "m"))
+    killed(group, 1)
+    here = LeftByLaunches(node=make_node(group=Group(path="", hierarchies=())), folder=tmp_path)
+    here.keep((*other, *mine))
+    assert here.memory_hit(mine) == "", "what was killed before the first launch"
+    killed(group, 2)
+    assert "container m on node n0" in here.memory_hit(mine)
+    assert here.memory_hit(mine) == "", "it was told"
+    here.keep(mine)
+    assert here.memory_hit(mine) == ""
+
+
 def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_hit_is_named(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     unlimited = Group(path="other", hierarchies=())
@@ -239,9 +256,10 @@ def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_
 
 def limits_of_ranks(up: Deployed, count: int) -> list[str]:
     """Return the limits of the ranks of a job whose pods are all on one node."""
-    node = SimpleNamespace(node=POD.node, surroundings=NodeHas, limits=lambda study: upkeep.limits_of(up.sides))
+    node: Any = SimpleNamespace(node=POD.node)
+    described = DescribedPods(state=(), limits=upkeep.limits_of(up.sides), node=NodeHas())
     ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(count)]
-    return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)))]  # type: ignore[arg-type]
+    return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)), (described,))]
 
 
 def test_a_job_s_weight_is_set_on_its_node_s_group_and_all_of_tare_s_around_it_and_taken_back(group: Group) -> None:
