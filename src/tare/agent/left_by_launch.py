@@ -20,6 +20,7 @@ from tare.errors import InfrastructureError
 from tare.runtimes import RUNTIMES
 from tare.system.namespaces import processes_beside
 from tare.system.node import Node, marked_processes
+from tare.system.node.cgroups import Group
 from tare.system.node.process_stat import parent_of, start_time
 from tare.system.node.stragglers import named
 from tare.system.process import run
@@ -51,7 +52,7 @@ class LeftByLaunches:
     node: Node
     folder: Path
     kept: dict[int, int] = field(default_factory=dict)
-    kills: dict[str, int] = field(default_factory=dict)
+    kills: dict[Group, int] = field(default_factory=dict)
 
     def keep(self, sides: Collection[Side]) -> None:
         """Keep what is there now, while no launch runs; `sides` are those of all deployments."""

@@ -11,6 +11,7 @@ from tare.agent.sides import Side, held_containers, limited_groups
 from tare.networks.wiring.plug import wait_until_running
 from tare.system.namespaces import command_line
 from tare.system.node import limits, marked_processes
+from tare.system.node.cgroups import Group
 from tare.system.node.process_stat import runs
 
 
@@ -43,16 +44,16 @@ def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
     return marked_processes.usage_s(run_folder) + sum(map(marked_processes.container_usage_s, held_containers(sides)))
 
 
-def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
-    """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
-    return {what: limits.memory_kills(group) for side in sides for what, group in limited_groups(side)}
+def memory_kills(sides: Iterable[Side]) -> dict[Group, int]:
+    """Return for each container's cgroup how many processes the kernel has killed for exceeding its memory limit."""
+    return {group: limits.memory_kills(group) for side in sides for _, group in limited_groups(side)}
 
 
-def memory_hit(sides: Iterable[Side], before: Mapping[str, int]) -> str | None:
+def memory_hit(sides: Iterable[Side], before: Mapping[Group, int]) -> str | None:
     """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
     for side in sides:
         for what, group in limited_groups(side):
-            if limits.memory_kills(group) > before.get(what, 0):
+            if limits.memory_kills(group) > before.get(group, 0):
                 return limits.memory_hit(what, group)
     return None
 

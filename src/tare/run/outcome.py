@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tare.clusters import Site
-from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Workload
+from tare.model import Cell, Completed, Environment, Failed, Invalid, Outcome, Placement, Workload
 from tare.model.trial import ENDED_EARLY, NOT_ENDED
 from tare.networks.wiring.transports import CHOSEN_BY_MPI
 from tare.run import proof
@@ -19,7 +19,7 @@ from tare.run.on_node import run_commands
 from tare.run.symptoms import recognised
 from tare.run.transport_log import ChosenTransports
 from tare.runtimes import RUNTIMES
-from tare.system.counters.monitor import UnreadInterface
+from tare.system.counters.monitor import Observed
 from tare.system.node import stragglers
 from tare.system.process import FLOODED, Result
 from tare.workloads import LaunchTiming, Parsed, plugin_of
@@ -95,18 +95,8 @@ def run_launch(
         )
 
 
-def judge(
-    ready: ReadyCell,
-    result: Result,
-    traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[UnreadInterface] = (),
-    *,
-    resent: float = 0.0,
-) -> tuple[Outcome, Parsed | None]:
-    """Return the outcome of a launch and its parsed output.
-
-    `closed` are the interfaces that may not be read; `resent` is the number of TCP segments that were sent again.
-    """
+def judge(ready: ReadyCell, result: Result, observed: Observed) -> tuple[Outcome, Parsed | None]:
+    """Return the outcome of a launch and its parsed output."""
     limit = ready.cell.workload.time_limit_s
     if result.timed_out:
         names, _, each = result.at_limit.partition("\n")
@@ -133,7 +123,7 @@ def judge(
         ), parsed
     if result.status != 0:
         return Failed(reason=_why_ended(result), status=result.status, stderr_tail=_tail(result)), parsed
-    untreated_because = untreated(ready, parsed, traffic, closed, said_bytes=len(result.stdout), resent=resent)
+    untreated_because = untreated(ready, parsed, observed)
     if untreated_because:
         return Invalid(reason=untreated_because), parsed
     return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
@@ -166,15 +156,7 @@ def unread(workload: Workload, result: Result) -> str:
     return f"{ENDED_EARLY}: {known}" if known else NO_MPI
 
 
-def untreated(
-    ready: ReadyCell,
-    parsed: Parsed,
-    traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[UnreadInterface] = (),
-    *,
-    said_bytes: int,
-    resent: float = 0.0,
-) -> str | None:
+def untreated(ready: ReadyCell, parsed: Parsed, observed: Observed) -> str | None:
     """Return why the treatment is refuted, or None."""
     if parsed.refuted is not None:
         return parsed.refuted or None
@@ -187,57 +169,36 @@ def untreated(
         (ready.chosen.reason if ready.chosen else None)
         or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
-        or (
-            None
-            if environment.transport == CHOSEN_BY_MPI
-            else other_path(ready, parsed, traffic, closed, said_bytes=said_bytes, resent=resent)
-        )
+        or (None if environment.transport == CHOSEN_BY_MPI else other_path(ready, parsed, observed))
     )
 
 
-def other_path(
-    ready: ReadyCell,
-    parsed: Parsed,
-    traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[UnreadInterface],
-    *,
-    said_bytes: int,
-    resent: float,
-) -> str | None:
+def other_path(ready: ReadyCell, parsed: Parsed, observed: Observed) -> str | None:
     """Return why the traffic did not take the network that the cell claims, or None."""
-    segment_bytes = max((side.endpoint.mtu for side in ready.deployed.sides if resent), default=0) + proof.HEADER_BYTES
+    mtu = max((side.endpoint.mtu for side in ready.deployed.sides if observed.resent), default=0)
     return proof.check_traffic(
-        traffic,
+        observed.traffic,
         parsed.payload,
-        said_bytes=said_bytes,
+        said_bytes=observed.said_bytes,
         ranks=ready.cell.placement.ranks,
-        resent_bytes=resent * segment_bytes,
+        resent_bytes=observed.resent * (mtu + proof.HEADER_BYTES),
         shared=ready.deployed.shares_nics,
-        unread=closed,
+        unread=observed.unread,
     )
 
 
-def proof_gaps(
-    ready: ReadyCell,
-    outcome: Outcome,
-    parsed: Parsed | None,
-    traffic: tuple[InterfaceTraffic, ...],
-    closed: Sequence[UnreadInterface],
-    *,
-    said_bytes: int = 0,
-    resent: float = 0.0,
-) -> tuple[str, str]:
+def proof_gaps(ready: ReadyCell, outcome: Outcome, parsed: Parsed | None, observed: Observed) -> tuple[str, str]:
     """Return what of a completed launch's treatment is not proven, and what is proven only in part ("": nothing)."""
     if parsed is None or not isinstance(outcome, Completed) or RUNTIMES[ready.cell.environment.runtime].is_fake:
         return "", ""
     if parsed.refuted is not None:
         return "", ""
-    shared = ready.deployed.shares_nics
+    unproven = proof.state_unproven(observed.unread)
     if ready.cell.environment.transport == CHOSEN_BY_MPI:
-        elsewhere = other_path(ready, parsed, traffic, closed, said_bytes=said_bytes, resent=resent)
-        return (f"{OWN_CHOICE}: {elsewhere}" if elsewhere else proof.state_unproven(closed)), ""
-    partly = proof.state_partly_proven(traffic, parsed.payload, shared=shared, unread=closed)
-    return proof.state_unproven(closed), partly
+        elsewhere = other_path(ready, parsed, observed)
+        return (f"{OWN_CHOICE}: {elsewhere}" if elsewhere else unproven), ""
+    shared = ready.deployed.shares_nics
+    return unproven, proof.state_partly_proven(observed.traffic, parsed.payload, shared=shared, unread=observed.unread)
 
 
 def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:

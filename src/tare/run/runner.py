@@ -47,7 +47,7 @@ from tare.run.job import looked_at
 from tare.run.outcome import Pair, ReadyCell, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened, services_of
-from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of, with_ranks
+from tare.run.trial import Launched, failed_trial, in_the_same_passes, trial_of
 from tare.store.writer import Store
 from tare.study.feasibility.study_files import StudyFiles
 from tare.study.plan import calibration
@@ -225,10 +225,9 @@ class Run:
                 self._stored(failed_trial(key, position, started, lost.message), None)
             return
         together = zip(standing, launches, in_the_same_passes(judged, turns), strict=True)
-        for position, (key, (one, padding), launched) in enumerate(together):
-            counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
-            trial = trial_of(key, position, started, one, replace(launched, counters=counters))
-            self._stored(trial, launched)
+        for position, (key, (one, padding), judged_one) in enumerate(together):
+            launched = judged_one.with_counters(environment_padding_bytes=padding, turns=turns)
+            self._stored(trial_of(key, position, started, one, launched), launched)
 
     def pods(self, stack: ExitStack) -> dict[str, ReadyCell]:
         """Make new pods for every environment and placement; record failures with their reasons."""
@@ -302,8 +301,7 @@ class Run:
         padding = self._padding(key)
         dropped = self._set_caches(ready, padding)
         launched = self._launched(ready, padding)
-        counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
-        return replace(launched, counters=counters)
+        return launched.with_counters(**dropped, environment_padding_bytes=padding)
 
     def _drawn(self, key: TrialKey, ready: ReadyCell) -> ReadyCell:
         """Return a launch with its kernels in the order of its round and block."""
@@ -329,13 +327,10 @@ class Run:
 
     def _judged(self, ready: ReadyCell, watched: in_turns.WatchedLaunch) -> Launched:
         """Judge a launch that has ended, and end what it left behind."""
-        result, before, after = watched.result, watched.before, watched.after
+        result, said_bytes = watched.result, len(watched.result.stdout)
         left = ready.deployed.end_left()
-        watches = ready.deployed.watches
-        traffic, unread = monitor.traffic(watches, before, after), monitor.unread(watches, before, after)
-        counted = monitor.counters(before, after)
-        resent = counted.get("TcpRetransSegs", 0.0)
-        outcome, parsed = judge(ready, result, traffic, unread, resent=resent)
+        observed = monitor.observed(ready.deployed.watches, watched.before, watched.after, said_bytes=said_bytes)
+        outcome, parsed = judge(ready, result, observed)
         if left.memory_hit:
             outcome = Failed(reason=left.memory_hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed):
@@ -349,14 +344,10 @@ class Run:
             result=result,
             outcome=outcome,
             parsed=parsed,
-            traffic=traffic,
-            counters=counted,
-            node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
-            lacking=monitor.lacking(before, after),
-            noise={**monitor.noise(before, after), **cores},
+            observed=replace(observed, noise={**observed.noise, **cores}),
             left=left.processes,
             active_s=watched.active_s,
-            gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout), resent=resent),
+            gaps=proof_gaps(ready, outcome, parsed, observed),
         )
 
     def _with_noise(

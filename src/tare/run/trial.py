@@ -16,7 +16,6 @@ from tare.analysis.summary.isolation import SECCOMP
 from tare.model import (
     Completed,
     Failed,
-    InterfaceTraffic,
     Metric,
     Outcome,
     RankPlace,
@@ -28,6 +27,7 @@ from tare.run.deploy.hosts import Deployed
 from tare.run.outcome import ReadyCell, startup
 from tare.store.plausible import DAMAGED_FACTS, sound_facts
 from tare.store.results_checks import sound_ranks
+from tare.system.counters.monitor import Observed
 from tare.system.node import surroundings
 from tare.system.process import Result
 from tare.workloads import Parsed
@@ -39,23 +39,23 @@ LEAST_TOGETHER: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile.
+    """A launch that has ended: result, outcome, parsed output, and what it did to its nodes.
 
     `left` are the processes that it left behind, by name. `gaps` are the statements on what is not proven, and on what
-    is proven only in part. `lacking` names the counters that could not be read.
+    is proven only in part.
     """
 
     result: Result
     outcome: Outcome
     parsed: Parsed | None
-    traffic: tuple[InterfaceTraffic, ...]
-    counters: Mapping[str, float]
-    noise: Mapping[str, float]
+    observed: Observed
     active_s: float
     left: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[str, str] = ("", "")
-    node_counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    lacking: str = ""
+
+    def with_counters(self, **more: float) -> Launched:
+        """Return the launch with further counters."""
+        return replace(self, observed=replace(self.observed, counters={**self.observed.counters, **more}))
 
 
 def in_the_same_passes(launches: Sequence[Launched], turns: int) -> list[Launched]:
@@ -108,10 +108,10 @@ def _with_cost(launched: Launched, key: str, what: str, seconds: float) -> Launc
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: ReadyCell, launched: Launched) -> Trial:
     """Return the trial of a launch that has ended; the store takes it as invalid if what was counted is impossible."""
-    parsed = launched.parsed
+    parsed, observed = launched.parsed, launched.observed
     described = ready.deployed.described()
     ranks, damaged = sound_ranks(compared(parsed.ranks, ready.deployed, described)) if parsed else ((), ())
-    facts, others = sound_facts(_facts(ready, described, ranks, launched.lacking))
+    facts, others = sound_facts(_facts(ready, described, ranks, observed.lacking))
     inside = ready.deployed.inside
     steps = inside.took() if inside is not None and inside.took is not None else {}
     if damaged or others:
@@ -125,11 +125,11 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: ReadyCe
         argv=ready.argv,
         startup_s={**startup(ready.pods_s, launched.active_s, parsed), **steps},
         ranks=ranks,
-        traffic=launched.traffic,
-        counters=launched.counters,
-        node_counters=launched.node_counters,
+        traffic=observed.traffic,
+        counters=observed.counters,
+        node_counters=with_ranks(observed.by_place, parsed, ready.deployed),
         mpi_library=parsed.mpi_library if parsed else "",
-        noise=launched.noise,
+        noise=observed.noise,
         facts=facts,
         unproven=launched.gaps[0],
         partly_proven=launched.gaps[1],

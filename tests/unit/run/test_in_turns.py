@@ -25,6 +25,7 @@ from tare.run.deploy.hosts import Deployed
 from tare.run.trial import Launched, in_the_same_passes
 from tare.run.turns import TurnClient, TurnOutcome, TurnScheduler
 from tare.study.plan.cells import expand
+from tare.system.counters.monitor import Observed
 from tare.system.counters.raw_readings import CounterReading
 from tare.system.counters.values import Moment
 from tare.system.process import Result, run
@@ -207,7 +208,7 @@ def launch_of(metric: Metric, **told: Any) -> Launched:
     parsed = Parsed(metrics=(metric,), ranks=(), payload=Payload(), mpi_library="", init_s=0.0, measured_s=1.0, **told)
     return Launched(
         result=Result(argv=("x",), status=0, stdout="", stderr="", elapsed_s=1.0, began_s=0.0),
-        outcome=Completed(metrics=(metric,)), parsed=parsed, traffic=(), counters={}, noise={}, active_s=1.0,
+        outcome=Completed(metrics=(metric,)), parsed=parsed, observed=Observed(), active_s=1.0,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from tare.model.topology import HardwareThread
 from tare.run import outcome, proof
 from tare.run.outcome import ReadyCell, judge, proof_gaps
 from tare.run.proof import LOWER_BOUND_ONLY, check_places, check_traffic, check_transport, core_sharers
-from tare.system.counters.monitor import UnreadInterface
+from tare.system.counters.monitor import Observed, UnreadInterface
 from tare.system.node import SILENT_ROLE, Node
 from tare.workloads import Parsed
 from tare.workloads.output import Payload
@@ -371,8 +371,9 @@ def judged(
     result = SimpleNamespace(
         stdout="", stderr="", stderr_tail="", status=0, timed_out=False, flooded=False, began_s=1.0, elapsed_s=1.0
     )
-    made, parsed = judge(ready, cast("Any", result), traffic, unread)
-    return made, proof_gaps(ready, made, parsed, traffic, unread)
+    observed = Observed(traffic=tuple(traffic), unread=tuple(unread))
+    made, parsed = judge(ready, cast("Any", result), observed)
+    return made, proof_gaps(ready, made, parsed, observed)
 
 
 def test_counters_that_may_not_be_read_complete_with_the_statement_and_missing_ones_are_invalid() -> None:

@@ -14,6 +14,7 @@ from tare.run.outcome import judge
 from tare.run.ping_pong import PingPong, described, expected
 from tare.run.symptoms import SYMPTOMS, recognised
 from tare.run.transport_log import by_rank, judged
+from tare.system.counters.monitor import Observed
 from tare.system.process import Result
 from tare.workloads.failure_reasons import LONGEST, LOOKED_AT, reason_said
 
@@ -108,7 +109,7 @@ def test_records_of_tare_are_no_words_of_a_program_and_a_line_that_is_cut_is_non
 def failed(result: Result) -> Failed:
     """Return what is made of a launch that has failed."""
     launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("app",))), pods_s=0.0)
-    outcome, _ = judge(launch, result, ())  # type: ignore[arg-type]
+    outcome, _ = judge(launch, result, Observed())  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
     return outcome
 

@@ -25,6 +25,7 @@ from tare.model import Workload
 from tare.run.runner import judge
 from tare.system import process
 from tare.system.capture import STDERR_BYTES, STDOUT_BYTES
+from tare.system.counters.monitor import Observed
 from tare.system.process import beside, end, find, need, run, start
 from tare.system.signals import NUMBERS, uninterrupted
 from waiting import wait_until
@@ -284,7 +285,7 @@ def test_what_writes_without_end_is_ended_and_told_with_the_action_or_fails_its_
     assert told.value.status == -signal.SIGKILL
     flooded = process.Result(argv=(), status=-15, stdout="y\n", stderr="", elapsed_s=1.0, flooded=True)
     launch = SimpleNamespace(cell=SimpleNamespace(workload=Workload(name="app", command=("yes",))))
-    outcome, parsed = judge(launch, flooded, ())  # type: ignore[arg-type]
+    outcome, parsed = judge(launch, flooded, Observed())  # type: ignore[arg-type]
     assert parsed is None
     reason = "it wrote more than 64 MiB to stdout, the most that tare keeps, and was stopped"
     assert outcome.reason == reason  # type: ignore[union-attr]

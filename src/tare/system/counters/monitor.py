@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tare.model import InterfaceTraffic
@@ -28,6 +28,44 @@ class UnreadInterface:
     interface: str
     role: str
     why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a launch did to its nodes: traffic by interface, the growth of counters, and what else used the machine.
+
+    `unread` and `lacking` are what could not be read; `said_bytes` is the size of the launch's output, which the
+    control network carries.
+    """
+
+    traffic: tuple[InterfaceTraffic, ...] = ()
+    unread: tuple[UnreadInterface, ...] = ()
+    counters: Mapping[str, float] = field(default_factory=dict)
+    by_place: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
+    lacking: str = ""
+    said_bytes: int = 0
+
+    @property
+    def resent(self) -> float:
+        """Return the number of TCP segments that were sent again."""
+        return self.counters.get("TcpRetransSegs", 0.0)
+
+
+def observed(
+    places: Iterable[HostWatch], before: CounterValues, after: CounterValues, *, said_bytes: int = 0
+) -> Observed:
+    """Return what a launch did between two readings."""
+    places = tuple(places)
+    return Observed(
+        traffic=traffic(places, before, after),
+        unread=unread(places, before, after),
+        counters=counters(before, after),
+        by_place=by_place(before, after),
+        noise=noise(before, after),
+        lacking=lacking(before, after),
+        said_bytes=said_bytes,
+    )
 
 
 def key_of(node: Node, watch: Watch) -> Key:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -229,13 +230,18 @@ def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group)
 
 def test_a_hit_is_that_of_the_launch_which_has_ended_and_of_no_other_deployment(group: Group, tmp_path: Path) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
-    other, mine = (deployed((replace(POD, name=name, container=name, group=group),)).sides for name in ("o", "m"))
+    bare = replace(POD, runtime="bare", container="")
+    beside = replace(group, path="lab/n0/c1")
+    for folder, new in zip(group.folders, beside.folders, strict=True):
+        shutil.copytree(folder, new)
+    mine, other = (deployed((replace(bare, group=own),)).sides for own in (group, beside))
     killed(group, 1)
+    killed(beside, 7)
     here = LeftByLaunches(node=make_node(group=Group(path="", hierarchies=())), folder=tmp_path)
-    here.keep((*other, *mine))
+    here.keep((*mine, *other))
     assert here.memory_hit(mine) == "", "what was killed before the first launch"
     killed(group, 2)
-    assert "container m on node n0" in here.memory_hit(mine)
+    assert "the ranks on node n0" in here.memory_hit(mine), "those of another deployment have the same name"
     assert here.memory_hit(mine) == "", "it was told"
     here.keep(mine)
     assert here.memory_hit(mine) == ""
