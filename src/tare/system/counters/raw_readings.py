@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tare.system.counters import conntrack, interfaces, qdisc
 from tare.system.counters.interfaces import Counts
@@ -51,6 +51,9 @@ class NodeReading(Protocol):
 
     def values(self) -> CounterValues:
         """Return the values that were read."""
+
+    def joined(self, sections: Sequence[tuple[Any, Any]]) -> tuple[CounterValues, CounterValues]:
+        """Return the values before and after sections, each of two readings of this node (`values.joined`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,12 @@ class RawReading:
         """Return the values that were read."""
         return _values_of(self, self.numbers())
 
+    def joined(self, sections: Sequence[tuple[RawReading, RawReading]]) -> tuple[CounterValues, CounterValues]:
+        """Return the values before and after sections; those of one layout are joined before they are parsed."""
+        if all(each.layout is self.layout for pair in sections for each in pair):
+            return _joined_taken(sections)
+        return joined([(a.values(), b.values()) for a, b in sections])
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedReading:
@@ -134,6 +143,10 @@ class ParsedReading:
     def values(self) -> CounterValues:
         """Return the values that were read."""
         return self.given
+
+    def joined(self, sections: Sequence[tuple[ParsedReading, ParsedReading]]) -> tuple[CounterValues, CounterValues]:
+        """Return the values before and after sections."""
+        return joined([(a.given, b.given) for a, b in sections])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,20 +170,13 @@ def joined_readings(sections: Sequence[tuple[CounterReading, CounterReading]]) -
     """Return the values before and after all sections, without what grew between them (`values.joined`)."""
     first, end = sections[0][0], sections[-1][1]
     pairs = [
-        _joined_node([(before.nodes[at], after.nodes[at]) for before, after in sections])
-        for at in range(len(first.nodes))
+        node.joined([(before.nodes[at], after.nodes[at]) for before, after in sections])
+        for at, node in enumerate(first.nodes)
     ]
     before = merged([pair[0] for pair in pairs], first.moment)
     after = merged([pair[1] for pair in pairs], end.moment)
     ours_s = before.ours_s + sum(b.ours_s - a.ours_s for a, b in sections)
     return before, replace(after, ours_s=ours_s)
-
-
-def _joined_node(sections: Sequence[tuple[NodeReading, NodeReading]]) -> tuple[CounterValues, CounterValues]:
-    taken = [(a, b) for a, b in sections if isinstance(a, RawReading) and isinstance(b, RawReading)]
-    if len(taken) < len(sections) or any(each.layout is not taken[0][0].layout for pair in taken for each in pair):
-        return joined([(a.values(), b.values()) for a, b in sections])
-    return _joined_taken(taken)
 
 
 def _joined_taken(sections: Sequence[tuple[RawReading, RawReading]]) -> tuple[CounterValues, CounterValues]:
