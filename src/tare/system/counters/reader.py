@@ -104,7 +104,7 @@ class Reader:
         self._own = Sources()
         self._shared = shared or self._own
         self._machine = machine or self._shared
-        self._may_rest = shared is not None and self._node.pid != 0
+        self._may_rest = shared is not None and self._node.pid != 0 and not self._node.machine
         self._namespaces = self._find_namespaces()
         self._others = tuple(
             watch for host in self._hosts for watch in host.watches if self._counts(watch) or ":" in watch.interface

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,12 +129,18 @@ def test_a_launch_on_a_labs_node_begins_with_what_was_read_when_the_last_one_the
     assert counted["answer"] == 1, "others may have used the node before the first moment of a series"
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize(
+    ("place", "share"),
+    [
+        (HostWatch(node=make_node(pid=0, group=Group(path="", hierarchies=())), pid=0, watches=()), True),
+        (replace(PLACE, node=replace(NODE, machine="alpha")), True),  # one that was given to tare
+        (PLACE, False),
+    ],
+)
 def test_what_others_may_use_is_always_read_when_a_launch_begins(
-    is_shared: bool, counted: Counter[str], opened: Opened
+    place: HostWatch, share: bool, counted: Counter[str], opened: Opened
 ) -> None:
-    of_machine = HostWatch(node=make_node(pid=0, group=Group(path="", hierarchies=())), pid=0, watches=())
-    reader = opened(of_machine) if is_shared else opened(share=False)
+    reader = opened(place, share=share)
     reader.take(moment=7)
     counted.clear()
     reader.take(whole=False, moment=9, since=7)
