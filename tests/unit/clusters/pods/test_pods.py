@@ -219,7 +219,7 @@ def test_a_network_is_recognised_with_all_that_its_objects_say(file: Path) -> No
 
 def test_every_product_has_a_case_and_settings_and_titles_are_read() -> None:
     products = {yaml.safe_load(file.read_text())["expected"]["product"] for file in FILES}
-    assert products == {product.name for product in PRODUCTS} | {"Canal", "unknown"}
+    assert products == {product.name for product in PRODUCTS} | {"unknown"}
     assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
     assert (setting("mode=\nother: x", "mode"), RecognisedNetwork().title) == ("", "unknown (encapsulation not known)")
     told = RecognisedNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)

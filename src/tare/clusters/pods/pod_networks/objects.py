@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tare.clusters.pods.pod_networks.model import Agent, ClusterObjects
+from tare.clusters.pods.pod_networks.model import Agent
 from tare.model.text import printable
 
 LONGEST: Final = 120
 """The most characters that are kept of a value."""
-MOST_TEXT: Final = 1 << 18
-"""The most characters of a setting that are looked at."""
 LARGEST_MTU: Final = 1 << 16
 LARGEST: Final = 1 << 62
+NOT_SHOWN: Final = "from elsewhere"
 TRUE: Final = frozenset({"true", "1", "yes", "on"})
 ADDRESS_OF_NODE: Final = "projectcalico.org/IPv4Address"
 TAG: Final = re.compile(r"[\w][\w.+-]{0,127}")
@@ -74,22 +73,9 @@ def mtu_of(value: Any) -> int:
 
 def setting(config: str, key: str) -> str:
     """Return a setting from a text with lines `key: value` or `key = value`; "" if it is not set."""
-    found = re.search(
-        rf"^[ \t]*{re.escape(key)}[ \t]*[:=][ \t]*(\S.{{0,{LONGEST}}})$", config[:MOST_TEXT], re.MULTILINE
-    )
+    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*[:=][ \t]*(\S.{{0,{LONGEST}}})$", config, re.MULTILINE)
     value = found[1].split(" #", 1)[0].strip().strip("\"'") if found else ""
     return printable(value)
-
-
-def config_of(seen: ClusterObjects, pattern: str) -> dict[str, str]:
-    """Return the data of the first config map whose name matches, whole; nothing if none was read."""
-    for config in seen.config_maps:
-        if re.fullmatch(pattern, name_of(config)):
-            data = at(config, "data")
-            if isinstance(data, Mapping):
-                texts = (pair for pair in data.items() if all(isinstance(each, str) for each in pair))
-                return {key: said[:MOST_TEXT] for key, said in texts}
-    return {}
 
 
 def agents(workloads: Sequence[Any]) -> Iterator[Agent]:
@@ -98,14 +84,21 @@ def agents(workloads: Sequence[Any]) -> Iterator[Agent]:
         template = at(workload, "spec", "template", "spec")
         pod = template if isinstance(template, Mapping) else at(workload, "spec")
         for container in each(at(pod, "containers")):
-            words = [*each(at(container, "command")), *each(at(container, "args"))]
+            words = [text(word) for word in (*each(at(container, "command")), *each(at(container, "args")))]
             yield Agent(
                 workload=name_of(workload),
                 namespace=text(at(workload, "metadata", "namespace")),
                 image=text(at(container, "image")),
-                arguments=tuple(text(word) for word in words),
-                variables={text(at(one, "name")): text(at(one, "value")) for one in each(at(container, "env"))},
+                settings={
+                    **{text(at(one, "name")): _value_of(one) for one in each(at(container, "env"))},
+                    **dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word),
+                },
             )
+
+
+def _value_of(variable: Any) -> str:
+    """Return the value of an agent's variable; one that comes from a secret or config map is set, whatever it is."""
+    return text(at(variable, "value")) or (NOT_SHOWN if at(variable, "valueFrom") else "")
 
 
 def repository_and_version(image: str) -> tuple[str, str]:

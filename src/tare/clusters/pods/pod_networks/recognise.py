@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tare.clusters.pods.pod_networks.details import routes_itself
 from tare.clusters.pods.pod_networks.model import UNKNOWN, Agent, ClusterObjects, Product, RecognisedNetwork
 from tare.clusters.pods.pod_networks.objects import agents, annotations_of, conditions, name_of, repository_and_version
-from tare.clusters.pods.pod_networks.products import CALICO, CANAL, FLANNEL, PRODUCTS
+from tare.clusters.pods.pod_networks.products import CALICO, CANAL, FLANNEL, OF_CALICO, PRODUCTS
+from tare.clusters.pods.pod_networks.settings import details
 
 OF_AGENT: Final = 4
 OF_CONDITION: Final = 3
@@ -43,7 +43,7 @@ def candidates(seen: ClusterObjects) -> tuple[Product, ...]:
     """Return the products that something points to; all if nothing does."""
     clues = _all_clues(seen, tuple(agents(seen.workloads)))
     found = tuple(product for product in PRODUCTS if clues[product.name])
-    return (*found, CANAL) if {CALICO, FLANNEL} <= set(found) else found or PRODUCTS
+    return (*found, CANAL) if CALICO in found and FLANNEL in found else found or PRODUCTS
 
 
 def own_agents(product: Product, known: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -80,19 +80,28 @@ def _annotated(objects: tuple[object, ...], beginnings: tuple[str, ...]) -> tupl
 
 
 def _is_canal(seen: ClusterObjects, clues: Mapping[str, Sequence[tuple[int, str]]]) -> bool:
-    """Return whether Calico's policies apply to Flannel's packets: both are there, and Calico makes no routes."""
+    """Return whether Calico's policies apply to Flannel's packets: both are there, and Calico makes no routes.
+
+    Where it makes them, it notes its addresses at the nodes.
+    """
     is_there = any(weight >= OF_AGENT for weight, _ in clues[CALICO.name])
-    return is_there and bool(clues[FLANNEL.name]) and not routes_itself(seen)
+    return is_there and bool(clues[FLANNEL.name]) and _annotated(seen.nodes, (f"{OF_CALICO}IPv4",)) is None
 
 
 def _described(
     product: Product, seen: ClusterObjects, own: tuple[Agent, ...], evidence: list[str]
 ) -> RecognisedNetwork:
     """Return a product with its details."""
-    told = product.details(replace(seen, agents=own))
+    maps = tuple(each for each in seen.config_maps if _is_named(name_of(each), product.config_maps))
+    told = details(product, replace(seen, agents=own, config_maps=maps))
     version = next((tag for agent in own if (tag := repository_and_version(agent.image)[1])), "")
     evidence = [*evidence, *told.evidence]
     return replace(told, product=product.name, version=version, evidence=tuple(evidence), unread=seen.unread)
+
+
+def _is_named(name: str, config_maps: Sequence[str]) -> bool:
+    """Return whether a config map is one of a product's; kustomize adds a digest to the name."""
+    return any(re.fullmatch(rf"{re.escape(each)}(?:-\w+)?", name) for each in config_maps)
 
 
 def _unknown(seen: ClusterObjects, known: tuple[Agent, ...], evidence: list[str]) -> RecognisedNetwork:
