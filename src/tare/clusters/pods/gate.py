@@ -51,6 +51,14 @@ class ExecChannel(Protocol):
         """Start nothing more."""
 
 
+def status_of(command: RunningCommand) -> int:
+    """Run a command to its end, without input, and return its exit status; what it prints is dropped."""
+    try:
+        return command.pump(None, lambda _channel, _data: None)
+    finally:
+        command.close()
+
+
 class ExecServer:
     """A socket through which commands are started in the pods that have been added."""
 

@@ -16,6 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tare.clusters import kubernetes_site
 from tare.clusters.pods import pods
 from tare.clusters.pods.api import ApiError
 from tare.clusters.pods.manifests import PodSpec
@@ -24,6 +25,7 @@ from tare.clusters.pods.pod_networks.look import pod_network
 from tare.clusters.pods.pod_networks.objects import repository_and_version, setting
 from tare.clusters.pods.pod_networks.products import PRODUCTS
 from tare.clusters.pods.pods import Pods
+from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.check import INSIDE, OUTSIDE, Policy, tried
 from tare.clusters.pods.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
 from tare.errors import InfrastructureError
@@ -57,8 +59,8 @@ def of(api: FakeApi) -> Pods:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(pods, "LONGEST_PAUSE_S", 0.001)
+    monkeypatch.setattr(pods, "PAUSE_S", 0.001)
+    monkeypatch.setattr(check, "PAUSE_S", 0.001)
 
 
 def test_pods_are_waited_for_until_they_run_end_or_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +91,28 @@ def test_a_removed_pod_is_gone_and_one_that_stays_is_named_with_its_finalizers(m
     with pytest.raises(InfrastructureError, match=r"s: pod p0 has the finalizer a\.invalid/x, b\.invalid/y") as caught:
         of(FakeApi(DELETE=[{}], GET=[held])).remove(["p0"])
     assert caught.value.remedy.startswith("who set a finalizer removes it")
+
+
+def test_a_namespace_is_removed_and_what_keeps_one_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_site, "PAUSE_S", 0.001)
+    monkeypatch.setattr(kubernetes_site, "GONE_S", 0.02)
+
+    def remove(*answers: Any) -> FakeApi:
+        api = FakeApi(DELETE=[GONE], GET=answers)
+        kubernetes_site.remove_namespace(api, "s1")  # type: ignore[arg-type]
+        return api
+
+    assert remove({}, {}, GONE).asked == [(method, "/api/v1/namespaces/s1") for method in ("DELETE", *["GET"] * 3)]
+    with pytest.raises(InfrastructureError, match="the namespace s1 is not removed: forbidden"):
+        remove(ApiError("forbidden", status=403))
+    kept = {"type": "NamespaceContentRemaining", "status": "True", "message": "x.invalid has 2 resources"}
+    with pytest.raises(InfrastructureError, match=r"s1 is not gone after 0\.02 s: x\.invalid has 2 resources"):
+        remove({"status": {"conditions": [kept, {**kept, "status": "False", "message": "no"}]}})
+    pod = {"metadata": {"name": "p0", "finalizers": ["a.invalid/x"]}}
+    with pytest.raises(
+        InfrastructureError, match=r"s1 is not gone after 0\.02 s: pod p0 has the finalizer a\.invalid/x"
+    ):
+        remove({"items": [pod], **pod})
 
 
 def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

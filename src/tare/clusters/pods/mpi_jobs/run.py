@@ -19,6 +19,7 @@ from tare.clusters.pods.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
 from tare.clusters.pods.mpi_jobs.status import JobState, selector, state_of
 from tare.clusters.pods.session import begun
 from tare.errors import InfrastructureError
+from tare.system.waiting import wait_until
 
 PAUSE_S: Final = 0.05
 SLACK_S: Final = 30.0
@@ -28,7 +29,6 @@ FOLLOWED_AGAIN_S: Final = 2.0
 """The time after which a launcher's output is followed again, if it broke off while the launcher still runs."""
 MOST_BYTES: Final = 64 << 20
 """The most bytes of the launcher's output that are read."""
-ABSENT: Final = 404
 NO_JOBS: Final = f"the cluster has no MPIJobs ({VERSION})"
 INSTALL: Final = "let an administrator install the MPI Operator, version 0.6 or newer"
 
@@ -66,16 +66,16 @@ class MpiJobs:
         """Remove a job with its pods, and wait until they are gone."""
         with suppress(ApiError):
             self._api.ask("DELETE", f"{self._path}/{name}", query=[("propagationPolicy", "Foreground")])
-        until = time.monotonic() + GONE_S
-        while time.monotonic() < until:
+
+        def is_gone() -> bool:
             is_there = pods.is_there(self._api, f"{self._path}/{name}")
-            if not is_there and not self._pods(name, "worker") and not self._pods(name, "launcher"):
-                return
-            time.sleep(PAUSE_S)
-        raise InfrastructureError(
-            f"MPIJob {name} is not removed after {GONE_S:g} s",
-            remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
-        )
+            return not is_there and not self._pods(name, "worker") and not self._pods(name, "launcher")
+
+        if not wait_until(is_gone, GONE_S, pause_s=PAUSE_S):
+            raise InfrastructureError(
+                f"MPIJob {name} is not removed after {GONE_S:g} s",
+                remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
+            )
 
     def create(self, job: MpiJob) -> None:
         """Create a job; raise `InfrastructureError` if the cluster refuses it. Whoever creates one removes it."""
@@ -83,7 +83,7 @@ class MpiJobs:
             pods.ask(self._api, "POST", self._path, mpi_job(job), what=f"MPIJob {job.name}")
         except InfrastructureError as error:
             cause = error.__cause__
-            if isinstance(cause, ApiError) and cause.status == ABSENT:
+            if isinstance(cause, ApiError) and cause.status == pods.ABSENT:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
@@ -173,9 +173,5 @@ def _has_started(pod: Mapping[str, Any]) -> bool:
 
 def missing(api: Api) -> str | None:
     """Return that a cluster has no MPIJobs, with what to do, or None."""
-    try:
-        api.ask("GET", f"/apis/{VERSION}")
-    except ApiError as error:
-        if error.status == ABSENT:
-            return f"{NO_JOBS}: {INSTALL} (https://github.com/kubeflow/mpi-operator)"
-    return None
+    there = pods.is_there(api, f"/apis/{VERSION}")
+    return None if there else f"{NO_JOBS}: {INSTALL} (https://github.com/kubeflow/mpi-operator)"
