@@ -18,7 +18,7 @@ from tare.agent.remote.timing import RENEWED_S, scaled
 from tare.agent.sides import Side
 from tare.clusters.base import Allocated, Site, SiteDefaults
 from tare.clusters.needs import Needs
-from tare.clusters.pods import manifests, nodes, pod_specs
+from tare.clusters.pods import manifests, nodes, objects, pod_specs
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.cluster_description import Description
 from tare.clusters.pods.gate import ExecServer
@@ -293,7 +293,7 @@ def remove_namespace(api: Api, name: str) -> None:
         raise InfrastructureError(f"the namespace {name} is not removed: {error.message}") from error
     why = "; ".join(
         str(each.get("message"))
-        for each in left.get("status", {}).get("conditions", ())
+        for each in objects.members(objects.at(left, "status", "conditions"))
         if each.get("status") == "True"
     )
     pods = Pods(api=api, namespace=name)

@@ -22,8 +22,9 @@ from tare.clusters.pods.api import ApiError
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pod_networks import ClusterObjects, RecognisedNetwork, recognise
 from tare.clusters.pods.pod_networks.look import pod_network
-from tare.clusters.pods.pod_networks.objects import repository_and_version, setting
 from tare.clusters.pods.pod_networks.products import PRODUCTS
+from tare.clusters.pods.pod_networks.recognise import repository_and_version
+from tare.clusters.pods.pod_networks.settings import setting
 from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.check import INSIDE, OUTSIDE, Policy, tried

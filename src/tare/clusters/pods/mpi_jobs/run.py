@@ -17,6 +17,7 @@ from tare.clusters.pods import manifests, pods, reasons
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
 from tare.clusters.pods.mpi_jobs.status import JobState, selector, state_of
+from tare.clusters.pods.objects import at, name_of
 from tare.clusters.pods.session import begun
 from tare.errors import InfrastructureError
 from tare.system.waiting import wait_until
@@ -137,8 +138,9 @@ class MpiJobs:
         for pod in workers:
             if trouble := reasons.waits_in_vain(pod):
                 said, remedy = trouble
-                name = pod.get("metadata", {}).get("name", "?")
-                raise InfrastructureError(f"MPIJob {job.name}: worker {name} does not run: {said}", remedy=remedy)
+                raise InfrastructureError(
+                    f"MPIJob {job.name}: worker {name_of(pod)} does not run: {said}", remedy=remedy
+                )
         if late:
             seen = f"{len(workers)} of {len(job.nodes)} workers exist"
             raise InfrastructureError(
@@ -168,7 +170,7 @@ class MpiJobs:
 
 def _has_started(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod's container runs, or has run."""
-    return pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
+    return at(pod, "status", "phase") in ("Running", "Succeeded", "Failed")
 
 
 def missing(api: Api) -> str | None:

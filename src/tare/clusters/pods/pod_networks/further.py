@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 from typing import Any, Final
 
+from tare.clusters.pods.objects import name_of
 from tare.errors import InfrastructureError
 
 ASKED: Final = "k8s.v1.cni.cncf.io/networks"
@@ -54,9 +55,8 @@ def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet:
         return None
     found = attached(pod)
     if not found:
-        name = pod.get("metadata", {}).get("name", "")
         raise InfrastructureError(
-            f"pod {name} did not get the network {annotations[ASKED]}, or no IPv4 address in it",
+            f"pod {name_of(pod)} did not get the network {annotations[ASKED]}, or no IPv4 address in it",
             remedy="see whether the cluster has Multus, and the network: kubectl get network-attachment-definitions -A",
         )
     wanted = ip_network(subnet, strict=False)

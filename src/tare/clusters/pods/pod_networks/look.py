@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tare.clusters.pods.api import Api, ApiError
+from tare.clusters.pods.objects import at, members
 from tare.clusters.pods.pod_networks.model import ClusterObjects, Product, RecognisedNetwork
-from tare.clusters.pods.pod_networks.objects import agents, at, each
 from tare.clusters.pods.pod_networks.products import CALICO, PRODUCTS
-from tare.clusters.pods.pod_networks.recognise import candidates, own_agents, recognise
+from tare.clusters.pods.pod_networks.recognise import agents, candidates, own_agents, recognise
 
 NODES: Final = "/api/v1/nodes"
 DAEMON_SETS: Final = "/apis/apps/v1/{}daemonsets"
@@ -40,7 +40,7 @@ class ClusterReader:
 
     def items(self, path: str, what: str) -> tuple[Any, ...]:
         """Return the objects of a list; none if it may not be read, which is noted, or if there is no such kind."""
-        return tuple(each(at(self.one(path, what, query=[("limit", MOST)]), "items")))
+        return tuple(members(at(self.one(path, what, query=[("limit", MOST)]), "items")))
 
     def one(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """Return an object; None if it may not be read, which is noted, or if it does not exist."""

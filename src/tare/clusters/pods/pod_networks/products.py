@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tare.clusters.pods.pod_networks.model import ANY, NONE, Product, Setting
-from tare.clusters.pods.pod_networks.objects import TRUE
-from tare.clusters.pods.pod_networks.settings import AGENT, ALWAYS, CONFIG_MAP, DIFFER, FILE, IP_POOLS, NODES
+from tare.clusters.pods.pod_networks.settings import AGENT, ALWAYS, CONFIG_MAP, DIFFER, FILE, IP_POOLS, NODES, TRUE
 
 OF_CALICO: Final = "projectcalico.org/"
 OF_FLANNEL: Final = "flannel.alpha.coreos.com/"

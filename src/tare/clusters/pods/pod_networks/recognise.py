@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from tare.clusters.pods.objects import annotations_of, at, condition_of, members, name_of, text
 from tare.clusters.pods.pod_networks.model import UNKNOWN, Agent, ClusterObjects, Product, RecognisedNetwork
-from tare.clusters.pods.pod_networks.objects import agents, annotations_of, conditions, name_of, repository_and_version
 from tare.clusters.pods.pod_networks.products import CALICO, CANAL, FLANNEL, OF_CALICO, PRODUCTS
 from tare.clusters.pods.pod_networks.settings import details
 
@@ -21,6 +21,8 @@ OF_CONDITION: Final = 3
 OF_ANNOTATION: Final = 2
 OF_POOL: Final = 1
 MOST_NAMED: Final = 8
+NOT_SHOWN: Final = "from elsewhere"
+TAG: Final = re.compile(r"[\w][\w.+-]{0,127}")
 
 
 def recognise(seen: ClusterObjects) -> RecognisedNetwork:
@@ -61,7 +63,7 @@ def _clues(product: Product, seen: ClusterObjects, known: tuple[Agent, ...]) -> 
     if own := own_agents(product, known):
         yield OF_AGENT, f"{own[0].namespace}/{own[0].workload} runs {own[0].image}"
     for node in seen.nodes if product.condition else ():
-        if ("NetworkUnavailable", product.condition) in conditions(node):
+        if condition_of(node, "NetworkUnavailable").get("reason") == product.condition:
             yield OF_CONDITION, f"node {name_of(node)} reports {product.condition}"
             break
     if found := _annotated(seen.nodes, product.annotations):
@@ -110,3 +112,35 @@ def _unknown(seen: ClusterObjects, known: tuple[Agent, ...], evidence: list[str]
     if not evidence and names:
         evidence = [f"no known agent is among {', '.join(names)}"]
     return RecognisedNetwork(product=UNKNOWN, evidence=tuple(evidence), unread=seen.unread)
+
+
+def agents(workloads: Sequence[Any]) -> Iterator[Agent]:
+    """Yield the containers of daemon sets and pods."""
+    for workload in workloads:
+        template = at(workload, "spec", "template", "spec")
+        pod = template if isinstance(template, Mapping) else at(workload, "spec")
+        for container in members(at(pod, "containers")):
+            words = [text(word) for word in (*members(at(container, "command")), *members(at(container, "args")))]
+            yield Agent(
+                workload=name_of(workload),
+                namespace=text(at(workload, "metadata", "namespace")),
+                image=text(at(container, "image")),
+                settings={
+                    **{text(at(one, "name")): _value_of(one) for one in members(at(container, "env"))},
+                    **dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word),
+                },
+            )
+
+
+def _value_of(variable: Any) -> str:
+    """Return the value of an agent's variable; one that comes from a secret or config map is set, whatever it is."""
+    return text(at(variable, "value")) or (NOT_SHOWN if at(variable, "valueFrom") else "")
+
+
+def repository_and_version(image: str) -> tuple[str, str]:
+    """Return the repository of an image, and its tag ("" if it has none)."""
+    whole, _, _ = image.partition("@")
+    repository, colon, tag = whole.rpartition(":")
+    if not colon or "/" in tag:
+        return whole, ""
+    return repository, tag if TAG.fullmatch(tag) else ""
