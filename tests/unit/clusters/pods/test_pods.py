@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +198,9 @@ def test_the_policy_selects_all_pods_and_one_that_tries_has_no_rights() -> None:
     among, names = made["spec"]["egress"]
     assert (among, {each["port"] for each in names["ports"]}) == ({"to": [{"podSelector": {}}]}, {53})
     assert made["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "tare"
-    made = trying(
-        "inside", "s", "s1", "worker", image="service", pull_policy="Never", fields={"priorityClassName": "low"}
-    )
+    made = trying(replace(SPEC, pull_policy="Never", fields={"priorityClassName": "low"}))
+    (container,) = made["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("node", "Never")
     assert made["spec"]["automountServiceAccountToken"] is False
     assert made["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
     assert made["spec"]["priorityClassName"] == "low"

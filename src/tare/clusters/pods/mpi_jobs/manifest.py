@@ -9,7 +9,7 @@ was: nothing depends on tare being alive.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tare.clusters.pods import manifests
@@ -53,6 +53,8 @@ workers that ask for the launcher (MPICH). `$0` is the launcher's own name.
 AS_ROOT: Final = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 KEPT_S: Final = 3600
 """How long the launcher's Job, with its output, is kept after its end, if nobody removes it."""
+SMALL: Final = {"cpu": "1", "memory": "512Mi"}
+"""What the launcher asks for where workers ask for something."""
 IMPLEMENTATIONS: Final = ("OpenMPI", "MPICH", "Intel")
 
 
@@ -119,10 +121,10 @@ def _template(
     job: MpiJob, container: Mapping[str, Any], nodes: Sequence[str], *, apart: bool = False
 ) -> dict[str, Any]:
     """Return the template of a pod: a study's pod with one container, on some nodes; `apart`: one on each."""
-    made = manifests.pod(job.pod)
-    left_out = ("restartPolicy", "nodeSelector", "containers", "shareProcessNamespace")
+    made = manifests.pod(job.pod, (container,))
+    left_out = ("restartPolicy", "nodeSelector", "shareProcessNamespace")
     spec = {key: value for key, value in made["spec"].items() if key not in left_out}
-    spec |= {"containers": [dict(container)], "affinity": _affinity(job, nodes, apart=apart)}
+    spec["affinity"] = _affinity(job, nodes, apart=apart)
     spec |= {"activeDeadlineSeconds": job.deadline_s + job.start_s} if apart else {}
     metadata = {key: made["metadata"][key] for key in ("labels", "annotations") if key in made["metadata"]}
     return {"metadata": metadata, "spec": spec}
@@ -144,9 +146,7 @@ def _affinity(job: MpiJob, nodes: Sequence[str], *, apart: bool) -> dict[str, An
 
 def _ranks(job: MpiJob) -> dict[str, Any]:
     """Return the container `ranks` of a study's pod, for root's launcher."""
-    (container,) = [each for each in manifests.pod(job.pod)["spec"]["containers"] if each["name"] == manifests.RANKS]
-    stated = [{"name": name, "value": value} for name, _, value in (text.partition("=") for text in AS_ROOT)]
-    return {**container, "env": [*container.get("env", ()), *stated]}
+    return manifests.of_ranks(replace(job.pod, variables=(*job.pod.variables, *AS_ROOT)))
 
 
 def _worker(job: MpiJob) -> dict[str, Any]:
@@ -162,7 +162,4 @@ def _launcher(job: MpiJob) -> dict[str, Any]:
     own = f"{job.name}-launcher.{job.name}.{job.pod.namespace}.svc"  # as the operator calls it
     container = {**_ranks(job), "command": ["/bin/sh", "-c", LAUNCHER, own, *job.command]}
     container.pop("resources", None)
-    if job.pod.cpus or job.pod.memory:
-        small = {"cpu": "1", "memory": "512Mi"}
-        container["resources"] = {"requests": dict(small), "limits": dict(small)}
-    return container
+    return container | manifests.limited(SMALL if job.pod.cpus or job.pod.memory else {})

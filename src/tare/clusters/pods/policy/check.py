@@ -12,6 +12,7 @@ from typing import Final
 
 from tare.clusters.pods.api import Api
 from tare.clusters.pods.gate import status_of
+from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pod_specs import PodDefaults, fields_of
 from tare.clusters.pods.pods import Pods, ask
 from tare.clusters.pods.policy.manifest import CONNECTS, CONTAINER, network_policy, outside_of, trying
@@ -87,8 +88,9 @@ def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: 
 
 def _make(api: Api, making: PodDefaults, name: str, namespace: str, node: str) -> None:
     settings = making.settings
-    pod = trying(
-        name, namespace, making.site, node, image=making.node_image, pull_policy=settings.pull_policy,
-        pull_secrets=settings.pull_secrets, fields=fields_of(settings),
+    spec = PodSpec(
+        name=name, namespace=namespace, run=making.site, slot=0, node=node, image=making.node_image,
+        node_image=making.node_image, pull_policy=settings.pull_policy, pull_secrets=settings.pull_secrets,
+        fields=fields_of(settings),
     )  # fmt: skip
-    ask(api, "POST", f"/api/v1/namespaces/{namespace}/pods", pod, what=f"pod {name}")
+    ask(api, "POST", f"/api/v1/namespaces/{namespace}/pods", trying(spec), what=f"pod {name}")
