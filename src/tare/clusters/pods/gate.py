@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.clusters.pods.session import ERRORS, OUTPUT
+from tare.clusters.pods.session import ERRORS, OUTPUT, STATUS
 from tare.errors import TareError
 from tare.system.namespaces import plain_python
 
-STATUS: Final = 3
 REFUSED: Final = 125
 MOST_WAITING: Final = 128
 LONGEST: Final = 1 << 20

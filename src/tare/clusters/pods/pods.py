@@ -22,7 +22,6 @@ NODE_S: Final = scaled(30.0)
 """After so long the node of a pod that does not run is looked at."""
 GONE_S: Final = scaled(60.0)
 PAUSE_S: Final = 0.2
-ABSENT: Final = 404
 FORBIDDEN: Final = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"')
 """How the API server says which right is missing."""
 LIMITED: Final = re.compile(r"(?:maximum|minimum) \S+ usage per |limit to request ratio per ")
@@ -144,7 +143,7 @@ class Pods:
         try:
             self.api.ask("DELETE", f"{self.path}/{name}", query=[("gracePeriodSeconds", "0")])
         except ApiError as error:
-            if error.status != ABSENT:
+            if not error.is_absent:
                 raise
             return False
         return True
@@ -155,7 +154,7 @@ def found(api: Api, path: str) -> dict[str, Any] | None:
     try:
         return api.ask("GET", path)
     except ApiError as error:
-        if error.status != ABSENT:
+        if not error.is_absent:
             raise
         return None
 

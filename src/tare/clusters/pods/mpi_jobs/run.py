@@ -84,7 +84,7 @@ class MpiJobs:
             pods.ask(self._api, "POST", self._path, mpi_job(job), what=f"MPIJob {job.name}")
         except InfrastructureError as error:
             cause = error.__cause__
-            if isinstance(cause, ApiError) and cause.status == pods.ABSENT:
+            if isinstance(cause, ApiError) and cause.is_absent:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 from typing import Any, Final
 
-from tare.clusters.pods.objects import name_of
+from tare.clusters.pods.objects import at, members, name_of
 from tare.errors import InfrastructureError
 
 ASKED: Final = "k8s.v1.cni.cncf.io/networks"
@@ -34,16 +34,13 @@ def attached(pod: Mapping[str, Any]) -> tuple[FurtherNetwork, ...]:
         listed = json.loads(text)
     except ValueError:
         return ()
-    found = []
-    for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, dict) and not each.get("default"):
-            stated = each.get("ips")
-            address = next(filter(_is_ipv4, map(str, stated if isinstance(stated, list) else ())), "")
-            if address:
-                found.append(
-                    FurtherNetwork(name=str(each.get("name")), interface=str(each.get("interface")), address=address)
-                )
-    return tuple(found)
+    others = [each for each in members(listed) if not at(each, "default")]
+    addresses = [next(filter(_is_ipv4, map(str, members(at(each, "ips")))), "") for each in others]
+    return tuple(
+        FurtherNetwork(name=str(each.get("name")), interface=str(each.get("interface")), address=address)
+        for each, address in zip(others, addresses, strict=True)
+        if address
+    )
 
 
 def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet: str) -> FurtherNetwork | None:

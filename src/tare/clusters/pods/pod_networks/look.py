@@ -16,7 +16,6 @@ NODES: Final = "/api/v1/nodes"
 DAEMON_SETS: Final = "/apis/apps/v1/{}daemonsets"
 CONFIG_MAP: Final = "/api/v1/namespaces/{}/configmaps/{}"
 IP_POOLS: Final = "/apis/crd.projectcalico.org/v1/ippools"
-ABSENT: Final = 404
 MOST: Final = "500"
 """The most objects of a kind that are read: the nodes of a cluster have one pod network."""
 
@@ -47,7 +46,7 @@ class ClusterReader:
         try:
             return self.api.ask("GET", path, query=query)
         except ApiError as error:
-            if error.status != ABSENT:
+            if not error.is_absent:
                 self.refused[what] = None
             return None
 

@@ -116,8 +116,8 @@ class Setting:
 class Product:
     """A product that can be a cluster's pod network, and what it leaves in a cluster.
 
-    `images` matches the repository of its agent's image, `workloads` the name of its daemon set or pod (a mirror may
-    name the image otherwise). `settings` say how packets travel: of those about the same field, the first decides.
+    `images` matches the end of the repository of its agent's image, `workloads` the name of its daemon set (a mirror
+    may name the image otherwise). `settings` say how packets travel: of those about the same field, the first decides.
     `annotations` are beginnings of names of nodes' annotations, `condition` is the reason that it gives for a node's
     condition `NetworkUnavailable`; `config_maps` have its settings; `namespaces` are where its agent usually is.
     """

@@ -32,8 +32,8 @@ FLANNEL_SETTINGS: Final = (
 )  # fmt: skip
 CALICO: Final = Product(
     name="Calico",
-    images=r"(?:.*/)?(?:mirrored-)?calico[-/]node",
-    workloads=r"calico-node(?:-\w{5})?",
+    images=r"(?:mirrored-)?calico[-/]node",
+    workloads="calico-node",
     annotations=(f"{OF_CALICO}IPv4", f"{OF_CALICO}IPv6"),
     condition="CalicoIsUp",
     config_maps=("calico-config",),
@@ -57,7 +57,7 @@ CALICO: Final = Product(
 )  # fmt: skip
 FLANNEL: Final = Product(
     name="Flannel",
-    images=r"(?:.*/)?(?:mirrored-)?(?:flannel|flannelcni|coreos)?-?flannel",
+    images=r"(?:mirrored-)?(?:flannel|flannelcni|coreos)?-?flannel",
     workloads=r"kube-flannel(?:-ds)?(?:-\w+)*",
     annotations=(OF_FLANNEL,),
     condition="FlannelIsUp",
@@ -76,8 +76,8 @@ PRODUCTS: Final = (
     CANAL,
     Product(
         name="Cilium",
-        images=r"(?:.*/)?cilium(?:-ci)?",
-        workloads=r"cilium(?:-\w{5})?",
+        images=r"cilium(?:-ci)?",
+        workloads="cilium",
         annotations=("network.cilium.io/", "io.cilium.network."),
         condition="CiliumIsUp",
         config_maps=("cilium-config",),
@@ -98,8 +98,8 @@ PRODUCTS: Final = (
     ),
     Product(
         name="Weave Net",
-        images=r"(?:.*/)?weave-kube",
-        workloads=r"weave-net(?:-\w{5})?",
+        images="weave-kube",
+        workloads="weave-net",
         condition="WeaveIsUp",
         settings=(
             Setting("encapsulation", AGENT, "WEAVE_NO_FASTDP", {ANY: "UDP in user space"}, "the agent has {key}"),
@@ -112,14 +112,14 @@ PRODUCTS: Final = (
     ),
     Product(
         name="kindnet",
-        images=r"(?:.*/)?kindnetd?",
-        workloads=r"kindnet(?:-\w{5})?",
+        images=r"kindnetd?",
+        workloads="kindnet",
         settings=(Setting("encapsulation", ALWAYS, "kindnet routes between nodes and has no tunnel", {"": NONE}),),
     ),
     Product(
         name="Antrea",
-        images=r"(?:.*/)?antrea(?:-agent)?(?:-ubuntu|-ubi)?",
-        workloads=r"antrea-agent(?:-\w{5})?",
+        images=r"antrea(?:-agent)?(?:-ubuntu|-ubi)?",
+        workloads="antrea-agent",
         annotations=("node.antrea.io/",),
         config_maps=("antrea-config",),
         settings=(
@@ -137,8 +137,8 @@ PRODUCTS: Final = (
     ),
     Product(
         name="OVN-Kubernetes",
-        images=r"(?:.*/)?ovn-kube(?:rnetes)?(?:-[a-z]+)?|(?:.*/)?ovn-daemonset(?:-[a-z]+)?",
-        workloads=r"ovnkube(?:-node)?(?:-\w{5})?",
+        images=r"(?:ovn-kube(?:rnetes)?|ovn-daemonset)(?:-[a-z]+)?",
+        workloads=r"ovnkube(?:-node)?",
         annotations=("k8s.ovn.org/",),
         config_maps=("ovn-config", "ovnkube-config"),
         namespaces=("ovn-kubernetes", "openshift-ovn-kubernetes"),
@@ -150,8 +150,8 @@ PRODUCTS: Final = (
     ),
     Product(
         name="Kube-OVN",
-        images=r"(?:.*/)?kube-ovn",
-        workloads=r"kube-ovn-cni(?:-\w{5})?",
+        images="kube-ovn",
+        workloads="kube-ovn-cni",
         annotations=("ovn.kubernetes.io/",),
         namespaces=("kube-system", "kube-ovn"),
         settings=(

@@ -50,8 +50,9 @@ def candidates(seen: ClusterObjects) -> tuple[Product, ...]:
 
 def own_agents(product: Product, known: tuple[Agent, ...]) -> tuple[Agent, ...]:
     """Return the agents of a product: those with its image, or else those of its daemon set."""
-    by_image = tuple(one for one in known if re.fullmatch(product.images, repository_and_version(one.image)[0]))
-    return by_image or tuple(one for one in known if re.fullmatch(product.workloads, one.workload))
+    images, workloads = rf"(?:.*/)?(?:{product.images})", rf"(?:{product.workloads})(?:-\w{{5}})?"
+    by_image = tuple(one for one in known if re.fullmatch(images, repository_and_version(one.image)[0]))
+    return by_image or tuple(one for one in known if re.fullmatch(workloads, one.workload))
 
 
 def _all_clues(seen: ClusterObjects, known: tuple[Agent, ...]) -> dict[str, tuple[tuple[int, str], ...]]:
