@@ -183,7 +183,7 @@ def opened(
         if settings.network_policy:
             with made_namespace(client, outside_of(namespace), name, told, left):
                 policy = check.applied(client, made, tuple(each.name for each in used))
-            stated = replace(stated, policy=policy.said)
+            stated = replace(stated, policy=policy)
         pods = Pods(api=client, namespace=namespace)
         in_lab = {each.name: each for each in below.lab.nodes} if below.lab is not None else {}
         services = {

@@ -58,7 +58,6 @@ class PodSpec:
     resources: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
-    user: int | None = None
     containers: int = 1
 
     @property
@@ -90,7 +89,7 @@ def pod(spec: PodSpec, containers: Sequence[Mapping[str, Any]] = ()) -> dict[str
         "terminationGracePeriodSeconds": ENDS_S,
         "shareProcessNamespace": True,
         "nodeSelector": {"kubernetes.io/hostname": spec.node},
-        "securityContext": _security(spec.user),
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": list(containers or own),
         "volumes": [_in_memory("shm", spec.shared_memory), _in_memory("tmp", TEMPORARY)],
     }
@@ -116,11 +115,6 @@ def pod(spec: PodSpec, containers: Sequence[Mapping[str, Any]] = ()) -> dict[str
 def marked(run: str) -> dict[str, str]:
     """Return the labels of everything that a run makes."""
     return {MANAGED_BY: MARK, RUN: run}
-
-
-def _security(user: int | None) -> dict[str, Any]:
-    as_user = {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user} if user else {}
-    return {"seccompProfile": {"type": "RuntimeDefault"}, **as_user}
 
 
 def of_ranks(spec: PodSpec, number: int = 0) -> dict[str, Any]:

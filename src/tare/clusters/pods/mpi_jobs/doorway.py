@@ -76,11 +76,8 @@ class JobExecPool:
             ended = self._jobs.wait(job, began, given_up)
         finally:
             self._remove(job.name)
-        told, launching = script.told(ended.output), ended.launching
-        self._took = {
-            "workers_s": launching.workers_s, "launcher_s": launching.launcher_s, "ended_s": launching.ended_s,
-            **({"mpirun_s": told.mpirun_s} if told.mpirun_s else {}),
-        }  # fmt: skip
+        told = script.told(ended.output)
+        self._took = {**ended.took, **({"mpirun_s": told.mpirun_s} if told.mpirun_s else {})}
         self._count(told.counted)
         return ended, told
 

@@ -35,24 +35,16 @@ INSTALL: Final = "let an administrator install the MPI Operator, version 0.6 or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchTimes:
-    """What launching took: seconds from the creation of a job until its workers were ready, and so on.
-
-    `launcher_s` is until the launcher's container ran, `ended_s` until the operator reported the end.
-    """
-
-    workers_s: float
-    launcher_s: float
-    ended_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndedJob:
-    """A job that has ended: its state, what its launcher wrote, and what launching took."""
+    """A job that has ended: its state, what its launcher wrote, and what launching took.
+
+    `took` has the seconds from the creation of the job until its workers were ready (`workers_s`), the launcher's
+    container ran (`launcher_s`) and the operator reported the end (`ended_s`).
+    """
 
     state: JobState
     output: str
-    launching: LaunchTimes
+    took: Mapping[str, float]
 
 
 class MpiJobs:
@@ -106,8 +98,8 @@ class MpiJobs:
             if not running_s and any(_has_started(pod) for pod in launcher):
                 running_s = time.monotonic() - began
             if state.has_ended:
-                launching = LaunchTimes(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
-                return EndedJob(state=state, output=max(output, self._output(launcher), key=len), launching=launching)
+                took = {"workers_s": ready_s, "launcher_s": running_s or now - began, "ended_s": now - began}
+                return EndedJob(state=state, output=max(output, self._output(launcher), key=len), took=took)
             if now > until:
                 raise InfrastructureError(
                     f"MPIJob {job.name} is still running {SLACK_S:g} s after its deadline",

@@ -7,7 +7,6 @@ inside worked.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from tare.clusters.pods.api import Api
@@ -28,16 +27,10 @@ INSIDE: Final = "inside"
 OUTSIDE: Final = "outside"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """A NetworkPolicy of a study: whether it was seen to be in force, in words."""
+def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> str:
+    """Put a policy into a study's namespace, try it, and return whether it is in force, in words.
 
-    in_force: bool
-    said: str
-
-
-def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
-    """Put a policy into a study's namespace and try it; `nodes` are the cluster's names of the study's nodes.
+    `nodes` are the cluster's names of the study's nodes.
 
     The namespace `outside_of` that of the study exists. The pods that try are removed.
     """
@@ -65,25 +58,22 @@ def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
             Pods(api=api, namespace=namespace).remove([name])
 
 
-def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: float = TAKES_S) -> Policy:
+def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: float = TAKES_S) -> str:
     """Put a policy, and return what connections from `INSIDE` and from `OUTSIDE` say of it."""
     reached = wait_until(lambda: connects(OUTSIDE), takes_s, pause_s=PAUSE_S)
     put()
     if not reached:
-        return Policy(in_force=False, said="the network policy is not shown to be in force: no pod was reached before")
+        return "the network policy is not shown to be in force: no pod was reached before"
     if not wait_until(lambda: not connects(OUTSIDE), takes_s, pause_s=PAUSE_S):
-        return Policy(
-            in_force=False,
-            said=f"the policy is not in force: after {takes_s:g} s a pod of another namespace still connects",
-        )
+        return f"the policy is not in force: after {takes_s:g} s a pod of another namespace still connects"
     if not wait_until(lambda: connects(INSIDE), takes_s, pause_s=PAUSE_S):
         raise InfrastructureError(
             "pods of the study do not reach each other under the network policy",
             remedy="leave network_policy out, and ask an administrator which policies the cluster has",
         )
     if connects(OUTSIDE):
-        return Policy(in_force=False, said="the policy is not in force: a pod of another namespace connects at times")
-    return Policy(in_force=True, said="the network policy is in force: another namespace was denied")
+        return "the policy is not in force: a pod of another namespace connects at times"
+    return "the network policy is in force: another namespace was denied"
 
 
 def _make(api: Api, making: PodDefaults, name: str, namespace: str, node: str) -> None:
