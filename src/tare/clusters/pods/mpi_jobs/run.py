@@ -130,9 +130,8 @@ class MpiJobs:
         for pod in workers:
             if trouble := reasons.waits_in_vain(pod):
                 said, remedy = trouble
-                raise InfrastructureError(
-                    f"MPIJob {job.name}: worker {name_of(pod)} does not run: {said}", remedy=remedy
-                )
+                name = name_of(pod)
+                raise InfrastructureError(f"MPIJob {job.name}: worker {name} does not run: {said}", remedy=remedy)
         if late:
             seen = f"{len(workers)} of {len(job.nodes)} workers exist"
             raise InfrastructureError(

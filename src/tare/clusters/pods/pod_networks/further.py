@@ -52,8 +52,9 @@ def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet:
         return None
     found = attached(pod)
     if not found:
+        name = name_of(pod)
         raise InfrastructureError(
-            f"pod {name_of(pod)} did not get the network {annotations[ASKED]}, or no IPv4 address in it",
+            f"pod {name} did not get the network {annotations[ASKED]}, or no IPv4 address in it",
             remedy="see whether the cluster has Multus, and the network: kubectl get network-attachment-definitions -A",
         )
     wanted = ip_network(subnet, strict=False)
