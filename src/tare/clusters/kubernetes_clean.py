@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from tare.clusters.kubernetes_site import NAMESPACES, remove_namespace
 from tare.clusters.pods import api, manifests
-from tare.clusters.pods.api import Api, ApiError
+from tare.clusters.pods.api import Api
+from tare.clusters.pods.pods import found
 from tare.clusters.pods.policy.manifest import outside_of
 from tare.errors import TareError
 from tare.model import KubernetesSpec
@@ -42,20 +43,16 @@ def remove(note: Mapping[str, Any]) -> tuple[str, ...]:
         raise TareError(f"{file}, by which it was reached, is gone")
     client = api.opened(file, str(note.get(CONTEXT, "")))
     try:
-        found = tuple(each for each in (name, outside_of(name)) if is_of_run(client, each, run))
-        for each in found:
+        removed = tuple(each for each in (name, outside_of(name)) if is_of_run(client, each, run))
+        for each in removed:
             remove_namespace(client, each)
     finally:
         client.close()
-    return tuple(f"namespace {each}" for each in found)
+    return tuple(f"namespace {each}" for each in removed)
 
 
 def is_of_run(client: Api, name: str, run: str) -> bool:
     """Return whether a namespace exists and has tare's mark and the run's."""
-    try:
-        labels = client.ask("GET", f"{NAMESPACES}/{name}").get("metadata", {}).get("labels", {})
-    except ApiError as error:
-        if error.status == 404:
-            return False
-        raise
+    namespace = found(client, f"{NAMESPACES}/{name}") or {}
+    labels = namespace.get("metadata", {}).get("labels", {})
     return bool(labels.get(manifests.MANAGED_BY) == manifests.MARK and labels.get(manifests.RUN) == run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,7 +18,7 @@ from tare.agent.remote.timing import RENEWED_S, scaled
 from tare.agent.sides import Side
 from tare.clusters.base import Allocated, Site, SiteDefaults
 from tare.clusters.needs import Needs
-from tare.clusters.pods import manifests, nodes, pod_specs
+from tare.clusters.pods import manifests, nodes, objects, pod_specs
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.cluster_description import Description
 from tare.clusters.pods.gate import ExecServer
@@ -30,7 +29,7 @@ from tare.clusters.pods.node import MOST_AT_ONCE, KubernetesNode
 from tare.clusters.pods.nodes import KubernetesMachine
 from tare.clusters.pods.pod_service import key_of
 from tare.clusters.pods.pod_specs import PodDefaults
-from tare.clusters.pods.pods import Pods
+from tare.clusters.pods.pods import Pods, found
 from tare.clusters.pods.policy import check
 from tare.clusters.pods.policy.manifest import outside_of
 from tare.clusters.pods.relay import ExecRelay, rank_of
@@ -44,6 +43,7 @@ from tare.runtimes.kubernetes import CONTAINER, numbered
 from tare.system.node import Nic, Node, marked_processes
 from tare.system.node.cgroups import NO_GROUP
 from tare.system.node.owners import owner
+from tare.system.waiting import wait_until
 
 GONE_S: Final = scaled(90.0)
 PAUSE_S: Final = 0.2
@@ -184,7 +184,7 @@ def opened(
         if settings.network_policy:
             with made_namespace(client, outside_of(namespace), name, told, left):
                 policy = check.applied(client, made, tuple(each.name for each in used))
-            stated = replace(stated, policy=policy.said)
+            stated = replace(stated, policy=policy)
         pods = Pods(api=client, namespace=namespace)
         in_lab = {each.name: each for each in below.lab.nodes} if below.lab is not None else {}
         services = {
@@ -286,18 +286,15 @@ def remove_namespace(api: Api, name: str) -> None:
     """Remove a namespace, and wait until it is gone; raise `InfrastructureError` with what keeps it."""
     with suppress(ApiError):
         api.ask("DELETE", f"{NAMESPACES}/{name}")
-    until, found = time.monotonic() + GONE_S, dict[str, Any]()
-    while time.monotonic() < until:
-        try:
-            found = api.ask("GET", f"{NAMESPACES}/{name}")
-        except ApiError as error:
-            if error.status == 404:
-                return
-            raise InfrastructureError(f"the namespace {name} is not removed: {error.message}") from error
-        time.sleep(PAUSE_S)
+    try:
+        if wait_until(lambda: found(api, f"{NAMESPACES}/{name}") is None, GONE_S, pause_s=PAUSE_S):
+            return
+        left = found(api, f"{NAMESPACES}/{name}") or {}
+    except ApiError as error:
+        raise InfrastructureError(f"the namespace {name} is not removed: {error.message}") from error
     why = "; ".join(
         str(each.get("message"))
-        for each in found.get("status", {}).get("conditions", ())
+        for each in objects.members(objects.at(left, "status", "conditions"))
         if each.get("status") == "True"
     )
     pods = Pods(api=api, namespace=name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +37,7 @@ from tare.system.node.cgroups import Group, file_systems, group
 from tare.system.node.process_stat import runs
 from tare.system.paths import cache_folder
 from tare.system.signals import uninterrupted
+from tare.system.waiting import wait_until
 
 MAX_NODES: Final = 200
 CONTROL_PREFIX: Final = 16
@@ -281,11 +281,9 @@ def _end(name: str, holders: Sequence[int], top: Group) -> None:
         top.remove()
         return
     left = {pid for pid in holders if is_holder(pid, name)}
-    until = time.monotonic() + END_S
     for pid in left:  # when the first process of a pid namespace ends, the kernel kills all others in it
         os.kill(pid, 9)
-    while any(is_holder(pid, name) for pid in left) and time.monotonic() < until:
-        time.sleep(0.002)
+    wait_until(lambda: not any(is_holder(pid, name) for pid in left), END_S, pause_s=0.002)
 
 
 def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:

@@ -38,7 +38,7 @@ KNOWN: Mapping[str, str] = {
         "images/convert.py: charliecloud podman; images/direct_build.py: kernels; images/kernels.py: kernels; "
         "images/usage.py: kernels docker; clusters/pods/in_lab.py: bridge kubernetes; "
         "clusters/pods/lab_networks/flannel.py: bridge; clusters/pods/manifests.py: command; "
-        "clusters/pods/mpi_jobs/manifest.py: command; clusters/pods/pod_networks/objects.py: command; "
+        "clusters/pods/mpi_jobs/manifest.py: command; clusters/pods/pod_networks/recognise.py: command; "
         "clusters/pods/policy/manifest.py: command; clusters/pods/session.py: command; "
         "mpi/fake_program.py: miniapp program startup; system/node/cgroups.py: host; "
         "system/node/owners.py: host lab; agent/clean.py: lab; agent/administered.py: docker bridge; "

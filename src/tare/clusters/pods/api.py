@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlencode
@@ -54,6 +55,11 @@ class ApiError(TareError):
         super().__init__(message, remedy=remedy)
         self.status = status
         self.reason = reason
+
+    @property
+    def is_absent(self) -> bool:
+        """Return whether there is no such object, or no such kind of objects."""
+        return self.status == HTTPStatus.NOT_FOUND
 
 
 class Api:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.clusters.pods.session import ERRORS, OUTPUT
+from tare.clusters.pods.session import ERRORS, OUTPUT, STATUS
 from tare.errors import TareError
 from tare.system.namespaces import plain_python
 
-STATUS: Final = 3
 REFUSED: Final = 125
 MOST_WAITING: Final = 128
 LONGEST: Final = 1 << 20
@@ -49,6 +48,14 @@ class ExecChannel(Protocol):
 
     def close(self) -> None:
         """Start nothing more."""
+
+
+def status_of(command: RunningCommand) -> int:
+    """Run a command to its end, without input, and return its exit status; what it prints is dropped."""
+    try:
+        return command.pump(None, lambda _channel, _data: None)
+    finally:
+        command.close()
 
 
 class ExecServer:

@@ -8,7 +8,7 @@ manager is static the ranks get cores of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,7 +58,6 @@ class PodSpec:
     resources: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
-    user: int | None = None
     containers: int = 1
 
     @property
@@ -80,8 +79,9 @@ def namespace(name: str, run: str, owner: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def pod(spec: PodSpec) -> dict[str, Any]:
-    """Return a pod."""
+def pod(spec: PodSpec, containers: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return a pod, with other containers than those of ranks and of the service if some are given."""
+    own = (*(of_ranks(spec, number) for number in range(spec.containers)), _of_service(spec))
     stated: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -89,8 +89,8 @@ def pod(spec: PodSpec) -> dict[str, Any]:
         "terminationGracePeriodSeconds": ENDS_S,
         "shareProcessNamespace": True,
         "nodeSelector": {"kubernetes.io/hostname": spec.node},
-        "securityContext": _security(spec.user),
-        "containers": [*(_ranks(spec, number) for number in range(spec.containers)), _node(spec)],
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": list(containers or own),
         "volumes": [_in_memory("shm", spec.shared_memory), _in_memory("tmp", TEMPORARY)],
     }
     if spec.host_network:
@@ -117,12 +117,8 @@ def marked(run: str) -> dict[str, str]:
     return {MANAGED_BY: MARK, RUN: run}
 
 
-def _security(user: int | None) -> dict[str, Any]:
-    as_user = {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user} if user else {}
-    return {"seccompProfile": {"type": "RuntimeDefault"}, **as_user}
-
-
-def _ranks(spec: PodSpec, number: int) -> dict[str, Any]:
+def of_ranks(spec: PodSpec, number: int = 0) -> dict[str, Any]:
+    """Return a container for ranks."""
     wanted = {
         **({"cpu": f"{spec.cpus:g}"} if spec.cpus else {}),
         **({"memory": spec.memory} if spec.memory else {}),
@@ -133,25 +129,30 @@ def _ranks(spec: PodSpec, number: int) -> dict[str, Any]:
         "image": spec.image,
         "imagePullPolicy": spec.pull_policy,
         "command": ["/bin/sh", "-c", STAY, numbered(FIRST, number)],
-        **({"env": [_variable(text) for text in spec.variables]} if spec.variables else {}),
-        **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
+        **({"env": [variable(text) for text in spec.variables]} if spec.variables else {}),
+        **limited(wanted),
         "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
     }
 
 
-def _node(spec: PodSpec) -> dict[str, Any]:
-    wanted = {"cpu": NODE_CPU, "memory": NODE_MEMORY} if spec.cpus or spec.memory else {}
+def _of_service(spec: PodSpec) -> dict[str, Any]:
     return {
         "name": NODE,
         "image": spec.node_image,
         "imagePullPolicy": spec.pull_policy,
         "command": ["/bin/sh", "-c", STAY],
-        **({"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}),
+        **limited({"cpu": NODE_CPU, "memory": NODE_MEMORY} if spec.cpus or spec.memory else {}),
         "volumeMounts": [_mounted("shm", "/dev/shm"), _mounted("tmp", "/tmp")],
     }
 
 
-def _variable(text: str) -> dict[str, str]:
+def limited(wanted: Mapping[str, str]) -> dict[str, Any]:
+    """Return the field of a container that gets so much and no more; no field if it may take what is there."""
+    return {"resources": {"requests": dict(wanted), "limits": dict(wanted)}} if wanted else {}
+
+
+def variable(text: str) -> dict[str, str]:
+    """Return a variable of a container from `NAME=VALUE`."""
     name, _, value = text.partition("=")
     return {"name": name, "value": value}
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tare.clusters.pods.api import Api
 from tare.clusters.pods.pods import ask
+from tare.clusters.pods.reasons import is_lost
 from tare.model.text import counted
 
 PATH: Final = "/api/v1/nodes"
@@ -86,8 +87,8 @@ def too_few(machines: Sequence[KubernetesMachine], wanted: int, selector: str) -
 
 
 def _unusable(node: Mapping[str, Any], tolerated: Collection[str]) -> str:
-    spec, conditions = node.get("spec", {}), node.get("status", {}).get("conditions", ())
-    if not any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+    spec = node.get("spec", {})
+    if is_lost(node):
         return "is not ready"
     if spec.get("unschedulable"):
         return "is cordoned"

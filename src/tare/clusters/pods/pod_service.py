@@ -17,7 +17,7 @@ from tare.agent.remote.conversation import Conversation, Unreachable
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.sides import Side
 from tare.clusters.pods.cluster_description import ServiceView
-from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.gate import ExecServer, status_of
 from tare.clusters.pods.manifests import NODE, RANKS, PodSpec
 from tare.clusters.pods.pod_networks.further import FurtherNetwork, for_messages
 from tare.clusters.pods.pods import Pods
@@ -107,12 +107,8 @@ class PodService:
 
     def _find_programs(self, image: str) -> None:
         """Raise `InfrastructureError` if tare's programs are not in a user's image."""
-        session = self._gate.start(self.spec.name, ("/bin/sh", "-c", '[ -r "$0" ]', str(IMAGE_PREFIX / LIBRARY)))
-        try:
-            status = session.pump(None, lambda _channel, _data: None)
-        finally:
-            session.close()
-        if status:
+        readable = ("/bin/sh", "-c", '[ -r "$0" ]', str(IMAGE_PREFIX / LIBRARY))
+        if status_of(self._gate.start(self.spec.name, readable)):
             raise InfrastructureError(
                 f"the image {image} has no {IMAGE_PREFIX / LIBRARY}, by which tare measures its programs",
                 remedy="copy that folder from an image of tare, in its Dockerfile: "

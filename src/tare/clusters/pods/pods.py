@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -13,14 +14,14 @@ from tare.agent.remote.timing import scaled
 from tare.clusters.pods import manifests, reasons
 from tare.clusters.pods.api import Api, ApiError
 from tare.errors import InfrastructureError, TareError
+from tare.system.waiting import wait_until
 
 READY_S: Final = 180.0
 """How long pods may take: images are pulled in this time."""
 NODE_S: Final = scaled(30.0)
 """After so long the node of a pod that does not run is looked at."""
 GONE_S: Final = scaled(60.0)
-FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 0.3
+PAUSE_S: Final = 0.2
 FORBIDDEN: Final = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"')
 """How the API server says which right is missing."""
 LIMITED: Final = re.compile(r"(?:maximum|minimum) \S+ usage per |limit to request ratio per ")
@@ -52,17 +53,18 @@ class Pods:
 
     def wait(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Wait until pods run; return them by name. Raise `InfrastructureError` with the reason why one does not."""
-        began, pause = time.monotonic(), FIRST_PAUSE_S
+        began = time.monotonic()
         ready: dict[str, dict[str, Any]] = {}
-        while len(ready) < len(names):
+
+        def are_ready() -> bool:
             for name in names:
-                if name not in ready and reasons.is_ready(found := self.read(name)):
-                    ready[name] = found
+                if name not in ready and reasons.is_ready(pod := self.read(name)):
+                    ready[name] = pod
                 elif name not in ready:
-                    self._check(name, found, time.monotonic() - began)
-            if len(ready) < len(names):
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
+                    self._check(name, pod, time.monotonic() - began)
+            return len(ready) == len(names)
+
+        wait_until(are_ready, math.inf, pause_s=PAUSE_S)
         return ready
 
     def _check(self, name: str, pod: Mapping[str, Any], waited_s: float) -> None:
@@ -110,16 +112,13 @@ class Pods:
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove pods, and wait until they are gone."""
-        left = set(names)
-        for name in names:
-            if not self._delete(name):
-                left.discard(name)
-        until, pause = time.monotonic() + GONE_S, FIRST_PAUSE_S
-        while left and time.monotonic() < until:
-            left = {name for name in left if is_there(self.api, f"{self.path}/{name}")}
-            if left:
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
+        left = {name for name in names if self._delete(name)}
+
+        def are_gone() -> bool:
+            left.intersection_update([name for name in left if is_there(self.api, f"{self.path}/{name}")])
+            return not left
+
+        wait_until(are_gone, GONE_S, pause_s=PAUSE_S)
         if left and (held := self.held(sorted(left))):
             raise InfrastructureError(
                 f"the pods {', '.join(sorted(left))} are not removed after {GONE_S:g} s: {held}",
@@ -144,19 +143,28 @@ class Pods:
         try:
             self.api.ask("DELETE", f"{self.path}/{name}", query=[("gracePeriodSeconds", "0")])
         except ApiError as error:
-            if error.status != 404:
+            if not error.is_absent:
                 raise
             return False
         return True
 
 
+def found(api: Api, path: str) -> dict[str, Any] | None:
+    """Return an object, None if there is none; raise `ApiError` for another refusal."""
+    try:
+        return api.ask("GET", path)
+    except ApiError as error:
+        if not error.is_absent:
+            raise
+        return None
+
+
 def is_there(api: Api, path: str) -> bool:
     """Return whether there is an object; another refusal does not say that there is none."""
     try:
-        api.ask("GET", path)
-    except ApiError as error:
-        return error.status != 404
-    return True
+        return found(api, path) is not None
+    except ApiError:
+        return True
 
 
 def ask(api: Api, method: str, path: str, body: Mapping[str, Any] | None = None, *, what: str) -> dict[str, Any]:

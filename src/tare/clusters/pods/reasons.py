@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from tare.clusters.pods.objects import at, condition_of, members, name_of
 from tare.model.text import printable
 
 Object = Mapping[str, Any]
@@ -50,18 +51,16 @@ QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([numk
 
 def waits_in_vain(pod: Object, events: Sequence[Object] = ()) -> tuple[str, str] | None:
     """Return why a pod that is not ready yet will not get so, with what to do; None while it may."""
-    status = pod.get("status", {})
     if ended := has_ended(pod):
         return ended, ""
-    for condition in status.get("conditions", ()):
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return f"no node can take the pod: {_short(condition.get('message'))}", _to_schedule(condition)
-    for container in _containers(status):
-        waiting = container.get("state", {}).get("waiting", {})
-        reason = str(waiting.get("reason", ""))
+    scheduled = condition_of(pod, "PodScheduled")
+    if scheduled.get("reason") == "Unschedulable":
+        return f"no node can take the pod: {_short(scheduled.get('message'))}", _to_schedule(scheduled)
+    for container in _containers(pod):
+        reason = str(at(container, "state", "waiting", "reason"))
         if reason in OF_IMAGES:
             said = OF_IMAGES[reason].format(image=container.get("image", "?"), name=container.get("name", "?"))
-            return _with(said, waiting.get("message")), REMEDIES.get(reason, "")
+            return _with(said, at(container, "state", "waiting", "message")), REMEDIES.get(reason, "")
     for event in events:
         if event.get("reason") in ("FailedCreatePodSandBox", "FailedMount", "NetworkNotReady", "FailedPostStartHook"):
             return f"the node cannot start the pod: {_short(event.get('message'))}", ""
@@ -70,45 +69,41 @@ def waits_in_vain(pod: Object, events: Sequence[Object] = ()) -> tuple[str, str]
 
 def has_ended(pod: Object) -> str | None:
     """Return why a pod that should run does not any more, or None."""
-    status, name = pod.get("status", {}), pod.get("metadata", {}).get("name", "?")
-    for container in _containers(status):
-        ended = container.get("state", {}).get("terminated")
-        if ended:
+    name = name_of(pod)
+    for container in _containers(pod):
+        if ended := at(container, "state", "terminated"):
             reason = str(ended.get("reason", ""))
             known = ENDED.get(reason, "container {name} has ended with status {code}")
             return f"pod {name}: {known.format(name=container.get('name', '?'), code=ended.get('exitCode', '?'))}"
-    for condition in status.get("conditions", ()):
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return f"pod {name}: {_with(ENDED['Preempted'], condition.get('message'))}"
-    if status.get("phase") in ("Failed", "Succeeded"):
-        known = ENDED.get(str(status.get("reason", "")), "it has ended")
-        return f"pod {name}: {_with(known, status.get('message'))}"
-    if pod.get("metadata", {}).get("deletionTimestamp"):
+    disrupted = condition_of(pod, "DisruptionTarget")
+    if disrupted.get("status") == "True":
+        return f"pod {name}: {_with(ENDED['Preempted'], disrupted.get('message'))}"
+    if at(pod, "status", "phase") in ("Failed", "Succeeded"):
+        known = ENDED.get(str(at(pod, "status", "reason")), "it has ended")
+        return f"pod {name}: {_with(known, at(pod, 'status', 'message'))}"
+    if at(pod, "metadata", "deletionTimestamp"):
         return f"pod {name} is being removed by somebody else"
     return None
 
 
 def is_lost(node: Object) -> str | None:
     """Return that a node is not ready, with the reason that its conditions give, or None if it is."""
-    conditions = node.get("status", {}).get("conditions", ())
-    found: Object = next((each for each in conditions if each.get("type") == "Ready"), {})
-    if found.get("status") == "True":
+    ready = condition_of(node, "Ready")
+    if ready.get("status") == "True":
         return None
-    return _with(f"its node {node.get('metadata', {}).get('name', '?')} is not ready", found.get("message"))
+    return _with(f"its node {name_of(node)} is not ready", ready.get("message"))
 
 
 def is_held(pod: Object) -> str | None:
     """Return which finalizers keep a pod that is being removed, or None."""
-    held = pod.get("metadata", {}).get("finalizers") or ()
-    name = pod.get("metadata", {}).get("name", "?")
-    return f"pod {name} has the finalizer {', '.join(map(printable, map(str, held)))}" if held else None
+    held = ", ".join(printable(str(one)) for one in members(at(pod, "metadata", "finalizers")))
+    return f"pod {name_of(pod)} has the finalizer {held}" if held else None
 
 
 def is_ready(pod: Object) -> bool:
     """Return whether all containers of a pod run."""
-    status = pod.get("status", {})
-    found = list(_containers(status))
-    return status.get("phase") == "Running" and bool(found) and all(each.get("ready") for each in found)
+    found = list(_containers(pod))
+    return at(pod, "status", "phase") == "Running" and bool(found) and all(one.get("ready") for one in found)
 
 
 def differences(asked: Object, made: Object) -> tuple[str, ...]:
@@ -180,9 +175,9 @@ def _amount(text: str) -> Decimal | None:
     return Decimal(found[1]) * SUFFIXES[found[2]] if found else None
 
 
-def _containers(status: Object) -> Iterator[Object]:
-    yield from status.get("initContainerStatuses", ())
-    yield from status.get("containerStatuses", ())
+def _containers(pod: Object) -> Iterator[Object]:
+    yield from members(at(pod, "status", "initContainerStatuses"))
+    yield from members(at(pod, "status", "containerStatuses"))
 
 
 def _to_schedule(condition: Object) -> str:
@@ -207,8 +202,7 @@ def _short(message: object) -> str:
 
 def is_slow(pod: Object) -> bool:
     """Return whether a pod is scheduled, and its containers wait for more than their images."""
-    status = pod.get("status", {})
-    waiting = [each.get("state", {}).get("waiting", {}).get("reason") for each in _containers(status)]
+    waiting = [at(container, "state", "waiting", "reason") for container in _containers(pod)]
     return bool(waiting) and all(reason == "ContainerCreating" for reason in waiting)
 
 

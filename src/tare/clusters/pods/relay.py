@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from tare.clusters.pods.gate import ExecServer
+from tare.clusters.pods.gate import ExecServer, status_of
 from tare.clusters.pods.session import OUTPUT, ExecSession
 from tare.errors import InfrastructureError
 
@@ -166,11 +166,7 @@ class ExecRelay:
         status = 125
         with contextlib.suppress(Exception):  # the launcher is told a status that says so
             pod, command = self._start(words)
-            session = self._gate.start(pod, command)
-            try:
-                status = session.pump(None, lambda _channel, _data: None)
-            finally:
-                session.close()
+            status = status_of(self._gate.start(pod, command))
         try:
             with self._ends:  # a pod that hears no answers holds the threads that give them
                 self._session.send(f"{number} {status}\n".encode())

@@ -52,15 +52,13 @@ def pod(**changes: Any) -> dict[str, Any]:
     return manifests.pod(replace(SPEC, **changes))
 
 
-def test_a_pod_has_no_rights_and_no_token_and_the_user_of_a_study() -> None:
+def test_a_pod_has_no_rights_and_no_token() -> None:
     made = pod()
     spec = made["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
     assert "privileged" not in str(made)
     assert "hostPath" not in str(made)
-    as_user = pod(user=1000)["spec"]["securityContext"]
-    assert (as_user["runAsNonRoot"], as_user["runAsUser"]) == (True, 1000)
 
 
 def test_requests_are_limits_and_a_pod_is_on_the_nodes_network_if_it_asks() -> None:

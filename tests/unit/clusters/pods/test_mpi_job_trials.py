@@ -22,7 +22,7 @@ from tare.clusters.pods.mpi_jobs import script
 from tare.clusters.pods.mpi_jobs.counts import JobCounts
 from tare.clusters.pods.mpi_jobs.doorway import JobExecPool, is_gone, outcome
 from tare.clusters.pods.mpi_jobs.manifest import HOST_FILE, MpiJob
-from tare.clusters.pods.mpi_jobs.run import INSTALL, EndedJob, LaunchTimes, missing
+from tare.clusters.pods.mpi_jobs.run import INSTALL, EndedJob, missing
 from tare.clusters.pods.mpi_jobs.script import LauncherOutput, WorkerCounts, told
 from tare.clusters.pods.mpi_jobs.site import job_of
 from tare.clusters.pods.mpi_jobs.status import JobState
@@ -52,7 +52,7 @@ JOBS: Final = Environment(name="job", runtime="kubernetes", network="pod-network
 EXEC: Final = replace(JOBS, name="plain", launch=Way.EXEC)
 POD: Final = PodSpec(name="e3-n0c0", namespace="tare-x", run="r", slot=3, node="m0", image="i", node_image="n")
 JOB: Final = MpiJob(name="e3-job", pod=POD, nodes=("m0", "m1"), command=())
-FIRST: Final = LaunchTimes(workers_s=1.0, launcher_s=2.0, ended_s=3.0)
+FIRST: Final = {"workers_s": 1.0, "launcher_s": 2.0, "ended_s": 3.0}
 
 
 def scripted(
@@ -128,7 +128,7 @@ def test_a_job_has_the_status_of_its_program_or_the_operators_reason(
     state: JobState, errors: str, status: int | None, expected: tuple[int, str]
 ) -> None:
     read = LauncherOutput(output="", errors=errors, status=status, counted={})
-    assert outcome("e3-job", EndedJob(state=state, output="", launching=FIRST), read) == expected
+    assert outcome("e3-job", EndedJob(state=state, output="", took=FIRST), read) == expected
 
 
 class Jobs:
@@ -147,7 +147,7 @@ class Jobs:
         self.done.append("wait")
         if self.refusal:
             raise InfrastructureError(self.refusal)
-        return EndedJob(state=JobState(succeeded=True), output=self.text, launching=FIRST)
+        return EndedJob(state=JobState(succeeded=True), output=self.text, took=FIRST)
 
     def remove(self, name: str) -> None:
         self.done.append(f"remove {name}")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tare.clusters import kubernetes_site
 from tare.clusters.pods import pods
 from tare.clusters.pods.api import ApiError
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pod_networks import ClusterObjects, RecognisedNetwork, recognise
 from tare.clusters.pods.pod_networks.look import pod_network
-from tare.clusters.pods.pod_networks.objects import repository_and_version, setting
 from tare.clusters.pods.pod_networks.products import PRODUCTS
+from tare.clusters.pods.pod_networks.recognise import repository_and_version
+from tare.clusters.pods.pod_networks.settings import setting
 from tare.clusters.pods.pods import Pods
-from tare.clusters.pods.policy.check import INSIDE, OUTSIDE, Policy, tried
+from tare.clusters.pods.policy import check
+from tare.clusters.pods.policy.check import INSIDE, OUTSIDE, tried
 from tare.clusters.pods.policy.manifest import CONNECTS, LISTENS, PORT, network_policy, trying
 from tare.errors import InfrastructureError
 from waiting import wait_until
@@ -57,8 +60,8 @@ def of(api: FakeApi) -> Pods:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(pods, "LONGEST_PAUSE_S", 0.001)
+    monkeypatch.setattr(pods, "PAUSE_S", 0.001)
+    monkeypatch.setattr(check, "PAUSE_S", 0.001)
 
 
 def test_pods_are_waited_for_until_they_run_end_or_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +92,28 @@ def test_a_removed_pod_is_gone_and_one_that_stays_is_named_with_its_finalizers(m
     with pytest.raises(InfrastructureError, match=r"s: pod p0 has the finalizer a\.invalid/x, b\.invalid/y") as caught:
         of(FakeApi(DELETE=[{}], GET=[held])).remove(["p0"])
     assert caught.value.remedy.startswith("who set a finalizer removes it")
+
+
+def test_a_namespace_is_removed_and_what_keeps_one_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_site, "PAUSE_S", 0.001)
+    monkeypatch.setattr(kubernetes_site, "GONE_S", 0.02)
+
+    def remove(*answers: Any) -> FakeApi:
+        api = FakeApi(DELETE=[GONE], GET=answers)
+        kubernetes_site.remove_namespace(api, "s1")  # type: ignore[arg-type]
+        return api
+
+    assert remove({}, {}, GONE).asked == [(method, "/api/v1/namespaces/s1") for method in ("DELETE", *["GET"] * 3)]
+    with pytest.raises(InfrastructureError, match="the namespace s1 is not removed: forbidden"):
+        remove(ApiError("forbidden", status=403))
+    kept = {"type": "NamespaceContentRemaining", "status": "True", "message": "x.invalid has 2 resources"}
+    with pytest.raises(InfrastructureError, match=r"s1 is not gone after 0\.02 s: x\.invalid has 2 resources"):
+        remove({"status": {"conditions": [kept, {**kept, "status": "False", "message": "no"}]}})
+    pod = {"metadata": {"name": "p0", "finalizers": ["a.invalid/x"]}}
+    with pytest.raises(
+        InfrastructureError, match=r"s1 is not gone after 0\.02 s: pod p0 has the finalizer a\.invalid/x"
+    ):
+        remove({"items": [pod], **pod})
 
 
 def test_a_pod_on_a_node_that_is_not_ready_is_not_waited_for_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,18 +162,15 @@ class Cluster:
         self.denied = (*self.denied, *self._denies)
 
 
-def said(cluster: Cluster) -> Policy:
+def said(cluster: Cluster) -> str:
     return tried(cluster.connects, cluster.put, takes_s=0)
 
 
 def test_a_policy_is_in_force_only_if_it_denies_what_worked_before_and_leaves_the_inside() -> None:
-    assert said(Cluster(denies=(OUTSIDE,))) == Policy(
-        in_force=True, said="the network policy is in force: another namespace was denied"
-    )
+    assert said(Cluster(denies=(OUTSIDE,))) == "the network policy is in force: another namespace was denied"
     answers = iter((True, False, True, True))
     found = tried(lambda _name: next(answers), lambda: None, takes_s=0)
-    assert not found.in_force
-    assert "connects at times" in found.said
+    assert found == "the policy is not in force: a pod of another namespace connects at times"
     with pytest.raises(InfrastructureError, match="do not reach each other under the network policy"):
         said(Cluster(denies=(INSIDE, OUTSIDE)))
 
@@ -163,7 +185,7 @@ def test_a_policy_is_in_force_only_if_it_denies_what_worked_before_and_leaves_th
     ],
 )  # fmt: skip
 def test_without_a_denied_connection_nothing_is_claimed(cluster: Cluster, sentence: str) -> None:
-    assert said(cluster) == Policy(in_force=False, said=sentence)
+    assert said(cluster) == sentence
 
 
 def test_the_policy_selects_all_pods_and_one_that_tries_has_no_rights() -> None:
@@ -173,9 +195,9 @@ def test_the_policy_selects_all_pods_and_one_that_tries_has_no_rights() -> None:
     among, names = made["spec"]["egress"]
     assert (among, {each["port"] for each in names["ports"]}) == ({"to": [{"podSelector": {}}]}, {53})
     assert made["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "tare"
-    made = trying(
-        "inside", "s", "s1", "worker", image="service", pull_policy="Never", fields={"priorityClassName": "low"}
-    )
+    made = trying(replace(SPEC, pull_policy="Never", fields={"priorityClassName": "low"}))
+    (container,) = made["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("node", "Never")
     assert made["spec"]["automountServiceAccountToken"] is False
     assert made["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
     assert made["spec"]["priorityClassName"] == "low"
@@ -219,7 +241,7 @@ def test_a_network_is_recognised_with_all_that_its_objects_say(file: Path) -> No
 
 def test_every_product_has_a_case_and_settings_and_titles_are_read() -> None:
     products = {yaml.safe_load(file.read_text())["expected"]["product"] for file in FILES}
-    assert products == {product.name for product in PRODUCTS} | {"Canal", "unknown"}
+    assert products == {product.name for product in PRODUCTS} | {"unknown"}
     assert setting("#mode: a\n mode: 'b' # why\nmodes: c\n", "mode") == "b"
     assert (setting("mode=\nother: x", "mode"), RecognisedNetwork().title) == ("", "unknown (encapsulation not known)")
     told = RecognisedNetwork(product="Calico", version="v3", encapsulation="VXLAN", between_subnets_only=True, mtu=1450)

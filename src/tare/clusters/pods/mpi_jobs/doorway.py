@@ -58,20 +58,28 @@ class JobExecPool:
         """Return a job for a command, which begins when it is pumped."""
         self.settle()
         self._took = {}
-        job = replace(self._job, command=script.command(self._hosts, argv))
-        return JobSession(self._jobs, job, self._idle.clear, self._ended, self._remove)
+        return JobSession(self, replace(self._job, command=script.command(self._hosts, argv)))
 
     def close(self) -> None:
         """Wait until the last job is removed."""
         self.settle()
 
-    def _ended(self, ended: EndedJob, told: script.LauncherOutput) -> None:
-        launching = ended.launching
-        self._took = {
-            "workers_s": launching.workers_s, "launcher_s": launching.launcher_s, "ended_s": launching.ended_s,
-            **({"mpirun_s": told.mpirun_s} if told.mpirun_s else {}),
-        }  # fmt: skip
+    def run(self, job: MpiJob, given_up: Callable[[float], bool]) -> tuple[EndedJob, script.LauncherOutput]:
+        """Run a job, note what it took and counted, and begin to remove it; return how it ended and its output.
+
+        `given_up` waits for some seconds, and returns whether nobody wants the job any more.
+        """
+        began = time.monotonic()
+        self._idle.clear()
+        try:
+            self._jobs.create(job)
+            ended = self._jobs.wait(job, began, given_up)
+        finally:
+            self._remove(job.name)
+        told = script.told(ended.output)
+        self._took = {**ended.took, **({"mpirun_s": told.mpirun_s} if told.mpirun_s else {})}
         self._count(told.counted)
+        return ended, told
 
     def _remove(self, name: str) -> None:
         def work() -> None:
@@ -89,34 +97,16 @@ class JobExecPool:
 class JobSession:
     """A job that runs while it is pumped."""
 
-    def __init__(
-        self,
-        jobs: MpiJobs,
-        job: MpiJob,
-        begin: Callable[[], None],
-        ended: Callable[[EndedJob, script.LauncherOutput], None],
-        remove: Callable[[str], None],
-    ) -> None:
-        self._jobs = jobs
+    def __init__(self, pool: JobExecPool, job: MpiJob) -> None:
+        self._pool = pool
         self._job = job
-        self._begin = begin
-        self._ended = ended
-        self._remove = remove
 
     def pump(self, beside: socket.socket | None, take: Callable[[int, bytes], None]) -> int:
         """Run the job; give its output and errors to `take`, and return the exit status of the program's launcher.
 
         If whoever is at the other end of `beside` is gone, the job is given up.
         """
-        began = time.monotonic()
-        self._begin()
-        try:
-            self._jobs.create(self._job)
-            ended = self._jobs.wait(self._job, began, lambda pause_s: is_gone(beside, pause_s))
-        finally:
-            self._remove(self._job.name)
-        told = script.told(ended.output)
-        self._ended(ended, told)
+        ended, told = self._pool.run(self._job, lambda pause_s: is_gone(beside, pause_s))
         status, errors = outcome(self._job.name, ended, told)
         take(OUTPUT, told.output.encode())
         take(ERRORS, errors.encode())

@@ -9,12 +9,11 @@ was: nothing depends on tare being alive.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tare.clusters.pods import manifests
 from tare.clusters.pods.manifests import PodSpec
-from tare.errors import UsageError
 
 VERSION: Final = "kubeflow.org/v2beta1"
 PORT: Final = 2222
@@ -53,7 +52,8 @@ workers that ask for the launcher (MPICH). `$0` is the launcher's own name.
 AS_ROOT: Final = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 KEPT_S: Final = 3600
 """How long the launcher's Job, with its output, is kept after its end, if nobody removes it."""
-IMPLEMENTATIONS: Final = ("OpenMPI", "MPICH", "Intel")
+SMALL: Final = {"cpu": "1", "memory": "512Mi"}
+"""What the launcher asks for where workers ask for something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class MpiJob:
 
     `pod.node`, `pod.slot` and `pod.node_image` do not matter. `slots` is the number of ranks that a worker may take.
     `deadline_s` is that of the launcher; the workers' is longer by `start_s`, in which they have to become ready.
-    `implementation` is one of `IMPLEMENTATIONS`.
+    `implementation` is one that the operator knows.
     """
 
     name: str
@@ -76,14 +76,7 @@ class MpiJob:
 
 
 def mpi_job(job: MpiJob) -> dict[str, Any]:
-    """Return an MPIJob; raise `UsageError` if its pods are not to run as root, or its implementation is not known."""
-    if job.pod.user:
-        raise UsageError(
-            "the pods of an MPIJob run as root: the operator starts ranks by sshd", remedy="leave out user"
-        )
-    if job.implementation not in IMPLEMENTATIONS:
-        known = ", ".join(IMPLEMENTATIONS)
-        raise UsageError(f"the MPI Operator has no implementation {job.implementation}", remedy=f"known: {known}")
+    """Return an MPIJob, as its object in the cluster."""
     return {
         "apiVersion": VERSION,
         "kind": "MPIJob",
@@ -119,10 +112,10 @@ def _template(
     job: MpiJob, container: Mapping[str, Any], nodes: Sequence[str], *, apart: bool = False
 ) -> dict[str, Any]:
     """Return the template of a pod: a study's pod with one container, on some nodes; `apart`: one on each."""
-    made = manifests.pod(job.pod)
-    left_out = ("restartPolicy", "nodeSelector", "containers", "shareProcessNamespace")
+    made = manifests.pod(job.pod, (container,))
+    left_out = ("restartPolicy", "nodeSelector", "shareProcessNamespace")
     spec = {key: value for key, value in made["spec"].items() if key not in left_out}
-    spec |= {"containers": [dict(container)], "affinity": _affinity(job, nodes, apart=apart)}
+    spec["affinity"] = _affinity(job, nodes, apart=apart)
     spec |= {"activeDeadlineSeconds": job.deadline_s + job.start_s} if apart else {}
     metadata = {key: made["metadata"][key] for key in ("labels", "annotations") if key in made["metadata"]}
     return {"metadata": metadata, "spec": spec}
@@ -144,9 +137,7 @@ def _affinity(job: MpiJob, nodes: Sequence[str], *, apart: bool) -> dict[str, An
 
 def _ranks(job: MpiJob) -> dict[str, Any]:
     """Return the container `ranks` of a study's pod, for root's launcher."""
-    (container,) = [each for each in manifests.pod(job.pod)["spec"]["containers"] if each["name"] == manifests.RANKS]
-    stated = [{"name": name, "value": value} for name, _, value in (text.partition("=") for text in AS_ROOT)]
-    return {**container, "env": [*container.get("env", ()), *stated]}
+    return manifests.of_ranks(replace(job.pod, variables=(*job.pod.variables, *AS_ROOT)))
 
 
 def _worker(job: MpiJob) -> dict[str, Any]:
@@ -162,7 +153,4 @@ def _launcher(job: MpiJob) -> dict[str, Any]:
     own = f"{job.name}-launcher.{job.name}.{job.pod.namespace}.svc"  # as the operator calls it
     container = {**_ranks(job), "command": ["/bin/sh", "-c", LAUNCHER, own, *job.command]}
     container.pop("resources", None)
-    if job.pod.cpus or job.pod.memory:
-        small = {"cpu": "1", "memory": "512Mi"}
-        container["resources"] = {"requests": dict(small), "limits": dict(small)}
-    return container
+    return container | manifests.limited(SMALL if job.pod.cpus or job.pod.memory else {})

@@ -17,8 +17,10 @@ from tare.clusters.pods import manifests, pods, reasons
 from tare.clusters.pods.api import Api, ApiError
 from tare.clusters.pods.mpi_jobs.manifest import VERSION, MpiJob, mpi_job
 from tare.clusters.pods.mpi_jobs.status import JobState, selector, state_of
+from tare.clusters.pods.objects import at, name_of
 from tare.clusters.pods.session import begun
 from tare.errors import InfrastructureError
+from tare.system.waiting import wait_until
 
 PAUSE_S: Final = 0.05
 SLACK_S: Final = 30.0
@@ -28,30 +30,21 @@ FOLLOWED_AGAIN_S: Final = 2.0
 """The time after which a launcher's output is followed again, if it broke off while the launcher still runs."""
 MOST_BYTES: Final = 64 << 20
 """The most bytes of the launcher's output that are read."""
-ABSENT: Final = 404
 NO_JOBS: Final = f"the cluster has no MPIJobs ({VERSION})"
 INSTALL: Final = "let an administrator install the MPI Operator, version 0.6 or newer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchTimes:
-    """What launching took: seconds from the creation of a job until its workers were ready, and so on.
-
-    `launcher_s` is until the launcher's container ran, `ended_s` until the operator reported the end.
-    """
-
-    workers_s: float
-    launcher_s: float
-    ended_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndedJob:
-    """A job that has ended: its state, what its launcher wrote, and what launching took."""
+    """A job that has ended: its state, what its launcher wrote, and what launching took.
+
+    `took` has the seconds from the creation of the job until its workers were ready (`workers_s`), the launcher's
+    container ran (`launcher_s`) and the operator reported the end (`ended_s`).
+    """
 
     state: JobState
     output: str
-    launching: LaunchTimes
+    took: Mapping[str, float]
 
 
 class MpiJobs:
@@ -66,16 +59,16 @@ class MpiJobs:
         """Remove a job with its pods, and wait until they are gone."""
         with suppress(ApiError):
             self._api.ask("DELETE", f"{self._path}/{name}", query=[("propagationPolicy", "Foreground")])
-        until = time.monotonic() + GONE_S
-        while time.monotonic() < until:
+
+        def is_gone() -> bool:
             is_there = pods.is_there(self._api, f"{self._path}/{name}")
-            if not is_there and not self._pods(name, "worker") and not self._pods(name, "launcher"):
-                return
-            time.sleep(PAUSE_S)
-        raise InfrastructureError(
-            f"MPIJob {name} is not removed after {GONE_S:g} s",
-            remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
-        )
+            return not is_there and not self._pods(name, "worker") and not self._pods(name, "launcher")
+
+        if not wait_until(is_gone, GONE_S, pause_s=PAUSE_S):
+            raise InfrastructureError(
+                f"MPIJob {name} is not removed after {GONE_S:g} s",
+                remedy=f"see what keeps it: kubectl -n {self._namespace} get mpijobs,jobs,pods",
+            )
 
     def create(self, job: MpiJob) -> None:
         """Create a job; raise `InfrastructureError` if the cluster refuses it. Whoever creates one removes it."""
@@ -83,7 +76,7 @@ class MpiJobs:
             pods.ask(self._api, "POST", self._path, mpi_job(job), what=f"MPIJob {job.name}")
         except InfrastructureError as error:
             cause = error.__cause__
-            if isinstance(cause, ApiError) and cause.status == ABSENT:
+            if isinstance(cause, ApiError) and cause.is_absent:
                 raise InfrastructureError(f"MPIJob {job.name}: {NO_JOBS}", remedy=INSTALL) from error
             raise
 
@@ -105,8 +98,8 @@ class MpiJobs:
             if not running_s and any(_has_started(pod) for pod in launcher):
                 running_s = time.monotonic() - began
             if state.has_ended:
-                launching = LaunchTimes(workers_s=ready_s, launcher_s=running_s or now - began, ended_s=now - began)
-                return EndedJob(state=state, output=max(output, self._output(launcher), key=len), launching=launching)
+                took = {"workers_s": ready_s, "launcher_s": running_s or now - began, "ended_s": now - began}
+                return EndedJob(state=state, output=max(output, self._output(launcher), key=len), took=took)
             if now > until:
                 raise InfrastructureError(
                     f"MPIJob {job.name} is still running {SLACK_S:g} s after its deadline",
@@ -137,7 +130,7 @@ class MpiJobs:
         for pod in workers:
             if trouble := reasons.waits_in_vain(pod):
                 said, remedy = trouble
-                name = pod.get("metadata", {}).get("name", "?")
+                name = name_of(pod)
                 raise InfrastructureError(f"MPIJob {job.name}: worker {name} does not run: {said}", remedy=remedy)
         if late:
             seen = f"{len(workers)} of {len(job.nodes)} workers exist"
@@ -168,14 +161,10 @@ class MpiJobs:
 
 def _has_started(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod's container runs, or has run."""
-    return pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
+    return at(pod, "status", "phase") in ("Running", "Succeeded", "Failed")
 
 
 def missing(api: Api) -> str | None:
     """Return that a cluster has no MPIJobs, with what to do, or None."""
-    try:
-        api.ask("GET", f"/apis/{VERSION}")
-    except ApiError as error:
-        if error.status == ABSENT:
-            return f"{NO_JOBS}: {INSTALL} (https://github.com/kubeflow/mpi-operator)"
-    return None
+    there = pods.is_there(api, f"/apis/{VERSION}")
+    return None if there else f"{NO_JOBS}: {INSTALL} (https://github.com/kubeflow/mpi-operator)"

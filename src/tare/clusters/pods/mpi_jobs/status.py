@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tare.clusters.pods.objects import condition_of
 from tare.model.text import printable
 
-SUCCEEDED: Final = "Succeeded"
-FAILED: Final = "Failed"
 LONGEST: Final = 300
 JOB_NAME: Final = "training.kubeflow.org/job-name"
 JOB_ROLE: Final = "training.kubeflow.org/job-role"
@@ -31,16 +30,10 @@ class JobState:
 
 def state_of(job: Mapping[str, Any]) -> JobState:
     """Return the state of an MPIJob."""
-    status = job.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    for condition in conditions if isinstance(conditions, list) else ():
-        if not isinstance(condition, Mapping) or condition.get("status") != "True":
-            continue
-        if condition.get("type") == SUCCEEDED:
-            return JobState(succeeded=True)
-        if condition.get("type") == FAILED:
-            return JobState(failed=True, why=_why(condition))
-    return JobState()
+    failed = condition_of(job, "Failed")
+    if failed.get("status") == "True":
+        return JobState(failed=True, why=_why(failed))
+    return JobState(succeeded=condition_of(job, "Succeeded").get("status") == "True")
 
 
 def _why(condition: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 from typing import Any, Final
 
+from tare.clusters.pods.objects import at, members, name_of
 from tare.errors import InfrastructureError
 
 ASKED: Final = "k8s.v1.cni.cncf.io/networks"
@@ -33,16 +34,13 @@ def attached(pod: Mapping[str, Any]) -> tuple[FurtherNetwork, ...]:
         listed = json.loads(text)
     except ValueError:
         return ()
-    found = []
-    for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, dict) and not each.get("default"):
-            stated = each.get("ips")
-            address = next(filter(_is_ipv4, map(str, stated if isinstance(stated, list) else ())), "")
-            if address:
-                found.append(
-                    FurtherNetwork(name=str(each.get("name")), interface=str(each.get("interface")), address=address)
-                )
-    return tuple(found)
+    others = [each for each in members(listed) if not at(each, "default")]
+    addresses = [next(filter(_is_ipv4, map(str, members(at(each, "ips")))), "") for each in others]
+    return tuple(
+        FurtherNetwork(name=str(each.get("name")), interface=str(each.get("interface")), address=address)
+        for each, address in zip(others, addresses, strict=True)
+        if address
+    )
 
 
 def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet: str) -> FurtherNetwork | None:
@@ -54,7 +52,7 @@ def for_messages(pod: Mapping[str, Any], annotations: Mapping[str, str], subnet:
         return None
     found = attached(pod)
     if not found:
-        name = pod.get("metadata", {}).get("name", "")
+        name = name_of(pod)
         raise InfrastructureError(
             f"pod {name} did not get the network {annotations[ASKED]}, or no IPv4 address in it",
             remedy="see whether the cluster has Multus, and the network: kubectl get network-attachment-definitions -A",

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tare.clusters.pods.api import Api, ApiError
+from tare.clusters.pods.objects import at, members
 from tare.clusters.pods.pod_networks.model import ClusterObjects, Product, RecognisedNetwork
-from tare.clusters.pods.pod_networks.objects import agents, at, each
 from tare.clusters.pods.pod_networks.products import CALICO, PRODUCTS
-from tare.clusters.pods.pod_networks.recognise import candidates, own_agents, recognise
+from tare.clusters.pods.pod_networks.recognise import agents, candidates, own_agents, recognise
 
 NODES: Final = "/api/v1/nodes"
 DAEMON_SETS: Final = "/apis/apps/v1/{}daemonsets"
 CONFIG_MAP: Final = "/api/v1/namespaces/{}/configmaps/{}"
 IP_POOLS: Final = "/apis/crd.projectcalico.org/v1/ippools"
-ABSENT: Final = 404
 MOST: Final = "500"
 """The most objects of a kind that are read: the nodes of a cluster have one pod network."""
 
@@ -40,14 +39,14 @@ class ClusterReader:
 
     def items(self, path: str, what: str) -> tuple[Any, ...]:
         """Return the objects of a list; none if it may not be read, which is noted, or if there is no such kind."""
-        return tuple(each(at(self.one(path, what, query=[("limit", MOST)]), "items")))
+        return tuple(members(at(self.one(path, what, query=[("limit", MOST)]), "items")))
 
     def one(self, path: str, what: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """Return an object; None if it may not be read, which is noted, or if it does not exist."""
         try:
             return self.api.ask("GET", path, query=query)
         except ApiError as error:
-            if error.status != ABSENT:
+            if not error.is_absent:
                 self.refused[what] = None
             return None
 

@@ -1,41 +1,37 @@
-"""What is known of a cluster's pod network, and what it is told from. Pure."""
+"""What is known of a cluster's pod network, and what it is told from: objects of the cluster, and rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 UNKNOWN: Final = "unknown"
 NONE: Final = "none"
-"""Packets between nodes travel as the pods sent them."""
-VXLAN: Final = "VXLAN"
-IP_IN_IP: Final = "IP-in-IP"
-GENEVE: Final = "Geneve"
-GRE: Final = "GRE"
-STT: Final = "STT"
-USER_UDP: Final = "UDP in user space"
-WIREGUARD: Final = "WireGuard"
-IPSEC: Final = "IPsec"
+"""The encapsulation of packets that travel between nodes as the pods sent them."""
+NEVER: Final = r"(?!)"
+"""A pattern that matches nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """A container of a daemon set, or of a pod of one, that may be a network's agent on the nodes."""
+    """A container of a daemon set, or of a pod of one, that may be a network's agent on the nodes.
+
+    `settings` are its variables and its arguments `--NAME=VALUE`.
+    """
 
     workload: str
     namespace: str
     image: str
-    arguments: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObjects:
     """What could be read of a cluster. `unread` names what the user may not read.
 
-    `nodes`, `workloads` (daemon sets, or pods of them), `config_maps` and `ip_pools` are the server's objects. `agents`
-    are those of the product whose details are asked for.
+    `nodes`, `workloads` (daemon sets, or pods of them), `config_maps` and `ip_pools` are the server's objects. When a
+    product's settings are read, `config_maps` and `agents` are those of the product.
     """
 
     nodes: tuple[Any, ...] = ()
@@ -74,20 +70,62 @@ class RecognisedNetwork:
         return f"{f'{self.product} {self.version}'.strip()} ({packets}{subnets}{encryption}{mtu})"
 
 
+ANY: Final = "*"
+"""Stands for all values of a setting that are not listed."""
+
+
+class Stated(NamedTuple):
+    """What is stated under a key, "" if it is not set; and who states it: a sentence of evidence for each."""
+
+    value: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSource:
+    """A place where products have settings; `read` returns None if the place cannot be seen.
+
+    `said` is the usual sentence of evidence, with `{source}`, `{file}`, `{key}` and `{value}`. A key in a file is
+    written `FILE/KEY`.
+    """
+
+    read: Callable[[ClusterObjects, str], Stated | None]
+    said: str = "{source}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of a product's table: what a key somewhere means for the field of `RecognisedNetwork` that it is `about`.
+
+    `means` has the field's value for each of the key's values, in lower case; "" is a key that is not set. A value that
+    is not listed leaves the field to the rows below. An MTU means itself; a `note` is only said. `said` are other
+    sentences than the usual one, a line each, `unset` what they have for the value of a key that is not set. A row
+    counts only `within` these encapsulations.
+    """
+
+    about: Literal["encapsulation", "between_subnets_only", "encryption", "mtu", "note"]
+    where: SettingSource
+    key: str
+    means: Mapping[str, str | bool] = field(default_factory=dict)
+    said: str = ""
+    unset: str = ""
+    within: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
     """A product that can be a cluster's pod network, and what it leaves in a cluster.
 
-    `images` matches the repository of its agent's image, `workloads` the name of its daemon set or pod (a mirror may
-    name the image otherwise). `details` returns what its own settings say, with a sentence of evidence for each value.
+    `images` matches the end of the repository of its agent's image, `workloads` the name of its daemon set (a mirror
+    may name the image otherwise). `settings` say how packets travel: of those about the same field, the first decides.
     `annotations` are beginnings of names of nodes' annotations, `condition` is the reason that it gives for a node's
     condition `NetworkUnavailable`; `config_maps` have its settings; `namespaces` are where its agent usually is.
     """
 
     name: str
-    images: str
-    workloads: str
-    details: Callable[[ClusterObjects], RecognisedNetwork]
+    settings: tuple[Setting, ...]
+    images: str = NEVER
+    workloads: str = NEVER
     annotations: tuple[str, ...] = ()
     condition: str = ""
     config_maps: tuple[str, ...] = ()

@@ -6,17 +6,18 @@ inside worked.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from tare.clusters.pods.api import Api
+from tare.clusters.pods.gate import status_of
+from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pod_specs import PodDefaults, fields_of
 from tare.clusters.pods.pods import Pods, ask
 from tare.clusters.pods.policy.manifest import CONNECTS, CONTAINER, network_policy, outside_of, trying
 from tare.clusters.pods.session import ExecSession, PodContainer
 from tare.errors import InfrastructureError
+from tare.system.waiting import wait_until
 
 TAKES_S: Final = 15.0
 """How long a cluster may take until a policy is in force, or pods reach each other."""
@@ -26,16 +27,10 @@ INSIDE: Final = "inside"
 OUTSIDE: Final = "outside"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """A NetworkPolicy of a study: whether it was seen to be in force, in words."""
+def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> str:
+    """Put a policy into a study's namespace, try it, and return whether it is in force, in words.
 
-    in_force: bool
-    said: str
-
-
-def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
-    """Put a policy into a study's namespace and try it; `nodes` are the cluster's names of the study's nodes.
+    `nodes` are the cluster's names of the study's nodes.
 
     The namespace `outside_of` that of the study exists. The pods that try are removed.
     """
@@ -51,11 +46,7 @@ def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
 
         def connects(name: str) -> bool:
             place = PodContainer(namespace=there[name], pod=name, name=CONTAINER)
-            session = ExecSession(api, place, ("python3", "-c", CONNECTS, addresses[ASKED]))
-            try:
-                return session.pump(None, lambda _channel, _data: None) == 0
-            finally:
-                session.close()
+            return status_of(ExecSession(api, place, ("python3", "-c", CONNECTS, addresses[ASKED]))) == 0
 
         def put() -> None:
             path = f"/apis/networking.k8s.io/v1/namespaces/{making.namespace}/networkpolicies"
@@ -67,41 +58,29 @@ def applied(api: Api, making: PodDefaults, nodes: tuple[str, ...]) -> Policy:
             Pods(api=api, namespace=namespace).remove([name])
 
 
-def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: float = TAKES_S) -> Policy:
+def tried(connects: Callable[[str], bool], put: Callable[[], None], *, takes_s: float = TAKES_S) -> str:
     """Put a policy, and return what connections from `INSIDE` and from `OUTSIDE` say of it."""
-    reached = _until(lambda: connects(OUTSIDE), takes_s)
+    reached = wait_until(lambda: connects(OUTSIDE), takes_s, pause_s=PAUSE_S)
     put()
     if not reached:
-        return Policy(in_force=False, said="the network policy is not shown to be in force: no pod was reached before")
-    if not _until(lambda: not connects(OUTSIDE), takes_s):
-        return Policy(
-            in_force=False,
-            said=f"the policy is not in force: after {takes_s:g} s a pod of another namespace still connects",
-        )
-    if not _until(lambda: connects(INSIDE), takes_s):
+        return "the network policy is not shown to be in force: no pod was reached before"
+    if not wait_until(lambda: not connects(OUTSIDE), takes_s, pause_s=PAUSE_S):
+        return f"the policy is not in force: after {takes_s:g} s a pod of another namespace still connects"
+    if not wait_until(lambda: connects(INSIDE), takes_s, pause_s=PAUSE_S):
         raise InfrastructureError(
             "pods of the study do not reach each other under the network policy",
             remedy="leave network_policy out, and ask an administrator which policies the cluster has",
         )
     if connects(OUTSIDE):
-        return Policy(in_force=False, said="the policy is not in force: a pod of another namespace connects at times")
-    return Policy(in_force=True, said="the network policy is in force: another namespace was denied")
-
-
-def _until(holds: Callable[[], bool], takes_s: float) -> bool:
-    """Return whether something holds within a time."""
-    until = time.monotonic() + takes_s
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(PAUSE_S)
-    return True
+        return "the policy is not in force: a pod of another namespace connects at times"
+    return "the network policy is in force: another namespace was denied"
 
 
 def _make(api: Api, making: PodDefaults, name: str, namespace: str, node: str) -> None:
     settings = making.settings
-    pod = trying(
-        name, namespace, making.site, node, image=making.node_image, pull_policy=settings.pull_policy,
-        pull_secrets=settings.pull_secrets, fields=fields_of(settings),
+    spec = PodSpec(
+        name=name, namespace=namespace, run=making.site, slot=0, node=node, image=making.node_image,
+        node_image=making.node_image, pull_policy=settings.pull_policy, pull_secrets=settings.pull_secrets,
+        fields=fields_of(settings),
     )  # fmt: skip
-    ask(api, "POST", f"/api/v1/namespaces/{namespace}/pods", pod, what=f"pod {name}")
+    ask(api, "POST", f"/api/v1/namespaces/{namespace}/pods", trying(spec), what=f"pod {name}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tare.clusters.pods.manifests import marked
+from tare.clusters.pods import manifests
+from tare.clusters.pods.manifests import PodSpec, marked
 
 NAME: Final = "among-themselves"
 PORT: Final = 7411
@@ -50,38 +50,8 @@ def outside_of(namespace: str) -> str:
     return f"{namespace}-outside"
 
 
-def trying(
-    name: str,
-    namespace: str,
-    run: str,
-    node: str,
-    *,
-    image: str,
-    pull_policy: str,
-    pull_secrets: Sequence[str] = (),
-    fields: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return a pod that listens, and in which connections are tried; `image` is that of the service, with Python."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": marked(run)},
-        "spec": {
-            "restartPolicy": "Never",
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 0,
-            "nodeSelector": {"kubernetes.io/hostname": node},
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-            "imagePullSecrets": [{"name": each} for each in pull_secrets],
-            "containers": [
-                {
-                    "name": CONTAINER,
-                    "image": image,
-                    "imagePullPolicy": pull_policy,
-                    "command": ["python3", "-c", LISTENS],
-                }
-            ],
-            **fields,
-        },
-    }
+def trying(spec: PodSpec) -> dict[str, Any]:
+    """Return a pod that listens, and in which connections are tried, from the service's image, which has Python."""
+    listens = ["python3", "-c", LISTENS]
+    container = {"name": CONTAINER, "image": spec.node_image, "imagePullPolicy": spec.pull_policy, "command": listens}
+    return manifests.pod(spec, (container,))
