@@ -80,7 +80,7 @@ def test_the_study_page_lists_every_key_runtimes_mpis_and_ways_of_launching() ->
     (launch,) = re.findall(r"^ *launch: (.*)$", text, re.MULTILINE)
     assert set(re.findall(r"[a-z-]+", launch.partition(": ")[0])) >= {str(way) for way in Launching}
     whole = page("docs/study.md")
-    keys = {name for form in forms(StudyIn) for name in form.model_fields}
+    keys = {each.alias or name for form in forms(StudyIn) for name, each in form.model_fields.items()}
     assert {key for key in keys if not re.search(rf"\b{key}\b\s*:|`{key}`", whole)} == set()
 
 
