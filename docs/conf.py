@@ -46,6 +46,7 @@ NAVIGATION: Final = {
         "reference/claims",
         "errors",
         "glossary",
+        "features",
     ),
     "Method": ("method", "startup", "explaining", "reliability"),
     "Papers": ("papers/index",),

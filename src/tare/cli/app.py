@@ -12,7 +12,7 @@ import typer
 from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
-from tare.cli.afterwards.options import ClaimsOptions, CompareOptions, ExplainOptions, HistoryOptions
+from tare.cli.afterwards.options import ClaimsOptions, CompareOptions, ExplainOptions, HistoryOptions, ReportOptions
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import command
 from tare.cli.usage import given_command, usage_error, worded
@@ -42,41 +42,20 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
         raise typer.Exit(EXIT_DONE)
 
 
-@app.command()
-def plan(
-    study: options.StudyFile,
-    cluster: options.ClusterOption = None,
-    hosts: options.HostsOption = "",
-    ssh_config: options.SshConfigOption = "",
-    launcher: options.LauncherOption = "",
-    thin: options.ThinOption = False,
-) -> None:
+@command(app, options.PlanOptions)
+def plan(asked: options.PlanOptions) -> int:
     """Show what a study would run, how long it takes, what it may do."""
-    from tare.cli.commands import Where, show_plan
+    from tare.cli.commands import show_plan
 
-    raise typer.Exit(show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin)))
+    return show_plan(asked)
 
 
-@app.command()
-def run(  # noqa: PLR0913, PLR0917 - as many as there are options
-    study: options.StudyFile,
-    results: options.ResultsOption = None,
-    fresh: options.FreshOption = False,
-    cluster: options.ClusterOption = None,
-    hosts: options.HostsOption = "",
-    ssh_config: options.SshConfigOption = "",
-    launcher: options.LauncherOption = "",
-    rounds: options.RoundsOption = 0,
-    at_most: options.AtMostOption = 0,
-    live: options.LiveOption = False,
-    quiet: options.QuietOption = False,
-    thin: options.ThinOption = False,
-) -> None:
+@command(app, options.RunOptions)
+def run(asked: options.RunOptions) -> int:
     """Run or resume a study, print its tables, write its report."""
-    from tare.cli.commands import Where, run_study
+    from tare.cli.commands import run_study
 
-    where = Where.of(cluster, hosts, ssh_config, launcher, rounds, thin=thin)
-    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live, quiet=quiet))
+    return run_study(asked)
 
 
 @command(app, options.SubmitOptions)
@@ -90,8 +69,8 @@ def submit(asked: options.SubmitOptions) -> int:
     return submit_study(asked)
 
 
-@command(app, options.ReportOptions)
-def report(asked: options.ReportOptions) -> int:
+@command(app, ReportOptions)
+def report(asked: ReportOptions) -> int:
     """Print results again, or write them as HTML or for other tools."""
     from tare.cli.afterwards.export_command import report_results
 
@@ -104,62 +83,12 @@ command(app, HistoryOptions)(of_results.history)
 command(app, ClaimsOptions)(of_results.claims)
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
-def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
-    command: options.Command,
-    rounds: Annotated[
-        int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
-    ] = 10,
-    ranks: options.RanksPerNodeOption = None,
-    nodes: options.NodesOption = None,
-    containers_per_node: options.ContainersOption = 1,
-    threads_per_rank: options.ThreadsOption = 1,
-    environments: options.EnvironmentsOption = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Compare every runtime in every network available here.")
-    ] = False,
-    mpi: options.MpiOption = "",
-    transport: options.TransportOption = "",
-    image: options.ImageOption = "",
-    bind: options.BindOption = None,
-    env: options.EnvOption = None,
-    writable: Annotated[
-        bool, typer.Option("--writable", help="Let the program write to the current folder; otherwise it is read-only.")
-    ] = False,
-    time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
-    cluster: options.ClusterOption = None,
-    hosts: options.HostsOption = "",
-    ssh_config: options.SshConfigOption = "",
-    results: options.ResultsOption = None,
-    fresh: options.FreshOption = False,
-    live: options.LiveOption = False,
-    quiet: options.QuietOption = False,
-) -> None:
+@command(app, options.QuickOptions, context_settings={"allow_interspersed_args": False})
+def quick(asked: options.QuickOptions) -> int:
     """Compare your own program in environments, without a study file."""
-    from tare.cli.commands import Where
-    from tare.cli.quick import QuickOptions, run_quick
+    from tare.cli.quick import run_quick
 
-    wanted = QuickOptions(
-        command=tuple(command),
-        rounds=rounds,
-        ranks=ranks,
-        nodes=nodes,
-        containers_per_node=containers_per_node,
-        threads_per_rank=threads_per_rank,
-        environments=environments,
-        every=every,
-        mpi=mpi,
-        transport=transport,
-        image=image,
-        binds=tuple(bind or ()),
-        env=tuple(env or ()),
-        writable=writable,
-        time_limit_s=time_limit,
-        where=Where.of(cluster, hosts, ssh_config),
-        live=live,
-        quiet=quiet,
-    )
-    raise typer.Exit(run_quick(wanted, results, fresh=fresh))
+    return run_quick(asked)
 
 
 @command(app, options.LaunchOptions, context_settings={"allow_interspersed_args": False})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from rich.console import Console
 from tare import study
 from tare.agent import clean
 from tare.cli import session
+from tare.cli.options import PlanOptions, RunOptions
 from tare.cli.output import say, writing
 from tare.cli.session import folder_of, measured_round_s, plan_text, too_few_rounds
 from tare.cli.started_from import FACT, StartedIn, changed_programs, restarted_in
@@ -51,25 +52,14 @@ class Where:
     hosts: tuple[str, ...] = ()
     ssh_config: str = ""
     launcher: str = ""
-    rounds: int = 0
-    thin: bool = False
 
     @classmethod
-    def of(
-        cls,
-        cluster: str | None,
-        hosts: str,
-        ssh_config: str,
-        launcher: str = "",
-        rounds: int = 0,
-        *,
-        thin: bool = False,
-    ) -> Where:
+    def of(cls, cluster: str | None, hosts: str, ssh_config: str, launcher: str = "") -> Where:
         """Return what the options say: hosts alone mean the cluster that takes them."""
         listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
         takes_hosts = next((name for name, member in CLUSTERS.items() if member.takes_hosts), None)
         named = cluster or (takes_hosts if listed else None)
-        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds, thin=thin)
+        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher)
 
     def nodes(self, usual: int) -> int:
         """Return the number of nodes if none is asked for: the hosts, one machine as it is, or as many as usual."""
@@ -92,23 +82,23 @@ class Where:
         """Return a study moved here."""
         return study.moved(stated, self.cluster, self.hosts, self.ssh_config, self.launcher)
 
-    def load(self, path: Path) -> Study:
-        """Return the study of a file, moved here."""
+    def load(self, path: Path, rounds: int = 0) -> Study:
+        """Return the study of a file, moved here, with so many `rounds` in place of its own."""
         stated = self.moved(study.load(path))
-        if self.thin:
-            return thin(stated)
-        if not self.rounds:
+        if not rounds:
             return stated
-        return replace(stated, repetition=replace(stated.repetition, rounds=self.rounds, max_rounds=self.rounds))
+        return replace(stated, repetition=replace(stated.repetition, rounds=rounds, max_rounds=rounds))
 
 
-HERE: Final = Where()
-"""The cluster that the study's file names."""
+def loaded(asked: PlanOptions | RunOptions, rounds: int = 0) -> Study:
+    """Return the study that a command is asked for: moved to the cluster that its options name, thin if they say so."""
+    where = Where.of(asked.cluster, asked.hosts, asked.ssh_config, asked.launcher)
+    return thin(where.load(asked.study)) if asked.thin else where.load(asked.study, rounds)
 
 
-def show_plan(path: Path, where: Where = HERE) -> int:
+def show_plan(asked: PlanOptions) -> int:
     """Print the plan of a study file; return the exit code, or raise `RefusedError`, as `tare run` would."""
-    stated = where.load(path)
+    stated = loaded(asked)
     plan = session.make_plan(stated, say)
     plan = programs.looked_into(plan, programs.folders_of(plan))
     parts = (plan_text(plan, measured_round_s(plan)), too_few_rounds(stated), grants.in_words(grants.grants(stated)))
@@ -119,21 +109,10 @@ def show_plan(path: Path, where: Where = HERE) -> int:
     return EXIT_USAGE
 
 
-def run_study(
-    path: Path,
-    results: Path | None,
-    where: Where = HERE,
-    *,
-    fresh: bool,
-    most_rounds: int | None = None,
-    live: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Run a study file, or at most so many of its rounds, and return the exit code of its results.
-
-    With `live`, its report is renewed meanwhile; if `quiet`, no progress is printed.
-    """
-    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds, live=live, quiet=quiet)
+def run_study(asked: RunOptions) -> int:
+    """Run a study file, or some of its rounds, and return the exit code of its results."""
+    stated, most = loaded(asked, asked.rounds), asked.at_most or None
+    return run_plan(stated, asked.results, fresh=asked.fresh, most_rounds=most, live=asked.live, quiet=asked.quiet)
 
 
 def run_plan(
@@ -141,6 +120,7 @@ def run_plan(
     results: Path | None,
     *,
     fresh: bool = False,
+    plan: Plan | None = None,
     shown: tuple[str, ...] = (),
     most_rounds: int | None = None,
     live: bool = False,
@@ -148,8 +128,8 @@ def run_plan(
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
-    `shown` are folders that the pods see besides the study's writable one. With `live` the report is renewed meanwhile;
-    if `quiet`, no progress is printed.
+    `plan` is the study's, if it has been made already; `shown` are folders that the pods see besides the writable one.
+    With `live` the report is renewed meanwhile; if `quiet`, no progress is printed.
     The user's commands work in the writable folder, else in that of the study's file.
     """
     here, writable = Path.cwd(), stated.writable
@@ -164,7 +144,7 @@ def run_plan(
     if Path(started.folder) != here:
         folder = here / folder
     with started.entered():
-        plan, files = _ready(stated, started, partial(restarted_in, here))
+        plan, files = _ready(plan or session.make_plan(stated, say), started, here)
         session.check_available(plan)
         with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
             store.note_facts(**{FACT: started})
@@ -203,7 +183,7 @@ def measure(
     here, folder = Path.cwd(), folder.absolute()
     started = StartedIn.recorded(of.facts) or StartedIn(folder=str(here))
     with started.entered():
-        plan, files = _ready(stated, started, partial(restarted_in, here))
+        plan, files = _ready(session.make_plan(stated, say), started, here)
         facts = session.facts(plan, files)
         for name in changed_programs(of.facts, facts):
             say(f"tare: {name} is not the file that these results were measured with: it was changed or built again")
@@ -216,11 +196,11 @@ def measure(
             session.execute(plan, store, files, watcher, say)
 
 
-def _ready(stated: Study, started: StartedIn, carried: Callable[[], Mapping[str, str]]) -> tuple[Plan, StudyFiles]:
-    """Return the plan of a study and its files, which show pods the folders of programs and those of `started`."""
-    plan = session.make_plan(stated, say)
+def _ready(plan: Plan, started: StartedIn, here: Path) -> tuple[Plan, StudyFiles]:
+    """Return a plan and its files, which show pods the folders of programs and those of `started`."""
     session.check_available(plan)
     visible = tuple(dict.fromkeys((*started.shown, *programs.folders_of(plan))))
+    carried = partial(restarted_in, here)
     plan, files = session.make_ready(plan, say, shown=visible, cwd=started.writable, carried=carried)
     reasons = {key: worded(reason, given_command()) for key, reason in plan.unavailable.items()}
     return replace(plan, unavailable=reasons), files

@@ -34,7 +34,6 @@ from tare.mpi.launch import PADDING, Launch, write_agent
 from tare.networks.wiring.conflist import is_conflist
 from tare.run import job, ping_pong
 from tare.run.deploy.hosts import Deployed
-from tare.run.site import deployed_alone, opened
 from tare.study.feasibility import preflight, program_libraries
 from tare.study.plan.cells import available
 from tare.system import binds, caller_variables, process
@@ -179,7 +178,7 @@ def _absolute(command: Sequence[str]) -> tuple[str, ...]:
 def _run(wanted: LaunchOptions) -> int:
     started = time.monotonic()
     plan = make_plan(wanted)
-    _check_available(plan)
+    session.check_available(plan)
     (cell,) = available(plan)
     program = cell.workload.command[0]
     if not cell.environment.image and program_places.command_file(program) is None:
@@ -199,12 +198,9 @@ def _run(wanted: LaunchOptions) -> int:
     if not on_host and cell.environment.image and (reason := preflight.program_missing(cell, files)):
         say(f"tare: {reason}")
         return NOT_FOUND
-    _check_available(plan)
-    clean.leftovers_of_the_dead(say)
-    name = clean.free_name(f"l{os.getpid()}")
+    session.check_available(plan)
     with (
-        opened(plan, [files], name=name, say=_told) as site,
-        deployed_alone(site, cell, files) as up,
+        session.one_up(plan, files, name=clean.free_name(f"l{os.getpid()}"), say=_told) as (site, _, up),
         ExitStack() as stack,
     ):
         stack.callback(_end_left, up)
@@ -229,11 +225,6 @@ def _end_left(up: Deployed) -> None:
         say(f"tare: {left.memory_hit}")
     if left.processes:
         say(f"tare: the launch left {processes_text(left.processes)} behind: ended")
-
-
-def _check_available(plan: Plan) -> None:
-    if not available(plan):
-        raise RefusedError(next(iter(plan.unavailable.values())))
 
 
 def _launch(wanted: LaunchOptions, site: Site, cell: Cell, up: Deployed) -> Launch:

@@ -15,10 +15,9 @@ from statistics import median
 from typing import Any, Final
 
 from tare import study
-from tare.agent import clean
 from tare.agent.order import Files
 from tare.agent.sides import Side
-from tare.cli import lab_commands, lab_state
+from tare.cli import lab_commands, lab_state, session
 from tare.cli.options import NetworkOptions
 from tare.cli.output import print_json, say
 from tare.clusters import Site
@@ -30,7 +29,7 @@ from tare.networks import NETWORKS, Network, Wiring, find
 from tare.networks.wiring.conflist import PREFIX, VARIABLES
 from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
-from tare.run.site import deployed_alone, needs, opened
+from tare.run.site import needs
 from tare.runtimes import RUNTIMES
 from tare.runtimes.containers.held_namespaces import enter
 from tare.study.feasibility import study_files
@@ -159,7 +158,6 @@ def _left_up(wanted: NetworkOptions) -> int:
 
 def _attended(wanted: NetworkOptions, one: Plan) -> None:
     """Keep the network until a signal arrives or its pods have ended (`tare clean` removes them)."""
-    clean.leftovers_of_the_dead(say)
     with _kept(wanted, one) as up, _noted(wanted, up):
         for line in report(wanted, up):
             print(line, flush=True)
@@ -179,18 +177,15 @@ def _kept(wanted: NetworkOptions, one: Plan) -> Iterator[Deployed]:
     files = Files(host_prefix=Path("/"))
     if cell.environment.image:
         files = study_files.make_files(one, say, measured=False).of(cell.environment)
-    with _site(wanted, one, files) as site, deployed_alone(site, cell, files) as up:
+    with session.one_up(one, files, name=wanted.name, say=say, site=_site(wanted, one, files)) as (_, _, up):
         yield up
 
 
-@contextmanager
-def _site(wanted: NetworkOptions, one: Plan, files: Files) -> Iterator[Site]:
-    """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
+def _site(wanted: NetworkOptions, one: Plan, files: Files) -> Site | None:
+    """Return the lab of that name if it is up; otherwise it is started for as long as the network is up."""
     made, required = lab_state.lab_that_is_up(wanted.name), needs(one)
     if made is None:
-        with opened(one, [files], name=wanted.name, say=say) as site:
-            yield site
-        return
+        return None
     if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < required.nics:
         raise UsageError(
             f"the lab {wanted.name} is too small for this network",
@@ -206,7 +201,7 @@ def _site(wanted: NetworkOptions, one: Plan, files: Files) -> Iterator[Site]:
     folder.mkdir(exist_ok=True)
     site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
     study_files.import_images(site, [files])
-    yield site
+    return site
 
 
 @contextmanager

@@ -39,16 +39,6 @@ def command(
 StudyFile = Annotated[
     Path, typer.Argument(help="The study file (YAML), such as studies/quickstart.yaml.", show_default=False)
 ]
-RanksPerNodeOption = Annotated[
-    int | None,
-    typer.Option(
-        "-n",
-        "--ranks-per-node",
-        min=1,
-        help="Ranks on each node: -n 2 on two nodes is 4 ranks.",
-        show_default="1; on cluster local one a core",
-    ),
-]
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
@@ -67,14 +57,6 @@ ContainersOption = Annotated[
 ThreadsOption = Annotated[
     int,
     typer.Option(min=1, help="Cores of each rank, for programs with threads: OpenMP starts as many as it has cores."),
-]
-NodesOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of nodes; they are made inside this machine, unless --cluster says otherwise.",
-        show_default="2, all --hosts, 1 on cluster local",
-    ),
 ]
 MpiOption = Annotated[
     str,
@@ -127,15 +109,6 @@ SshConfigOption = Annotated[
 LauncherOption = Annotated[
     str, typer.Option("--launcher", help="What starts ranks on cluster slurm: mpirun or srun.", show_default=False)
 ]
-RoundsOption = Annotated[
-    int, typer.Option("--rounds", min=0, help="Rounds of the whole study instead of the file's.", show_default=False)
-]
-AtMostOption = Annotated[
-    int,
-    typer.Option(
-        "--at-most", min=0, help="End after so many rounds; the same command resumes the study.", show_default=False
-    ),
-]
 LiveOption = Annotated[
     bool,
     typer.Option(
@@ -150,13 +123,98 @@ ThinOption = Annotated[
     typer.Option("--thin", help="One round of few cells and small workloads: does the study run? Decides nothing."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
-EnvironmentsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Environments to compare, such as bare,docker,podman; the first is the baseline.",
-        show_default="twelve usual ones",
-    ),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What `tare plan` is asked for."""
+
+    study: StudyFile
+    cluster: ClusterOption = None
+    hosts: HostsOption = ""
+    ssh_config: SshConfigOption = ""
+    launcher: LauncherOption = ""
+    thin: ThinOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `tare run` is asked for."""
+
+    study: StudyFile
+    results: ResultsOption = None
+    fresh: FreshOption = False
+    cluster: ClusterOption = None
+    hosts: HostsOption = ""
+    ssh_config: SshConfigOption = ""
+    launcher: LauncherOption = ""
+    rounds: Annotated[
+        int,
+        typer.Option("--rounds", min=0, help="Rounds of the whole study instead of the file's.", show_default=False),
+    ] = 0
+    at_most: Annotated[
+        int,
+        typer.Option(
+            "--at-most", min=0, help="End after so many rounds; the same command resumes the study.", show_default=False
+        ),
+    ] = 0
+    live: LiveOption = False
+    quiet: QuietOption = False
+    thin: ThinOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickOptions:
+    """What `tare quick` is asked for; `ranks` are those of each node, and None is as many as usual on the cluster."""
+
+    command: Command
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
+    ] = 10
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--ranks-per-node",
+            min=1,
+            help="Ranks on each node: -n 2 on two nodes is 4 ranks.",
+            show_default="1; on cluster local one a core",
+        ),
+    ] = None
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of nodes; they are made inside this machine, unless --cluster says otherwise.",
+            show_default="2, all --hosts, 1 on cluster local",
+        ),
+    ] = None
+    containers_per_node: ContainersOption = 1
+    threads_per_rank: ThreadsOption = 1
+    environments: Annotated[
+        str | None,
+        typer.Option(
+            help="Environments to compare, such as bare,docker,podman; the first is the baseline.",
+            show_default="twelve usual ones",
+        ),
+    ] = None
+    every: Annotated[bool, typer.Option("--all", help="Compare every runtime in every network available here.")] = False
+    mpi: MpiOption = ""
+    transport: TransportOption = ""
+    image: ImageOption = ""
+    bind: BindOption = None
+    env: EnvOption = None
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Let the program write to the current folder; otherwise it is read-only.")
+    ] = False
+    time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0
+    cluster: ClusterOption = None
+    hosts: HostsOption = ""
+    ssh_config: SshConfigOption = ""
+    results: ResultsOption = None
+    fresh: FreshOption = False
+    live: LiveOption = False
+    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,32 +242,6 @@ class SubmitOptions:
         str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")
     ] = "5min"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
-    """What `tare report` is asked for."""
-
-    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)]
-    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown "
-            "(docs/formats.md).",
-            show_default=False,
-        ),
-    ] = ""
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
-    ] = None
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
-    ] = None
-    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,25 +10,27 @@ import stat
 import sys
 import termios
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from tare import study
 from tare.cli import commands
-from tare.cli.commands import HERE, Where
+from tare.cli.commands import Where
 from tare.cli.launch_command import check_binds, variables
+from tare.cli.options import QuickOptions
 from tare.cli.output import say
 from tare.cli.session import RESULTS_FOLDER, make_plan
 from tare.clusters import CLUSTERS, usual_cluster
 from tare.errors import RefusedError, ResultsError, UsageError
-from tare.model import LabSpec, Placement, Study
+from tare.model import LabSpec, Placement, Plan, Study
 from tare.model.text import counted, without_dashes
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
 from tare.store.results import read_plan
 from tare.study.plan import composition
+from tare.study.plan.cells import expand
 from tare.system.topology import read_topology
 from tare.workloads import program_places
 
@@ -44,82 +46,60 @@ LEAST: Final = 2
 PARTS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuickOptions:
-    """The options of `tare quick`; `ranks` is the number on each node, None as many as usual on the cluster.
-
-    The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
-    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
-    `nodes` None are as many as usual on the cluster. `input` is the file that each launch reads as standard input. With
-    `live`, browsers can follow the run; if it is `quiet`, no progress is printed.
-    """
-
-    command: tuple[str, ...]
-    rounds: int = 10
-    ranks: int | None = None
-    nodes: int | None = None
-    containers_per_node: int = 1
-    threads_per_rank: int = 1
-    time_limit_s: float = 600.0
-    environments: str | None = None
-    every: bool = False
-    mpi: str = "openmpi"
-    transport: str = ""
-    image: str = ""
-    binds: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    writable: bool = False
-    where: Where = HERE
-    input: str = ""
-    live: bool = False
-    quiet: bool = field(default=False, repr=False)
-
-    @property
-    def placement(self) -> Placement:
-        """Return the placement of every launch."""
-        return Placement(
-            nodes=self.where.nodes(2) if self.nodes is None else self.nodes,
-            ranks_per_node=self._usual_ranks() if self.ranks is None else self.ranks,
-            containers_per_node=self.containers_per_node,
-            threads_per_rank=self.threads_per_rank,
-        )
-
-    def _usual_ranks(self) -> int:
-        """Return one rank a core on this machine as it is, as an MPI's launcher does, and one a node elsewhere."""
-        if self.nodes is not None or not self.where.is_this_machine:
-            return 1
-        cores = len({thread.core for thread in read_topology(os.sched_getaffinity(0))})
-        return max(cores // self.threads_per_rank // self.containers_per_node, 1) * self.containers_per_node
+def where_of(wanted: QuickOptions) -> Where:
+    """Return the cluster that is asked for, and its hosts."""
+    return Where.of(wanted.cluster, wanted.hosts, wanted.ssh_config)
 
 
-def run_quick(wanted: QuickOptions, results: Path | None, *, fresh: bool = False) -> int:
+def placement_of(wanted: QuickOptions) -> Placement:
+    """Return the placement of every launch."""
+    return Placement(
+        nodes=where_of(wanted).nodes(2) if wanted.nodes is None else wanted.nodes,
+        ranks_per_node=_usual_ranks(wanted) if wanted.ranks is None else wanted.ranks,
+        containers_per_node=wanted.containers_per_node,
+        threads_per_rank=wanted.threads_per_rank,
+    )
+
+
+def _usual_ranks(wanted: QuickOptions) -> int:
+    """Return one rank a core on this machine as it is, as an MPI's launcher does, and one a node elsewhere."""
+    if wanted.nodes is not None or not where_of(wanted).is_this_machine:
+        return 1
+    cores = len({thread.core for thread in read_topology(os.sched_getaffinity(0))})
+    return max(cores // wanted.threads_per_rank // wanted.containers_per_node, 1) * wanted.containers_per_node
+
+
+def run_quick(wanted: QuickOptions) -> int:
     """Compare the user's program and return the exit code of the results."""
-    command = tuple(without_dashes(wanted.command))
+    command = without_dashes(wanted.command)
     program = _program(command[0], wanted.image)
-    wanted = on_usual_cluster(replace(wanted, command=(program, *command[1:]), input=wanted.input or given_input()))
-    wanted = replace(wanted, mpi=wanted.where.mpi(wanted.mpi))
-    stated = quick_study(wanted)
+    read = given_input()
+    wanted = on_usual_cluster(replace(wanted, command=[program, *command[1:]]))
+    wanted = replace(wanted, mpi=where_of(wanted).mpi(wanted.mpi))
+    stated, plan = quick_study(wanted, read), None
     if wanted.environments is None:
-        stated = without_unavailable(wanted, stated)
+        stated, plan = without_unavailable(wanted, stated)
     here = str(Path.cwd())
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         program_places.check_can_be_shown(folder, "the current folder")
-    stated = replace(stated, writable=here if wanted.writable else "")
-    results = results or results_of(stated.name)
-    return commands.run_plan(stated, results, fresh=fresh, shown=shown, live=wanted.live, quiet=wanted.quiet)
+    results = wanted.results or results_of(stated.name)
+    return commands.run_plan(
+        stated, results, plan=plan, fresh=wanted.fresh, shown=shown, live=wanted.live, quiet=wanted.quiet
+    )
 
 
 def on_usual_cluster(wanted: QuickOptions) -> QuickOptions:
     """Return the options with the cluster that this user has, if none is named and it has what is asked for."""
-    if wanted.where.cluster or wanted.where.hosts or not CLUSTERS[usual_cluster()].is_real:
+    where, usual = where_of(wanted), usual_cluster()
+    if where.cluster or not CLUSTERS[usual].is_real:
         return wanted
-    here = replace(wanted, where=replace(wanted.where, cluster=usual_cluster()))
-    spec = LabSpec(nodes=here.placement.nodes)
+    here = replace(wanted, cluster=usual)
+    placement = placement_of(here)
+    spec = LabSpec(nodes=placement.nodes)
     asked = [study.environment(name) for name in environment_names(here)]
-    if any(CLUSTERS[usual_cluster()].refuse(spec, each, here.placement) for each in asked):
+    if any(CLUSTERS[usual].refuse(spec, each, placement) for each in asked):
         return wanted
-    placement = here.placement
     say(
         f"tare: comparing on this machine as it is, with {counted(placement.ranks, 'rank')}; "
         "--cluster lab compares in a small cluster made inside it"
@@ -127,17 +107,19 @@ def on_usual_cluster(wanted: QuickOptions) -> QuickOptions:
     return here
 
 
-def without_unavailable(wanted: QuickOptions, stated: Study) -> Study:
-    """Return the study with those of the usual environments that can run here; the others are named with the reason."""
+def without_unavailable(wanted: QuickOptions, stated: Study) -> tuple[Study, Plan]:
+    """Return the study with those of the usual environments that can run here, and its plan; say why others cannot."""
     plan = make_plan(stated, say)
     reasons = {c.environment.name: plan.unavailable[c.key] for c in plan.cells if c.key in plan.unavailable}
     kept = [each.name for each in stated.environments if each.name not in reasons]
-    if stated.baseline in reasons or len(kept) < LEAST:
-        return stated
+    if stated.baseline in reasons or len(kept) < LEAST or not reasons:
+        return stated, plan
     for reason in dict.fromkeys(reasons.values()):
         names = ", ".join(name for name, why in reasons.items() if why == reason)
         say(f"tare: left out: {names}: {reason}")
-    return quick_study(replace(wanted, environments=",".join(kept), every=False)) if reasons else stated
+    fewer = quick_study(replace(wanted, environments=",".join(kept), every=False), stated.workloads[0].input)
+    # What was found out about the cells that are kept holds for them without the others.
+    return fewer, expand(fewer, lambda *_: None)
 
 
 def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
@@ -152,14 +134,15 @@ def results_of(name: str, below: Path = RESULTS_FOLDER) -> Path:
     return first if is_free else below / name
 
 
-def quick_study(wanted: QuickOptions) -> Study:
+def quick_study(wanted: QuickOptions, read: str = "") -> Study:
     """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options.
 
+    Each launch reads the file `read` as its standard input.
     It is named after the program and a digest of all that is asked for except the rounds and what is shown: the same
     command with more rounds resumes its results, and any other command has results of its own.
     """
     title = PARTS.sub("-", Path(wanted.command[0]).name)[:60].strip("-._") or "program"
-    names, placement = environment_names(wanted), wanted.placement
+    names, placement = environment_names(wanted), placement_of(wanted)
     stated = study.build(
         {
             "name": f"quick-{title}",
@@ -173,17 +156,26 @@ def quick_study(wanted: QuickOptions) -> Study:
                     "threads_per_rank": placement.threads_per_rank,
                 }
             ],
-            "workloads": {"app": {"command": ["app"], "time_limit": wanted.time_limit_s}},
+            "workloads": {"app": {"command": ["app"], "time_limit": wanted.time_limit}},
             "repetition": {"rounds": wanted.rounds, "max_rounds": wanted.rounds},
         },
         file="tare quick",
     )
-    check_binds(wanted.binds, wanted.where)
-    asked = replace(wanted, rounds=0, live=False, ranks=placement.ranks_per_node, environments=",".join(names), env=())
-    digest = hashlib.sha256(repr((asked, variables(wanted.env))).encode(errors="surrogateescape")).hexdigest()[:8]
+    check_binds(wanted.bind or (), where_of(wanted))
+    asked = replace(
+        wanted, rounds=0, live=False, quiet=False, fresh=False, results=None, env=None,
+        ranks=placement.ranks_per_node, environments=",".join(names),
+    )  # fmt: skip
+    identity = repr((asked, variables(wanted.env or ()), read))
+    digest = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:8]
     # A study file has no empty arguments; a command line may.
-    workloads = tuple(replace(each, command=wanted.command, input=wanted.input) for each in stated.workloads)
-    return replace(wanted.where.moved(stated), workloads=workloads, name=f"{stated.name}-{digest}")
+    workloads = tuple(replace(each, command=tuple(wanted.command), input=read) for each in stated.workloads)
+    return replace(
+        where_of(wanted).moved(stated),
+        workloads=workloads,
+        name=f"{stated.name}-{digest}",
+        writable=str(Path.cwd()) if wanted.writable else "",
+    )
 
 
 def given_input() -> str:
@@ -217,7 +209,7 @@ def environment_names(wanted: QuickOptions) -> tuple[str, ...]:
     if wanted.every:
         return ("bare", *every_environment(wanted))
     if wanted.environments is None:
-        engine = "docker+overlay" if wanted.placement.nodes > 1 else "docker+docker-default"
+        engine = "docker+overlay" if placement_of(wanted).nodes > 1 else "docker+docker-default"
         others = (ROOTLESS.get(name, name) if os.geteuid() else name for name in OTHER_RUNTIMES)
         return _supported((*USUAL, engine, *others), wanted)
     listed = [name.strip() for name in wanted.environments.split(",")]
@@ -236,11 +228,12 @@ def environment_names(wanted: QuickOptions) -> tuple[str, ...]:
 
 def _supported(names: Iterable[str], wanted: QuickOptions) -> tuple[str, ...]:
     """Return the environments that a cluster of machines can have; all of them if it refuses even the first."""
-    names, cluster = tuple(names), CLUSTERS.get(wanted.where.cluster or "")
+    names, where, placement = tuple(names), where_of(wanted), placement_of(wanted)
+    cluster = CLUSTERS.get(where.cluster or "")
     if cluster is None:  # a lab, or a mistake, which is reported
         return names
-    spec = LabSpec(nodes=wanted.placement.nodes, hosts=wanted.where.hosts)
-    kept = tuple(n for n in names if cluster.refuse(spec, study.environment(n), wanted.placement) is None)
+    spec = LabSpec(nodes=placement.nodes, hosts=where.hosts)
+    kept = tuple(n for n in names if cluster.refuse(spec, study.environment(n), placement) is None)
     return kept if names[0] in kept else names
 
 
@@ -250,13 +243,14 @@ def every_environment(wanted: QuickOptions) -> list[str]:
     networks = [name for name, network in NETWORKS.items() if not network.is_fake]
     pairs = [f"{runtime}+{network}" for runtime, network in product(runtimes, networks)]
     names = ["bare+image" if name == "bare+host" else name for name in pairs]
-    possible = (name for name in names if composition.refuse(study.environment(name), wanted.placement) is None)
+    placement = placement_of(wanted)
+    possible = (name for name in names if composition.refuse(study.environment(name), placement) is None)
     return list(_supported(("bare", *possible), wanted)[1:])
 
 
 def _environment(name: str, wanted: QuickOptions) -> dict[str, object]:
     """Return the keys of an environment; keys about images are left out if it has none."""
-    keys: dict[str, object] = {"mpi": wanted.mpi, "env": variables(wanted.env)}
+    keys: dict[str, object] = {"mpi": wanted.mpi, "env": variables(wanted.env or ())}
     if wanted.transport:
         keys["transport"] = wanted.transport
     runtime, *rest = name.split("+")
@@ -264,7 +258,7 @@ def _environment(name: str, wanted: QuickOptions) -> dict[str, object]:
         return keys
     if wanted.image:
         keys["image"] = wanted.image
-    return {**keys, "binds": wanted.binds}
+    return {**keys, "binds": tuple(wanted.bind or ())}
 
 
 def _program(name: str, image: str) -> str:

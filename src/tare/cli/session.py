@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare.agent import clean
+from tare.agent.order import Files
 from tare.analysis import stats
 from tare.analysis.explain.stored_costs import causes_in
 from tare.analysis.summary import summarise
-from tare.clusters import CLUSTERS, ssh_clean
+from tare.cli import output
+from tare.clusters import CLUSTERS, Site, ssh_clean
 from tare.errors import RefusedError, ResultsError
 from tare.images.cache import Progress, silent
 from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, counted
 from tare.run import runner
+from tare.run.deploy.hosts import Deployed
 from tare.run.ending import Ending
 from tare.run.facts import facts
 from tare.run.progress import duration
+from tare.run.site import deployed_alone, opened
 from tare.runtimes import RUNTIMES
 from tare.store.writer import Results, Store, read_only
 from tare.study.feasibility import preflight, study_files
@@ -41,6 +46,7 @@ __all__ = [
     "make_plan",
     "make_ready",
     "measured_round_s",
+    "one_up",
     "plan_text",
     "summary_of",
     "too_few_rounds",
@@ -121,9 +127,27 @@ def without_programs(plan: Plan, folders: Iterable[str]) -> list[str]:
 
 
 def check_available(plan: Plan) -> None:
-    """Raise `RefusedError` with the reasons if no cell of a plan can run."""
+    """Raise `RefusedError` with the reasons if no cell of a plan can run; of one cell, it is the message."""
+    if len(plan.cells) == 1 and plan.unavailable:
+        raise RefusedError(next(iter(plan.unavailable.values())))
     if not available(plan):
         raise RefusedError(NO_CELL, remedy="\n  ".join(unavailable_lines.in_lines(plan)))
+
+
+@contextmanager
+def one_up(
+    plan: Plan, files: Files, *, name: str, say: Progress = silent, site: Site | None = None
+) -> Iterator[tuple[Site, Cell, Deployed]]:
+    """Keep the environment of a plan's only cell up, on a site that is up already or on its own.
+
+    What earlier, killed runs left behind is removed first. `say` hears what the site is left with at the end.
+    """
+    clean.leftovers_of_the_dead(output.say)
+    (cell,) = available(plan)
+    with ExitStack() as stack:
+        if site is None:
+            site = stack.enter_context(opened(plan, [files], name=name, say=say))
+        yield site, cell, stack.enter_context(deployed_alone(site, cell, files))
 
 
 def execute(

@@ -37,7 +37,7 @@ def submit_study(wanted: SubmitOptions) -> int:
     time_s, told_s = seconds("--time", wanted.time), seconds("--pending", wanted.pending)
     system = system_of(wanted.system)
     cluster = wanted.system if wanted.system in CLUSTERS else next(n for n, c in CLUSTERS.items() if c.takes_hosts)
-    stated = Where(cluster=cluster, launcher=wanted.launcher, rounds=wanted.allocations).load(wanted.study)
+    stated = Where(cluster=cluster, launcher=wanted.launcher).load(wanted.study, wanted.allocations)
     job = job_of(stated, wanted, cluster, time_s)
     if wanted.dry_run:
         print(system.script(job), end="")

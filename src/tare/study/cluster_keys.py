@@ -28,7 +28,9 @@ class ClusterIn(Checked):
     cores_per_node: Count | None = Field(
         default=None, description="cores of each node; by default the machine's, divided among the nodes"
     )
-    link_rate: BitRate = Field(default=0, description="rate limit of each node's data link; 0: none")
+    link_rate_bps: BitRate = Field(
+        default=0, alias="link_rate", description="rate limit of each node's data link; 0: none"
+    )
     wire: choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
         default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
     )
@@ -40,8 +42,10 @@ class ClusterIn(Checked):
         default=[], description="hosts of cluster ssh: names that `ssh NAME` reaches, in order of ranks"
     )
     ssh_config: str = Field(default="", description="file that ssh reads in place of ~/.ssh/config")
-    subnet: str = Field(
-        default="", description="subnet of the hosts for messages, as 10.1.0.0/16; by default the one that ssh uses"
+    data_subnet: str = Field(
+        default="",
+        alias="subnet",
+        description="subnet of the hosts for messages, as 10.1.0.0/16; by default the one that ssh uses",
     )
     nics: list[Word] = Field(
         default=[],
@@ -61,7 +65,9 @@ class ClusterIn(Checked):
     qos: SbatchValue = Field(default="", description="cluster slurm: quality of service")
     constraint: SbatchValue = Field(default="", description="cluster slurm: features that the nodes must have")
     reservation: SbatchValue = Field(default="", description="cluster slurm: reservation to use")
-    time: Duration | None = Field(default=None, description="cluster slurm: time limit of each allocation")
+    time_s: Duration | None = Field(
+        default=None, alias="time", description="cluster slurm: time limit of each allocation"
+    )
     sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
         default=[], description="cluster slurm: further options of sbatch, one a word"
     )

@@ -49,6 +49,6 @@ class CommandIn(Checked):
     expect: ExpectIn = Field(
         default=ExpectIn(), description="a pattern of a line of its output, or what else it must answer"
     )
-    within: Duration | None = Field(
-        default=None, description="run it again until it answers as expected, for at most this time"
+    within_s: Duration | None = Field(
+        default=None, alias="within", description="run it again until it answers as expected, for at most this time"
     )

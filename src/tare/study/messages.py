@@ -98,12 +98,13 @@ def _fields_at(form: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
     current: Any = form
     for step in loc:
         if isinstance(current, type) and issubclass(current, BaseModel):
-            current = current.model_fields[str(step)].annotation
+            fields = current.model_fields
+            current = next(each for name, each in fields.items() if step in (name, each.alias)).annotation
         else:
             current = get_args(current)[-1]
         if type(None) in get_args(current):
             current = get_args(current)[0]
-    return list(current.model_fields)
+    return [each.alias or name for name, each in current.model_fields.items()]
 
 
 def kind_of(value: object) -> str:

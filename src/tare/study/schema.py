@@ -66,13 +66,13 @@ def _transport(value: object, info: ValidationInfo) -> object:
 def _offloads(value: object) -> object:
     """Return offloads as `tso=off`; `off` alone means all that segment or join packets."""
     if isinstance(value, bool) or value in ("on", "off"):
-        return [f"{word}={_on_off(value)}" for word in SEGMENTING]
+        return sorted(f"{word}={_on_off(value)}" for word in SEGMENTING)
     if not isinstance(value, dict):
         raise ValueError(f"offloads are off, on, or a mapping such as {{tso: off, gro: on}}, not {value!r}")
     for word in value:
         if word not in FEATURES:
             raise ValueError(unknown("offload", word, FEATURES))
-    return [f"{word}={_on_off(wanted)}" for word, wanted in value.items()]
+    return sorted(f"{word}={_on_off(wanted)}" for word, wanted in value.items())
 
 
 def _on_off(value: object) -> str:
@@ -126,8 +126,12 @@ class LinkIn(Checked):
     rps: choice("all", "off") | None = Field(  # type: ignore[valid-type]
         default=None, description="receive packet steering: over all cores of the node, or off"
     )
-    delay: Duration | None = Field(default=None, description="delay added to the packets that each NIC sends")
-    rate: BitRate | None = Field(default=None, description="rate limit of the packets that each NIC sends")
+    delay_s: Duration | None = Field(
+        default=None, alias="delay", description="delay added to the packets that each NIC sends"
+    )
+    rate_bps: BitRate | None = Field(
+        default=None, alias="rate", description="rate limit of the packets that each NIC sends"
+    )
     queue: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
         default=None, description="packets that wait where `rate` limits; further ones are dropped"
     )
@@ -267,7 +271,7 @@ class KernelIn(Checked):
     window: Annotated[int, Field(ge=1, le=65536)] | None = Field(
         default=None, description="messages in flight (bw, bibw)"
     )
-    rate: Frequency | None = Field(default=None, description="messages a second (spacing)")
+    rate_hz: Frequency | None = Field(default=None, alias="rate", description="messages a second (spacing)")
     sync: choice("none", "barrier", "window") | None = Field(  # type: ignore[valid-type]
         default=None, description="how ranks are synchronised before an iteration"
     )
@@ -305,14 +309,16 @@ class WorkloadIn(Checked):
     mpi: Annotated[Word, one_of("mpis", "MPI")] | None = Field(
         default=None, description="MPI of this workload, in place of each environment's; tare's own images follow it"
     )
-    time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
+    time_limit_s: Duration = Field(
+        default=60.0, alias="time_limit", description="a launch that takes longer is ended and counted as failed"
+    )
 
 
 class BudgetIn(Checked):
     """What a study may use: time of one run, or node-hours of all its runs on cluster slurm."""
 
-    time: Duration | None = None
-    node_hours: Annotated[float, Field(gt=0)] | None = None
+    budget_s: Duration | None = Field(default=None, alias="time")
+    budget_node_hours: Annotated[float, Field(gt=0)] | None = Field(default=None, alias="node_hours")
 
 
 def _budget(value: object) -> object:

@@ -85,6 +85,14 @@ BUDGET: Final[dict[str, Any]] = {
 
 
 class Checked(BaseModel):
-    """A part of a study: it has these keys and no other, and no value is converted to another type."""
+    """A part of a study: it has these keys and no other, and no value is converted to another type.
+
+    A field has the name that it has in `tare.model`; where that has a unit and the key has none, the key is its alias.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    def given(self) -> dict[str, Any]:
+        """Return the values for a class of `tare.model`, lists as tuples; those without a value are left to it."""
+        found = {name: value for name, value in self if value is not None}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

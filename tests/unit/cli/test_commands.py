@@ -14,7 +14,8 @@ import pytest
 
 from tare.agent.order import Files
 from tare.cli import commands, session
-from tare.cli.quick import QuickOptions, quick_study
+from tare.cli.options import PlanOptions, QuickOptions, RunOptions
+from tare.cli.quick import quick_study
 from tare.cli.session import plan_text
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.errors import RefusedError
@@ -37,7 +38,7 @@ from unit.study_texts import ENVIRONMENTS
 
 def study(**more: object) -> Plan:
     stated = quick_study(
-        QuickOptions(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0)
+        QuickOptions(command=["/home/u/my app", "--size", "it's"], rounds=4, ranks=2, time_limit=90.0, mpi="openmpi")
     )
     return expand(replace(stated, **more), composition.refuse)  # type: ignore[arg-type]
 
@@ -110,12 +111,12 @@ def test_a_plan_looks_at_the_program_as_a_run_does(
     file.write_text("cluster: local\n" + STUDY.format(command=command, placement=placement, more=more))
     if code is None:
         with pytest.raises(RefusedError, match=re.escape(said)) as planned:
-            commands.show_plan(file)
+            commands.show_plan(PlanOptions(study=file))
         with pytest.raises(RefusedError) as ran:
-            commands.run_study(file, tmp_path / "results", fresh=False)
+            commands.run_study(RunOptions(study=file, results=tmp_path / "results"))
         assert str(ran.value) == str(planned.value)
         return
-    assert commands.show_plan(file) == code
+    assert commands.show_plan(PlanOptions(study=file)) == code
     assert said in capsys.readouterr().out
 
 
@@ -282,7 +283,7 @@ def test_commands_of_a_study_work_in_the_folder_of_its_file_or_in_the_one_they_m
     monkeypatch.setattr(session, "make_ready", make_ready)
     monkeypatch.chdir(here)
     with pytest.raises(RefusedError if writable == "gone" else KeyboardInterrupt):
-        commands.run_study(there / "s.yaml", None, fresh=False)
+        commands.run_study(RunOptions(study=there / "s.yaml"))
     assert Path.cwd() == here
     work = there / "runs" if writable == "runs" else there
     if writable == "gone":

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tare import errors
 from tare.cli import app, commands, lab_commands, quick, session
 from tare.cli.doctor import command
+from tare.cli.options import RunOptions
 from tare.errors import CellsFailed, CommandFailed, InfrastructureError, MissingTool, TareError, UsageError
 from tare.model import Failed
 from tare.model.text import without_dashes
@@ -114,26 +115,25 @@ def test_ctrl_c_ends_with_130_even_if_undo_fails(
 
 
 def test_options_of_a_run_a_program_and_a_command_on_a_node_reach_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[object] = []
-    monkeypatch.setattr(commands, "run_study", lambda *a, **k: seen.append((a, k)) or 0)
+    seen: list[RunOptions] = []
+    monkeypatch.setattr(commands, "run_study", lambda asked: seen.append(asked) or 0)
     main(monkeypatch, "run", "x.yaml")
     main(monkeypatch, "run", "x.yaml", "-o", "there", "--fresh", "--hosts", "alpha, beta", "--ssh-config", "file")
     main(monkeypatch, "run", "x.yaml", "--cluster", "local", "--rounds", "3", "--at-most", "2")
-    hosts = commands.Where(cluster="ssh", hosts=("alpha", "beta"), ssh_config="file")
-    local = commands.Where(cluster="local", rounds=3)
+    one = Path("x.yaml")
     assert seen == [
-        (
-            (Path("x.yaml"), None, commands.Where()),
-            {"fresh": False, "most_rounds": None, "live": False, "quiet": False},
-        ),
-        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None, "live": False, "quiet": False}),
-        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2, "live": False, "quiet": False}),
+        RunOptions(study=one),
+        RunOptions(study=one, results=Path("there"), fresh=True, hosts="alpha, beta", ssh_config="file"),
+        RunOptions(study=one, cluster="local", rounds=3, at_most=2),
     ]
+    assert commands.Where.of(None, "alpha, beta", "file") == commands.Where(
+        cluster="ssh", hosts=("alpha", "beta"), ssh_config="file"
+    )
 
 
 def test_the_options_of_a_program_and_of_a_command_on_a_node_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(quick, "run_quick", lambda wanted, results, *, fresh: seen.append(list(wanted.command)) or 0)
+    monkeypatch.setattr(quick, "run_quick", lambda asked: seen.append(asked.command) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]

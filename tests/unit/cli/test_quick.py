@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tare.cli import commands, quick
-from tare.cli.commands import Where
-from tare.cli.quick import QuickOptions, given_input, quick_study, results_of
+from tare.cli.options import QuickOptions
+from tare.cli.quick import given_input, placement_of, quick_study, results_of
 from tare.clusters import lab_site
 from tare.errors import RefusedError, StudyError, UsageError
 from tare.model import Cell, Placement, Plan, Role, Study, Workload
@@ -24,7 +25,7 @@ from tare.system.topology import read_topology
 from tare.workloads import program_places
 from unit.scripts import script
 
-ASKED = QuickOptions(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
+ASKED = QuickOptions(command=["/home/u/app"], rounds=4, ranks=2, time_limit=90.0, mpi="openmpi")
 
 
 def test_a_quick_study_compares_the_program_bare_against_the_usual_environments() -> None:
@@ -59,7 +60,7 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_ordinary_user_compares_on_this_machine_as_it_is_what_needs_no_root(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    here = quick.on_usual_cluster(QuickOptions(command=("app",)))
+    here = quick.on_usual_cluster(QuickOptions(command=["app"], mpi="openmpi"))
     stated = quick_study(here)
     assert (stated.cluster, stated.placements[0].nodes, stated.placements[0].ranks_per_node) == ("local", 1, 4)
     names = [each.name for each in stated.environments]
@@ -74,23 +75,23 @@ def test_an_ordinary_user_compares_on_this_machine_as_it_is_what_needs_no_root(
     [
         {"nodes": 2},
         {"environments": "bare,bare+bridge"},
-        {"where": Where(cluster="lab")},
-        {"where": Where(hosts=("a",))},
+        {"cluster": "lab"},
+        {"hosts": "a"},
     ],
 )
 def test_what_only_other_clusters_have_is_asked_of_them(change: dict[str, object]) -> None:
-    asked = QuickOptions(command=("app",), **change)  # type: ignore[arg-type]
+    asked = QuickOptions(command=["app"], mpi="openmpi", **change)  # type: ignore[arg-type]
     assert quick.on_usual_cluster(asked) == asked
-    assert asked.placement.ranks_per_node == 1
+    assert placement_of(asked).ranks_per_node == 1
 
 
 @pytest.mark.usefixtures("ordinary")
 def test_ranks_with_threads_or_containers_of_their_own_take_the_cores_of_this_machine() -> None:
-    here = QuickOptions(command=("app",), where=Where(cluster="local"))
-    assert replace(here, threads_per_rank=2).placement.ranks_per_node == 2
-    assert replace(here, threads_per_rank=8).placement.ranks_per_node == 1
-    assert replace(here, containers_per_node=3).placement.ranks_per_node == 3
-    assert replace(here, ranks=2).placement.ranks_per_node == 2
+    here = QuickOptions(command=["app"], mpi="openmpi", cluster="local")
+    assert placement_of(replace(here, threads_per_rank=2)).ranks_per_node == 2
+    assert placement_of(replace(here, threads_per_rank=8)).ranks_per_node == 1
+    assert placement_of(replace(here, containers_per_node=3)).ranks_per_node == 3
+    assert placement_of(replace(here, ranks=2)).ranks_per_node == 2
 
 
 @pytest.mark.parametrize("refused", [(), ("docker+host", "docker+bridge"), ("bare",), "all"])
@@ -105,7 +106,9 @@ def test_usual_environments_that_cannot_run_here_are_named_once_and_left_out(
         return expand(asked, lambda environment, _: "it is not there" if environment.name in no else None)
 
     monkeypatch.setattr(quick, "make_plan", plan_of)
-    found = [each.name for each in quick.without_unavailable(ASKED, stated).environments]
+    kept, plan = quick.without_unavailable(ASKED, stated)
+    found = [each.name for each in kept.environments]
+    assert plan.study == kept
     told = capsys.readouterr().err
     if len(refused) == 2:
         assert found == [name for name in names if name not in refused]
@@ -128,15 +131,15 @@ NAMES = ("app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120, "...", "-")
 )  # fmt: skip
 def test_name_and_arguments_of_the_users_program_come_through_as_they_are(command: tuple[str, ...]) -> None:
     name, *arguments = command
-    given = (f"/home/u/{name}", *arguments)
-    assert quick_study(replace(ASKED, command=given)).workloads[0].command == given
+    given = [f"/home/u/{name}", *arguments]
+    assert quick_study(replace(ASKED, command=given)).workloads[0].command == tuple(given)
 
 
 def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNOWN_HERE", "it: [is]")
     wanted = replace(
         ASKED, environments="bare, bare+image,docker+host,podman", mpi="mpich", transport="tcp",
-        binds=("/etc:/data:ro",), env=("A=1=2", "KNOWN_HERE"), containers_per_node=2,
+        bind=["/etc:/data:ro"], env=["A=1=2", "KNOWN_HERE"], containers_per_node=2,
     )  # fmt: skip
     stated = quick_study(wanted)
     assert [e.name for e in stated.environments] == ["bare", "bare+image", "docker+host", "podman"]
@@ -156,15 +159,15 @@ def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pyt
         ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
         ({"environments": ""}, UsageError, "'' has an empty name"),
         ({"environments": "bare, bare"}, UsageError, "names bare twice"),
-        ({"binds": ("/no/such/folder:/x",)}, UsageError, "/no/such/folder does not exist"),
-        ({"where": Where(cluster="locl")}, UsageError, "did you mean local?"),
+        ({"bind": ["/no/such/folder:/x"]}, UsageError, "/no/such/folder does not exist"),
+        ({"cluster": "locl"}, UsageError, "did you mean local?"),
         ({"threads_per_rank": 100_000}, StudyError, "needs 400000 cores"),
         ({"environments": "bare", "every": True}, UsageError, "cannot be combined"),
         ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
         ({"transport": "smoke"}, StudyError, "smoke"),
-        ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
-        ({"env": ("SURELY_NOT_SET_HERE",)}, UsageError, "is not set here"),
-        ({"env": ("1A=2",)}, StudyError, "is not an assignment"),
+        ({"bind": ["nowhere"]}, StudyError, "SOURCE:TARGET"),
+        ({"env": ["SURELY_NOT_SET_HERE"]}, UsageError, "is not set here"),
+        ({"env": ["1A=2"]}, StudyError, "is not an assignment"),
     ],
 )
 def test_a_wrong_option_is_a_sentence_without_lines(
@@ -180,13 +183,13 @@ def test_a_wrong_option_is_a_sentence_without_lines(
 @pytest.mark.parametrize(
     ("change", "is_same"),
     [
-        ({"rounds": 20}, True), ({"command": ("/home/u/app", "-n")}, False), ({"ranks": 1}, False),
-        ({"environments": "bare,docker"}, False), ({"env": ("A=2",)}, False), ({"threads_per_rank": 2}, False),
-        ({"where": Where(cluster="local")}, False), ({"writable": True}, False),
+        ({"rounds": 20}, True), ({"command": ["/home/u/app", "-n"]}, False), ({"ranks": 1}, False),
+        ({"environments": "bare,docker"}, False), ({"env": ["A=2"]}, False), ({"threads_per_rank": 2}, False),
+        ({"cluster": "local"}, False), ({"writable": True}, False),
     ],
 )  # fmt: skip
 def test_another_command_has_other_results_and_more_rounds_resume(change: dict[str, object], is_same: bool) -> None:
-    asked = replace(ASKED, env=("A=1",))
+    asked = replace(ASKED, env=["A=1"])
     first, other = quick_study(asked), quick_study(replace(asked, **change))  # type: ignore[arg-type]
     assert first.name.startswith("quick-app-")
     assert (first.name == other.name) == is_same
@@ -212,18 +215,18 @@ def test_the_first_command_of_a_program_has_results_without_a_digest(
 
 
 @pytest.mark.parametrize(
-    ("where", "nodes", "absent"),
+    ("change", "cluster", "nodes", "absent"),
     [
-        (Where(), 2, ()),
-        (Where(cluster="local"), 1, ("docker+bridge", "bare+dockerd", "docker+overlay")),
-        (Where.of(None, "a,b,c", ""), 3, ("docker+macvlan", "bare+dockerd")),
+        ({}, "lab", 2, ()),
+        ({"cluster": "local"}, "local", 1, ("docker+bridge", "bare+dockerd", "docker+overlay")),
+        ({"hosts": "a,b, c"}, "ssh", 3, ("docker+macvlan", "bare+dockerd")),
     ],
 )
 def test_a_cluster_has_as_many_nodes_as_usual_there_and_environments_that_it_can_have(
-    where: Where, nodes: int, absent: tuple[str, ...]
+    change: dict[str, Any], cluster: str, nodes: int, absent: tuple[str, ...]
 ) -> None:
-    stated = quick_study(replace(ASKED, where=where, threads_per_rank=2))
-    assert (stated.cluster, stated.lab.hosts) == (where.cluster or "lab", where.hosts)
+    stated = quick_study(replace(ASKED, threads_per_rank=2, **change))
+    assert (stated.cluster, stated.lab.hosts) == (cluster, ("a", "b", "c") if cluster == "ssh" else ())
     assert (stated.placements[0].nodes, stated.placements[0].threads_per_rank) == (nodes, 2)
     names = [environment.name for environment in stated.environments]
     assert names[0] == "bare"
@@ -255,7 +258,7 @@ def test_standard_input_is_read_by_each_launch_from_its_file(tmp_path: Path) -> 
         assert "< FILE" in caught.value.remedy
         for each in (reader, writer, own):
             os.close(each)
-    assert quick_study(replace(ASKED, input=str(file))).workloads[0].input == str(file)
+    assert quick_study(ASKED, str(file)).workloads[0].input == str(file)
 
 
 def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
@@ -354,14 +357,14 @@ def test_the_current_folder_is_writable_and_the_run_live_only_if_asked_for(
 
     monkeypatch.setattr(commands, "run_plan", run_plan)
     for writable in (False, True):
-        quick.run_quick(replace(ASKED, command=("mine",), writable=writable, live=writable), None)
+        quick.run_quick(replace(ASKED, command=["mine"], writable=writable, live=writable))
     here = str(folder / "here")
     assert ran == [((here,), "", False), ((here,), here, True)]
 
 
 def test_what_is_shown_meanwhile_gives_no_results_of_another_name() -> None:
     first = quick.quick_study(ASKED).name
-    assert quick.quick_study(replace(ASKED, live=True, quiet=True, rounds=20)).name == first
+    assert quick.quick_study(replace(ASKED, live=True, quiet=True, fresh=True, rounds=20)).name == first
     assert quick.quick_study(replace(ASKED, writable=True)).name != first
 
 
@@ -369,7 +372,7 @@ def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeyp
     monkeypatch.setattr(commands, "run_plan", pytest.fail)
     monkeypatch.chdir("/tmp")
     with pytest.raises(RefusedError, match="the current folder is /tmp") as caught:
-        quick.run_quick(replace(ASKED, command=("sh",)), None)
+        quick.run_quick(replace(ASKED, command=["sh"]))
     assert caught.value.remedy == "use a folder below it, such as /tmp/study"
 
 

@@ -99,8 +99,8 @@ def test_options_of_the_site_count_before_the_study_file(
 
 
 def test_the_time_limit_has_room_for_a_round_that_takes_longer_than_estimated(wanted: SubmitOptions) -> None:
-    one = estimated_s(Where(cluster="slurm", rounds=1).load(wanted.study))
-    many = estimated_s(Where(cluster="slurm", rounds=20).load(wanted.study))
+    one = estimated_s(Where(cluster="slurm").load(wanted.study, 1))
+    many = estimated_s(Where(cluster="slurm").load(wanted.study, 20))
     assert one > START_S
     assert many == pytest.approx(one, rel=0.05)  # an allocation does one round, however many there are
 

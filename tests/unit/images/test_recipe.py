@@ -96,6 +96,15 @@ def test_every_recipe_knows_its_name_and_an_unknown_one_is_refused() -> None:
         find_recipe("windows")
 
 
+def test_an_image_with_more_packages_has_them_sorted_in_its_name_and_another_debian_part() -> None:
+    usual, more = find_recipe("debian-openmpi"), find_recipe("debian-openmpi+python3-numpy+gfortran")
+    assert more.name == "debian-openmpi+gfortran+python3-numpy"
+    assert set(more.packages) - set(usual.packages) == {"gfortran", "python3-numpy"}
+    assert more.debian_digest != usual.debian_digest
+    with pytest.raises(UsageError):
+        find_recipe("windows+gfortran")
+
+
 pytest.importorskip("hpccm", reason="hpccm is missing: make setup")
 
 CONTINUED = re.compile(r"\\\n\s*")

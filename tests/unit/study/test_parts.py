@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,27 @@ from tare.model import (
     Binding,
     Control,
     Environment,
+    KubernetesSpec,
+    LabSpec,
     Launching,
     Link,
     Placement,
     PlacementChange,
+    Repetition,
     Share,
     Sides,
     Study,
     Tracking,
+    Workload,
 )
 from tare.mpi.defaults import with_transport
 from tare.study import environment, moved, parse
+from tare.study.cluster_keys import ClusterIn
 from tare.study.convert import to_model
 from tare.study.plan.cells import digest, expand
-from tare.study.schema import StudyIn
+from tare.study.schema import EnvironmentIn, PlacementIn, RepetitionIn, StudyIn, WorkloadIn
 from tare.study.shorthand import Expander
+from tare.study.value_types import Checked
 from tare.study.yaml_nodes import plain, read_yaml
 from unit.study_texts import WORK
 
@@ -247,3 +254,22 @@ def test_what_is_usual_is_left_out_of_yaml_and_what_steers_a_terminal_escaped() 
     assert text.replace("\n", "").isprintable()
     environment = Environment(name="x", runtime="bare", network="host", env=("A=1", "B=x=y", "C=", "D=0E0"))
     assert read(environment) == environment
+
+
+@pytest.mark.parametrize(
+    ("form", "made"),
+    [
+        (PlacementIn, Placement()),
+        (EnvironmentIn, Environment(name="x", runtime="bare", network="host")),
+        (WorkloadIn, Workload(name="x")),
+        (RepetitionIn, Repetition(turns=20)),
+        (ClusterIn, LabSpec()),
+        (ClusterIn, KubernetesSpec()),
+    ],
+)
+def test_a_key_that_is_left_out_has_the_default_of_the_model(form: type[Checked], made: Any) -> None:
+    stated = {name: () if each.default == [] else each.default for name, each in form.model_fields.items()}
+    simple = {name: value for name, value in stated.items() if isinstance(value, int | float | str | tuple)}
+    named = simple.keys() & {each.name for each in fields(made)} - {"kubernetes"}
+    assert {name: simple[name] for name in named} == {name: getattr(made, name) for name in named}
+    assert named

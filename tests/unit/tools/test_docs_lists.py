@@ -10,7 +10,8 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from tare.cli.quick import QuickOptions, environment_names
+from tare.cli.options import QuickOptions
+from tare.cli.quick import environment_names
 from tare.clusters import CLUSTERS
 from tare.images import RECIPES
 from tare.images.convert import FORMATS
@@ -48,7 +49,7 @@ def section(text: str, title: str) -> str:
 
 
 def test_the_readme_counts_the_usual_environments_and_a_page_names_every_cluster_and_recipe() -> None:
-    assert len(environment_names(QuickOptions(command=("app",)))) == 12
+    assert len(environment_names(QuickOptions(command=["app"]))) == 12
     assert "the twelve usual environments" in page("README.md")
     study, images = page("docs/study.md"), page("docs/images.md")
     assert {name for name in real(CLUSTERS) if f"`{name}`" not in study and f"cluster: {name} " not in study} == set()
@@ -79,7 +80,7 @@ def test_the_study_page_lists_every_key_runtimes_mpis_and_ways_of_launching() ->
     (launch,) = re.findall(r"^ *launch: (.*)$", text, re.MULTILINE)
     assert set(re.findall(r"[a-z-]+", launch.partition(": ")[0])) >= {str(way) for way in Launching}
     whole = page("docs/study.md")
-    keys = {name for form in forms(StudyIn) for name in form.model_fields}
+    keys = {each.alias or name for form in forms(StudyIn) for name, each in form.model_fields.items()}
     assert {key for key in keys if not re.search(rf"\b{key}\b\s*:|`{key}`", whole)} == set()
 
 

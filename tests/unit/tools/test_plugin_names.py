@@ -55,7 +55,7 @@ KNOWN: Mapping[str, str] = {
     ),
     DEFAULT: (
         "cli/options.py: bare host; cli/groups.py: openmpi; "
-        "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud openmpi; "
+        "cli/network_commands.py: bare; cli/quick.py: bare podman podman-rootless apptainer charliecloud; "
         "cli/doctor/machine.py: openmpi; model/study.py: openmpi; study/names.py: host; "
         "study/schema.py: openmpi host; study/shorthand.py: host"
     ),

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tare.cli import commands, session
-from tare.cli.options import ReportOptions
+from tare.cli.afterwards.options import ReportOptions
 from tare.cli.output import writing
 from tare.errors import UsageError
 from tare.model.text import printable

@@ -13,6 +13,32 @@ PageOption = Annotated[Path | None, typer.Option("--html", help="Write an HTML p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What `tare report` is asked for."""
+
+    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)]
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown "
+            "(docs/formats.md).",
+            show_default=False,
+        ),
+    ] = ""
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
+    ] = None
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
+    ] = None
+    details: Annotated[bool, typer.Option("--details", help="Print intervals, means and caveats, too.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
     """What `tare compare` is asked for."""
 

@@ -9,17 +9,17 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tare.cli.doctor.noise_check import Check, KernelFiles, NoiseState, disturbs, note, quiet
+from tare.cli.doctor.quiet import QUIET
 from tare.model.text import printable
-from tare.system.counters.scheduling import THROTTLED_PER_S, TICKS_PER_S
+from tare.system.counters.scheduling import throttling_in, times_in
+from tare.system.node.process_stat import LAST_FIELD, TICKS_PER_S, fields_of
 
 FEW: Final = 4
-QUIET: Final = 0.03
-"""Share of one core that others may use before figures suffer, as in `tare doctor`."""
 MANY_INTERRUPTS_PER_S: Final = 100
 MANY_TICKS_PER_S: Final = 20
 """A core whose timer is stopped has one tick a second; with an ordinary kernel it has 100 to 1,000."""
@@ -77,22 +77,21 @@ class Span:
 
 def read(machine: KernelFiles) -> Counters:
     """Return the counters of this moment; takes a millisecond for a hundred processes."""
-    stat = [int(word) / TICKS_PER_S for word in machine.text("proc/stat").split("\n", 1)[0].split()[1:9]]
-    user, nice, system, _idle, _waiting, irq, softirq, steal = stat or [0.0] * 8
+    busy_s, steal_s, _ = times_in(machine.text("proc/stat"))
     interrupts, devices = _interrupts(machine.text("proc/interrupts"))
     hot = sum(
         machine.number(path) or 0 for path in machine.paths("sys/devices/system/cpu/cpu*/thermal_throttle/*_count")
     )
     return Counters(
         at_s=time.monotonic(),
-        busy_s=user + nice + system + irq + softirq,
-        steal_s=steal,
+        busy_s=busy_s,
+        steal_s=steal_s,
         own_s=sum(os.times()[:4]),
         processes=_processes(machine),
         interrupts=interrupts,
         devices=devices,
         vmstat=machine.table("proc/vmstat"),
-        throttled_s=_throttled_s(machine),
+        throttled_s=throttling_in(machine.text(f"{_own_group(machine)}/cpu.stat")).get("throttled_s", 0.0),
         hot=hot,
     )
 
@@ -106,11 +105,10 @@ def _processes(machine: KernelFiles) -> dict[tuple[int, int], tuple[str, float]]
                 text = machine.text(f"proc/{entry.name}/stat")
             except PermissionError:  # hidepid
                 continue
-            name, _, rest = text.partition("(")[2].rpartition(")")
-            words = rest.split()
-            if len(words) > 19:
-                used_s = (int(words[11]) + int(words[12])) / TICKS_PER_S
-                found[int(entry.name), int(words[19])] = (_name_of(name), used_s)
+            if fields := fields_of(text):
+                name = text.partition("(")[2].rpartition(")")[0]
+                used_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+                found[int(entry.name), int(fields[LAST_FIELD])] = (_name_of(name), used_s)
     return found
 
 
@@ -141,11 +139,6 @@ def _own_group(machine: KernelFiles) -> str:
         if number == "0" and (machine.root / f"sys/fs/cgroup{path}/cpu.stat").exists():
             return f"sys/fs/cgroup{path}"
     return "sys/fs/cgroup"
-
-
-def _throttled_s(machine: KernelFiles) -> float:
-    table = machine.table(f"{_own_group(machine)}/cpu.stat")
-    return sum(table[name] / unit for name, unit in THROTTLED_PER_S.items() if name in table)
 
 
 def other_programs(span: Span) -> Check:
@@ -227,8 +220,7 @@ def timer(span: Span) -> Check:
     """Check how often the kernel's timer interrupts a core that works."""
     config = span.machine.kernel_config()
     rate, mode = config.get("CONFIG_HZ", ""), "NO_HZ_FULL" if config.get("CONFIG_NO_HZ_FULL") == "y" else ""
-    counts = _grown_per_core(span, ["LOC"])
-    per_s = max(counts.values(), default=0.0)
+    per_s = max(_grown_per_core(span, "LOC"), default=0.0)
     found = f"CONFIG_HZ={rate or 'not told'}" + (f", {mode} is built in" if mode else "")
     effect = f"{per_s:,.0f} timer interrupts per second on the core with the most"
     if per_s <= MANY_TICKS_PER_S:
@@ -241,12 +233,8 @@ def timer(span: Span) -> Check:
 
 def device_interrupts(span: Span) -> Check:
     """Check how often devices interrupt the cores that ranks run on."""
-    rates: Counter[str] = Counter()
-    for line, counts in span.after.interrupts.items():
-        if line.isdigit():
-            before = span.before.interrupts.get(line, counts)
-            grown = sum(b - a for core, (a, b) in enumerate(zip(before, counts, strict=False)) if core in span.cores)
-            rates[line] = round(grown / span.elapsed_s)
+    lines = filter(str.isdigit, span.after.interrupts)
+    rates = Counter({line: round(sum(_grown_per_core(span, line))) for line in lines})
     total = sum(rates.values())
     listed = ", ".join(
         f"{span.after.devices[line].split()[-1] if span.after.devices[line] else line} {rate:,}"
@@ -305,15 +293,11 @@ def overheating(span: Span) -> Check:
     )  # fmt: skip
 
 
-def _grown_per_core(span: Span, lines: Sequence[str]) -> dict[int, float]:
-    """Return interrupts per second by core."""
-    rates: Counter[int] = Counter()
-    for line in lines:
-        before, after = span.before.interrupts.get(line, ()), span.after.interrupts.get(line, ())
-        for core, (a, b) in enumerate(zip(before, after, strict=False)):
-            if core in span.cores:
-                rates[core] += b - a
-    return {core: count / span.elapsed_s for core, count in rates.items()}
+def _grown_per_core(span: Span, line: str) -> list[float]:
+    """Return the interrupts per second of a line on each core that the probe used."""
+    after = span.after.interrupts.get(line, ())
+    pairs = enumerate(zip(span.before.interrupts.get(line, after), after, strict=False))
+    return [(last - first) / span.elapsed_s for core, (first, last) in pairs if core in span.cores]
 
 
 ACTIVITIES: Final[Mapping[str, Callable[[Span], Check]]] = {

@@ -10,6 +10,7 @@ import pytest
 
 from tare import study
 from tare.cli import commands
+from tare.cli.options import PlanOptions
 from tare.model import Environment, NodeCommand, Study, Workload
 from tare.study.plan.grants import grants, in_words
 
@@ -88,5 +89,5 @@ def test_commands_on_a_node_and_words_that_steer_a_terminal_are_listed_as_text()
 def test_the_plan_of_a_study_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(OWN.replace("docker+bridge", "bare+bridge").replace("2x1", "1x1"))
-    commands.show_plan(file)
+    commands.show_plan(PlanOptions(study=file))
     assert "This study runs only tare's own programs and images" in capsys.readouterr().out
