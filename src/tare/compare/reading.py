@@ -55,14 +55,15 @@ class CellCosts:
 
     def interval(self, logs: Estimate) -> str:
         """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
-        return str(units.cost_interval(logs.map(_exp), self.info))
+        return str(units.cost_interval(logs.map(exp_of), self.info))
 
     def text(self, log_cost: float) -> str:
         """Return a cost, given as the log of seconds, as a time or as the rate that the metric is."""
-        return units.cost(_exp(log_cost), self.info)
+        return units.cost(exp_of(log_cost), self.info)
 
 
-def _exp(log: float) -> float:
+def exp_of(log: float) -> float:
+    """Return what a logarithm is of, as a number that is finite."""
     return math.exp(min(log, 700.0))
 
 
