@@ -201,22 +201,19 @@ class MeasuredStudy:
 
 def _log_of(trial: Trial, *, key: str, cost: Callable[[Metric], float]) -> float | None:
     """Return the logarithm of a cost of a metric in a launch; None unless it is above zero."""
-    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
-    costs = [cost(metric) for metric in metrics if metric.key == key]
+    costs = [cost(metric) for metric in trial.metrics if metric.key == key]
     return math.log(costs[0]) if costs and costs[0] > 0 else None
 
 
 def _figure(trial: Trial, label: str) -> float | None:
-    figures = trial.outcome.figures if isinstance(trial.outcome, Completed) else ()
-    return next((figure.value for figure in figures if figure.label == label), None)
+    return next((figure.value for figure in trial.figures if figure.label == label), None)
 
 
 def _traffic(trial: Trial, *, amount: str) -> float | None:
     """Return what the data NICs of all nodes sent in a launch; None if none was read, or nothing was timed."""
     sent = [each for each in trial.traffic if fnmatchcase(each.role, NIC)]
     packets, size = sum(each.tx_packets for each in sent), sum(each.tx_bytes for each in sent)
-    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
-    timed_s = sum(metric.value * metric.samples for metric in metrics)
+    timed_s = sum(metric.value * metric.samples for metric in trial.metrics)
     what, _, per = amount.partition("/")
     unit = {"": 1.0, "s": timed_s, "packet": float(packets)}[per]
     return ({"packets": packets, "bytes": size}[what] / unit) if sent and unit > 0 else None

@@ -19,7 +19,7 @@ NOT_RUN: Final = "it has not run yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCell:
+class CellLaunches:
     """A planned cell with its launches by outcome, how many count, and why it or they have no figures."""
 
     cell: Cell
@@ -30,7 +30,7 @@ class PlannedCell:
     counted: int
 
 
-COLUMNS: Final[Columns[PlannedCell]] = {
+COLUMNS: Final[Columns[CellLaunches]] = {
     **CELL,
     text("workload", "name of the workload"): lambda c: c.cell.workload.name,
     text("placement", "nodes and ranks, as `2n x 1r`"): lambda c: c.cell.placement.label,
@@ -58,7 +58,7 @@ def rows(source: Source) -> Iterator[Row]:
     for cell in source.results.plan.cells:
         counts = outcomes.get(cell.key, Counter())
         told = [unavailable[cell.key]] if cell.key in unavailable else []
-        planned = PlannedCell(
+        planned = CellLaunches(
             cell=cell,
             environment=row_name(cell, source.own_name),
             is_available=cell.key not in unavailable,

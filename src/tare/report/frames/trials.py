@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tare.model import Completed, Metric, MetricKind
+from tare.model import Metric, MetricKind
 from tare.report.frames.columns import CELL, Columns, Row, Table, count, number, text, truth, values_of
-from tare.report.frames.source import NumberedTrial, Source, outcome_reason, outcome_word
+from tare.report.frames.source import NumberedTrial, Source, outcome_word
 
 
 def _is_rate(metric: Metric) -> bool:
@@ -29,7 +29,7 @@ LAUNCH: Final[Columns[NumberedTrial]] = {
     text("outcome", "`completed`, `failed`, `invalid`, `unavailable` or `interrupted`"): lambda t: outcome_word(
         t.trial
     ),
-    text("reason", "why there are no metrics"): lambda t: outcome_reason(t.trial),
+    text("reason", "why there are no metrics"): lambda t: t.trial.reason,
     truth("counts", "false if a later launch superseded it"): lambda t: t.counts,
     text("unproven", "which counters could not be read, so that the treatment is not proven"): lambda t: (
         t.trial.unproven
@@ -81,11 +81,9 @@ def rows(source: Source) -> Iterator[Row]:
     """Yield the rows in order of execution, and of each launch in the order in which it reported its metrics."""
     for numbered in source.trials:
         launch = values_of(LAUNCH, numbered)
-        outcome = numbered.trial.outcome
-        metrics = outcome.metrics if isinstance(outcome, Completed) else ()
-        for metric in metrics:
+        for metric in numbered.trial.metrics:
             yield (*launch, *values_of(METRIC, metric))
-        if not metrics:
+        if not numbered.trial.metrics:
             yield (*launch, *[None] * len(METRIC))
 
 
