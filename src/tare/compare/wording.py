@@ -12,6 +12,7 @@ from tare.compare.differences import FactDifference
 from tare.compare.history import CellHistory, History, LevelChange, differing_kinds
 from tare.compare.kinds import KINDS, in_words
 from tare.compare.reading import ComparedResults
+from tare.model.text import counted
 from tare.report import units
 from tare.report.verdicts import mark
 
@@ -59,8 +60,8 @@ def ratio(judged: JudgedRatio) -> str:
 
 def heading(reading: ComparedResults, label: str) -> str:
     """Return a result in one line: label, folder, study, date, rounds."""
-    rounds = "1 round" if reading.rounds == 1 else f"{reading.rounds} rounds"
-    return f"{label}: {reading.path} ({reading.name}, {date(reading.began_unix_s)} UTC, {rounds})"
+    began = date(reading.began_unix_s)
+    return f"{label}: {reading.path} ({reading.name}, {began} UTC, {counted(reading.rounds, 'round')})"
 
 
 def notes(pair: Pair, across: Across) -> list[str]:
@@ -151,7 +152,7 @@ def values(series: CellHistory) -> str:
 def no_change(series: CellHistory) -> str:
     """Return why a series has no change."""
     count = len(series.points)
-    results = f"{count} result{'s' * (count != 1)}"
+    results = counted(count, "result")
     return "no change" if count >= FEWEST_RESULTS else f"{results}: changes are looked for in {FEWEST_RESULTS} or more"
 
 
