@@ -12,6 +12,7 @@ import numpy as np
 from tare import study
 from tare.analysis.explain import Explained, Measured, explain
 from tare.analysis.summary import summarise
+from tare.analysis.summary.costs import costs_in
 from tare.model import Cell, Completed, Metric, MetricKind, Plan, RankPlace, Summary, Trial, TrialKey
 from tare.study.plan.cells import expand
 
@@ -102,4 +103,4 @@ def costs_of(plan: Plan, behaviours: Mapping[str, Behaviour], **how: Any) -> tup
 
 def measured(plan: Plan, trials: Sequence[Trial]) -> Measured:
     """Return made-up results as those of an ablation."""
-    return Measured(plan=plan, comparisons=summary_of(plan, trials).comparisons)
+    return Measured(plan=plan, costs=costs_in(summary_of(plan, trials).comparisons))

@@ -45,7 +45,7 @@ def _rows(columns: tuple[Column, ...]) -> Iterator[tuple[str, str]]:
     """Yield names and meaning of each column; the four columns of an estimate are one row, usual types are left out."""
     while columns:
         first, four = columns[0], columns[:4]
-        whole = len(four) == 4 and four == estimate(first.name, first.unit, first.meaning)
+        whole = len(four) == 4 and four == tuple(estimate(first.name, first.unit, first.meaning, lambda _: None))
         names = ", ".join(f"`{column.name}`" for column in (four if whole else four[:1]))
         kind = ", ".join(filter(None, (first.kind.value, first.unit)))
         usual = first.kind is ColumnType.TEXT or (first.name.endswith("_s") and kind == "float64, s")

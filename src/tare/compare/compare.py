@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final
 
 from tare.analysis import stats
@@ -84,6 +84,15 @@ class Pair:
     second: int
     changes: tuple[CellChange, ...]
     only: tuple[tuple[CellMetric, ...], tuple[CellMetric, ...]]
+
+    def by_group(self) -> Iterator[tuple[str, list[CellChange]]]:
+        """Yield the changes of each group."""
+
+        def group(change: CellChange) -> str:
+            return change.place.group
+
+        for name, members in groupby(sorted(self.changes, key=group), key=group):
+            yield name, list(members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +205,12 @@ def _test(
 
 def overhead_text(log_ratio: float) -> str:
     """Return an overhead, given as a log ratio, as `+16 %`."""
-    return units.percent(math.expm1(min(log_ratio, 700.0)))
+    return units.percent(growth(log_ratio))
+
+
+def growth(log_ratio: float) -> float:
+    """Return how much more a log ratio means, as a finite fraction."""
+    return math.expm1(min(log_ratio, 700.0))
 
 
 def _judge(test: _RatioTest, p_holm: float, level: float, first: ComparedResults) -> JudgedRatio:

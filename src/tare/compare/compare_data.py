@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from tare.compare import wording
@@ -60,11 +61,8 @@ def _pair(pair: Pair, across: Across) -> dict[str, Any]:
 
 
 def _change(change: CellChange) -> dict[str, Any]:
-    place = change.place
     return {
-        "group": place.group,
-        "environment": place.environment,
-        "metric": place.metric,
+        **asdict(change.place),
         "label": change.label,
         "is_baseline": change.is_baseline,
         "cost": _judged(change.cost),
@@ -80,8 +78,8 @@ def _judged(judged: JudgedRatio | None) -> dict[str, Any] | None:
         "verdict": judged.word,
         "within": judged.within,
         "reason": judged.reason,
-        "ratio": _ratio(judged.ratio),
-        "adjusted_interval": _ratio(judged.simultaneous),
+        "ratio": ratio_data(judged.ratio),
+        "adjusted_interval": ratio_data(judged.simultaneous),
         "p": judged.p_value,
         "p_holm": judged.p_holm,
         "first": judged.first,
@@ -90,5 +88,6 @@ def _judged(judged: JudgedRatio | None) -> dict[str, Any] | None:
     }
 
 
-def _ratio(estimate: Estimate) -> dict[str, float]:
+def ratio_data(estimate: Estimate) -> dict[str, float]:
+    """Return a ratio, given less 1, and its interval; JSON cannot represent an infinite bound."""
     return {"value": 1 + estimate.value, "low": 1 + estimate.low, "high": min(1 + estimate.high, 1e300)}

@@ -58,9 +58,7 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
     encode = encoder(plain)
     first, second = across.labels[pair.first], across.labels[pair.second]
     arrow = "->" if plain else "→"
-    for group, changes in groupby(
-        sorted(pair.changes, key=lambda each: each.place.group), key=lambda each: each.place.group
-    ):
+    for group, changes in pair.by_group():
         yield Text(encode(f"{group}: from {first} to {second}"), style="bold underline")
         heads = ["", f"cost, {second} / {first}", f"overhead, {second} / {first}"]
         for environment, members in groupby(changes, key=lambda each: each.place.environment):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.analysis import stats
-from tare.compare.compare import overhead_text
+from tare.compare.compare import growth, overhead_text
 from tare.compare.differences import FactDifference, differences
 from tare.compare.reading import CellCosts, CellMetric, ComparedResults, read
 from tare.errors import ResultsError, TareError, UsageError
@@ -78,7 +78,7 @@ class CellHistory:
         """Return a value of the series and its interval, given as logs, with their unit."""
         if self.what == "cost":
             return self.costs.interval(logs)
-        return str(units.overhead_interval(logs.map(_growth)))
+        return str(units.overhead_interval(logs.map(growth)))
 
     def slower_within(self, last: int) -> LevelChange | None:
         """Return the latest change if it is to slower and at one of the last points; None otherwise."""
@@ -242,14 +242,10 @@ def _step(change: stats.ChangePoint, points: Sequence[Point], readings: Sequence
     found = [each for each in differences((before, after)) if each.between(0, 1)]
     return LevelChange(
         at=change.at,
-        ratio=change.shift.map(_growth),
+        ratio=change.shift.map(growth),
         p_value=change.p_value,
         differences=tuple(found),
     )
-
-
-def _growth(log: float) -> float:
-    return math.expm1(min(log, 700.0))
 
 
 def differing_kinds(readings: Sequence[ComparedResults]) -> list[tuple[str, ...]]:

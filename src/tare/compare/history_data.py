@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from typing import Any
 
+from tare.compare.compare_data import ratio_data
 from tare.compare.history import CellHistory, History, differing_kinds
+from tare.compare.reading import exp_of
 from tare.model import Estimate
 
 FORMAT = 1
@@ -36,20 +38,17 @@ def history_data(history: History) -> dict[str, Any]:
 
 
 def _series(series: CellHistory) -> dict[str, Any]:
-    place = series.place
     return {
-        "group": place.group,
-        "environment": place.environment,
-        "metric": place.metric,
+        **asdict(series.place),
         "label": series.label,
         "what": series.what,
         "points": [{"result": point.result, **_exp(point.log), "n": point.log.n} for point in series.points],
-        "levels": [{"first": first, "end": end, "value": _e(mean)} for first, end, mean in series.levels],
+        "levels": [{"first": first, "end": end, "value": exp_of(mean)} for first, end, mean in series.levels],
         "changes": [
             {
                 "at": step.at,
                 "result": series.points[step.at].result,
-                "ratio": {"value": 1 + step.ratio.value, "low": 1 + step.ratio.low, "high": 1 + step.ratio.high},
+                "ratio": ratio_data(step.ratio),
                 "p": step.p_value,
                 "differs_in": list(dict.fromkeys(each.kind for each in step.differences)),
             }
@@ -59,8 +58,4 @@ def _series(series: CellHistory) -> dict[str, Any]:
 
 
 def _exp(estimate: Estimate) -> dict[str, float]:
-    return {"value": _e(estimate.value), "low": _e(estimate.low), "high": _e(estimate.high)}
-
-
-def _e(log: float) -> float:
-    return math.exp(min(log, 690.0))
+    return {"value": exp_of(estimate.value), "low": exp_of(estimate.low), "high": exp_of(estimate.high)}

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from tare.compare import wording
-from tare.compare.history import CellHistory, History, LevelChange, differing_kinds
+from tare.compare.history import CellHistory, History, LevelChange
 from tare.compare.terminal import table
 from tare.model import Verdict
 from tare.model.text import counted
@@ -89,20 +89,16 @@ def _look(step: LevelChange) -> VerdictStyle:
 
 def _results(series: CellHistory, history: History, plain: bool) -> RenderableType:
     encode = encoder(plain)
-    cuts = {step.at: step for step in series.steps}
-    kinds = differing_kinds([history.readings[point.result] for point in series.points])
     rows = []
-    for number, (point, differing) in enumerate(zip(series.points, kinds, strict=True)):
-        reading = history.readings[point.result]
-        look = _look(cuts[number]) if number in cuts else None
+    for row in wording.result_rows(series, history):
+        look = _look(row.step) if row.step else None
         symbol = "" if look is None else look.ascii if plain else look.symbol
-        folder = wording.below(reading.path, history.folder)
         rows.append(
             [
                 Text(symbol, style=look.style if look else ""),
-                Text(wording.date(reading.began_unix_s)),
-                Text(encode(f"{series.interval(point.log)} n = {point.log.n}")),
-                Text(encode("; other ".join(filter(None, (folder, ", ".join(differing)))))),
+                Text(row.date),
+                Text(encode(f"{row.value} n = {row.n}")),
+                Text(encode("; other ".join(filter(None, (row.folder, row.differing))))),
             ]
         )
     return table(

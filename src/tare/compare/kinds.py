@@ -6,7 +6,7 @@ that could explain a change need not be its cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from types import MappingProxyType
@@ -166,8 +166,3 @@ def in_words(moves: Moves) -> str:
         return "everything"
     parts = [word for flag, word in WORDS.items() if flag & moves]
     return " and ".join(parts) or "nothing"
-
-
-def could_move(kinds: Iterable[str], moves: Moves) -> tuple[str, ...]:
-    """Return those of the kinds that could move a metric that is made of `moves`."""
-    return tuple(kind for kind in kinds if KINDS[kind].moves & moves)

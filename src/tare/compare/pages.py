@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from tare.compare import wording
-from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
+from tare.compare.compare import Across, JudgedRatio, Pair
 from tare.compare.drawing import plot
-from tare.compare.history import CellHistory, History, differing_kinds
+from tare.compare.history import CellHistory, History
 from tare.compare.kinds import KINDS
 from tare.report import embed, units
 from tare.report.jinja import templates
@@ -51,35 +50,18 @@ def history_page(history: History) -> str:
 
 
 def _series(series: CellHistory, history: History) -> dict[str, object]:
-    kinds = differing_kinds([history.readings[point.result] for point in series.points])
-    changes = {step.at: step for step in series.steps}
     return {
         "title": wording.series_name(series),
         "plot": plot(series, history),
         "steps": [(step.ratio.value > 0, wording.step(step, series, history)) for step in series.steps],
         "no_change": wording.no_change(series),
-        "rows": [
-            (
-                number in changes,
-                wording.date(history.readings[point.result].began_unix_s),
-                wording.below(history.readings[point.result].path, history.folder),
-                series.interval(point.log),
-                point.log.n,
-                ", ".join(differing),
-            )
-            for number, (point, differing) in enumerate(zip(series.points, kinds, strict=True))
-        ],
+        "rows": list(wording.result_rows(series, history)),
     }
 
 
 def _tables(pair: Pair, across: Across) -> Iterator[dict[str, object]]:
     """Yield the changes of one pair by group: environment, whether it is the baseline, metric, and cells."""
-
-    def group(change: CellChange) -> str:
-        return change.place.group
-
-    for title, members in groupby(sorted(pair.changes, key=group), key=group):
-        changes = list(members)
+    for title, changes in pair.by_group():
         costs, overheads = (
             [each for each in column if each] for column in zip(*((c.cost, c.overhead) for c in changes), strict=True)
         )

@@ -55,14 +55,15 @@ class CellCosts:
 
     def interval(self, logs: Estimate) -> str:
         """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
-        return str(units.cost_interval(logs.map(_exp), self.info))
+        return str(units.cost_interval(logs.map(exp_of), self.info))
 
     def text(self, log_cost: float) -> str:
         """Return a cost, given as the log of seconds, as a time or as the rate that the metric is."""
-        return units.cost(_exp(log_cost), self.info)
+        return units.cost(exp_of(log_cost), self.info)
 
 
-def _exp(log: float) -> float:
+def exp_of(log: float) -> float:
+    """Return what a logarithm is of, as a number that is finite."""
     return math.exp(min(log, 700.0))
 
 
@@ -138,18 +139,13 @@ def _costs(table: Sequence[Row]) -> Iterator[tuple[CellMetric, CellCosts]]:
                 info=row.info,
                 measures=measured(row.cell.workload),
                 is_baseline=is_baseline,
-                logs=_round_logs(row.costs_s) if usable else np.zeros(0),
+                logs=np.array(list(row.costs.logs().values())) if usable else np.zeros(0),
                 overheads=None if is_baseline or row.pairs is None else row.pairs.log_ratios,
                 failed=row.series.bad,
                 launches=row.series.launches,
                 reason=row.blocked[1] if row.blocked else "",
             ),
         )
-
-
-def _round_logs(costs_s: Mapping[stats.Block, float]) -> stats.FloatArray:
-    blocks = sorted(costs_s)
-    return stats.round_means([block[0] for block in blocks], [math.log(costs_s[block]) for block in blocks])[1]
 
 
 def _launched(plan: Plan, trials: Sequence[Trial]) -> dict[tuple[str, str], LaunchFacts]:

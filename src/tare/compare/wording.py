@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tare.compare.compare import Across, CellChange, JudgedRatio, Pair
 from tare.compare.differences import FactDifference
-from tare.compare.history import CellHistory, History, LevelChange
+from tare.compare.history import CellHistory, History, LevelChange, differing_kinds
 from tare.compare.kinds import KINDS, in_words
 from tare.compare.reading import ComparedResults
+from tare.model.text import counted
 from tare.report import units
 from tare.report.verdicts import mark
 
@@ -59,8 +60,8 @@ def ratio(judged: JudgedRatio) -> str:
 
 def heading(reading: ComparedResults, label: str) -> str:
     """Return a result in one line: label, folder, study, date, rounds."""
-    rounds = "1 round" if reading.rounds == 1 else f"{reading.rounds} rounds"
-    return f"{label}: {reading.path} ({reading.name}, {date(reading.began_unix_s)} UTC, {rounds})"
+    began = date(reading.began_unix_s)
+    return f"{label}: {reading.path} ({reading.name}, {began} UTC, {counted(reading.rounds, 'round')})"
 
 
 def notes(pair: Pair, across: Across) -> list[str]:
@@ -151,7 +152,7 @@ def values(series: CellHistory) -> str:
 def no_change(series: CellHistory) -> str:
     """Return why a series has no change."""
     count = len(series.points)
-    results = f"{count} result{'s' * (count != 1)}"
+    results = counted(count, "result")
     return "no change" if count >= FEWEST_RESULTS else f"{results}: changes are looked for in {FEWEST_RESULTS} or more"
 
 
@@ -172,6 +173,33 @@ def step(change: LevelChange, series: CellHistory, history: History) -> str:
         f"since {below(reading.path, history.folder)} ({date(reading.began_unix_s)} UTC), "
         f"the last {since} results{could}"
     )
+
+
+class ResultRow(NamedTuple):
+    """A result in the list of a series: the change of level at it, if there is one, and what is said of it."""
+
+    step: LevelChange | None
+    date: str
+    folder: str
+    value: str
+    n: int
+    differing: str
+
+
+def result_rows(series: CellHistory, history: History) -> Iterator[ResultRow]:
+    """Yield the results of a series in order of time, with what differs from the one before."""
+    steps = {step.at: step for step in series.steps}
+    kinds = differing_kinds([history.readings[point.result] for point in series.points])
+    for number, (point, differing) in enumerate(zip(series.points, kinds, strict=True)):
+        reading = history.readings[point.result]
+        yield ResultRow(
+            step=steps.get(number),
+            date=date(reading.began_unix_s),
+            folder=below(reading.path, history.folder),
+            value=series.interval(point.log),
+            n=point.log.n,
+            differing=", ".join(differing),
+        )
 
 
 def below(path: Path, folder: Path) -> str:

@@ -217,3 +217,18 @@ class Trial:
     partly_proven: str = ""
     left: Mapping[str, int] | None = None
     work: Work | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics, none of a launch that did not complete."""
+        return self.outcome.metrics if isinstance(self.outcome, Completed) else ()
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Return what the program reported beside its metrics, nothing of a launch that did not complete."""
+        return self.outcome.figures if isinstance(self.outcome, Completed) else ()
+
+    @property
+    def reason(self) -> str:
+        """Return why the launch has no metrics, "" if it completed."""
+        return "" if isinstance(self.outcome, Completed) else self.outcome.reason

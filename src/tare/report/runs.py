@@ -16,7 +16,7 @@ from tare.model import (
     Trial,
 )
 from tare.report import units
-from tare.report.frames.source import NumberedTrial, numbered, outcome_reason, outcome_word, outcomes_of, row_name
+from tare.report.frames.source import NumberedTrial, numbered, outcome_word, outcomes_of, row_name
 
 MOST_LISTED: Final = 10_000
 STARTUP_WORDS: Final = {
@@ -108,7 +108,7 @@ def trial_row(run: NumberedTrial, columns: Iterable[MetricInfo]) -> Mapping[str,
         "group": run.group,
         "counts": run.counts,
         "outcome": outcome_word(trial),
-        "reason": outcome_reason(trial),
+        "reason": trial.reason,
         "stderr": getattr(outcome, "stderr_tail", ""),
         "started": datetime.fromtimestamp(trial.started_unix_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%S"),
         "elapsed": units.duration(trial.elapsed_s),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from tare.model import Completed
 from tare.report import units
 from tare.report.frames.source import NumberedTrial
 from tare.store.traffic import Carried, carried
@@ -114,7 +113,7 @@ def reported_values(environments: Sequence[str], runs: Iterable[NumberedTrial]) 
     labels: dict[str, str] = {}
     values: dict[str, dict[str, list[tuple[float, str]]]] = {}
     for run in runs:
-        for figure in run.trial.outcome.figures if isinstance(run.trial.outcome, Completed) else ():
+        for figure in run.trial.figures:
             labels.setdefault(figure.key, figure.label)
             values.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
     rows = tuple((name, _means(values[name], labels)) for name in environments if name in values)

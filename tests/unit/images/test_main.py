@@ -52,7 +52,6 @@ MAINS = {
 """Programs that start others and wait for them. The rest starts none, or handles signals itself."""
 ALONE = {
     "runtimes/containers/idmapped.py", "cli/doctor/locality_probe.py", "cli/doctor/noise_probe.py",
-    "report/export/sample_rows.py",
     "system/holder.py", "images/inside/unpack.py", "clusters/pods/enter.py", "mpi/launch/agent.py",
     "mpi/fake_program.py",
     "agent/remote/bootstrap.py", "report/samples/counting.py", "report/samples/drawing.py",

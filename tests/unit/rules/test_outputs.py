@@ -28,7 +28,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     THE_PLACE: ("system/safe_files.py",),
     OPENED: ("report/export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
     SCRATCH: (
-        "cli/bundle/wheels.py", "cli/doctor/noise_probe.py", "report/export/sample_rows.py", "mpi/openmpi5.py",
+        "cli/bundle/wheels.py", "cli/doctor/noise_probe.py", "mpi/openmpi5.py",
         "report/samples/counting.py",
         "report/samples/drawing.py", "runtimes/podman_hpc.py", "run/trace/bpftrace.py",
     ),

@@ -18,6 +18,7 @@ from tare.analysis.explain.evidence import Evidence, Launches, launches_of
 from tare.analysis.explain.shares import CostShare, Measured, ResultsIndex
 from tare.analysis.explain.unmeasured_changes import Failures, reasons_of, why_not_measured
 from tare.analysis.summary import Compared
+from tare.analysis.summary.costs import costs_in
 from tare.analysis.summary.select import select
 from tare.model import (
     Cause,
@@ -99,7 +100,7 @@ def explain(
     of_row: defaultdict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for each in summary.comparisons:
         of_row[each.group, each.environment].append(each)
-    own = Measured(plan=plan, comparisons=summary.comparisons, failed=reasons_of(plan, trials))
+    own = Measured(plan=plan, costs=costs_in(summary.comparisons), failed=reasons_of(plan, trials))
     places, failures = tuple(map(ResultsIndex, (*ablations, own))), tuple(map(Failures, (*ablations, own)))
     found = []
     for row, compared in of_row.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from tare.analysis.explain.unmeasured_changes import is_failure, reason_of
+from tare.analysis.explain.unmeasured_changes import is_failure
 from tare.analysis.summary.isolation import capabilities
 from tare.analysis.summary.loaded_libraries import files_of
 from tare.analysis.summary.select import PlannedCells, select
@@ -162,9 +162,8 @@ def _reasons(failed: Iterable[Trial]) -> tuple[Reason, ...]:
     counted: Counter[str] = Counter()
     first: dict[str, str] = {}
     for trial in failed:
-        reason = reason_of(trial.outcome)
-        key = NUMBERS.sub("#", reason)
-        first.setdefault(key, reason)
+        key = NUMBERS.sub("#", trial.reason)
+        first.setdefault(key, trial.reason)
         counted[key] += 1
     return tuple(Reason(words=first[key], launches=count) for key, count in counted.most_common(MOST_REASONS))
 
@@ -230,7 +229,7 @@ def _differences(here: Mapping[str, str], others: Mapping[str, Mapping[str, str]
 
 def _at_limit(failed: Iterable[Trial], ran: Sequence[Trial]) -> tuple[str, ...]:
     """Return what was counted of launches that reached their time limit, and how it was in launches that ran."""
-    late = [trial for trial in failed if reason_of(trial.outcome).startswith(NOT_ENDED) and trial.elapsed_s > 0]
+    late = [trial for trial in failed if trial.reason.startswith(NOT_ENDED) and trial.elapsed_s > 0]
     if not late:
         return ()
     elapsed_s = median(trial.elapsed_s for trial in late)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tare.analysis import stats
 from tare.analysis.explain.cause import Change
 from tare.analysis.explain.evidence import Evidence
 from tare.analysis.stats import MIN_ROUNDS
-from tare.analysis.summary.costs import mean_logs
+from tare.analysis.summary.costs import CostTable
 from tare.analysis.summary.rows import self_name
-from tare.model import Cell, Comparison, Environment, Estimate, Placement, PlacementChange, Plan, Role
+from tare.model import Cell, Environment, Estimate, Placement, PlacementChange, Plan, Role
 
 What = tuple[str, Environment, Placement]
 """What a cell measures: the name of its workload, its environment without its name, its placement."""
@@ -20,14 +20,14 @@ What = tuple[str, Environment, Placement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Results in which the cells of changes are looked for: a plan and what was found.
+    """Results in which the cells of changes are looked for: a plan and what its rows cost.
 
     `folder` is the name of their folder in `explain/`, "" for the results that are explained. `failed` has the reasons
     of cells that failed, by their keys.
     """
 
     plan: Plan
-    comparisons: Sequence[Comparison]
+    costs: CostTable
     folder: str = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,9 +95,7 @@ class ResultsIndex:
             is_self = cell.role is Role.SELF
             row = cell.group, own_name if is_self else cell.environment.name
             self._rows[is_self, what_of(cell)].append(row)
-        self._comparisons: dict[tuple[str, str, str], Comparison] = {}
-        for each in measured.comparisons:
-            self._comparisons.setdefault((each.group, each.environment, each.metric), each)
+        self._costs = measured.costs
         self._logs: dict[tuple[str, str, str], Mapping[int, float]] = {}
 
     def logs(self, wanted: Cell, metric: str, role: Role) -> Mapping[int, float]:
@@ -107,9 +105,9 @@ class ResultsIndex:
         """
         for group, name in self._rows.get((role is Role.SELF, what_of(wanted)), ()):
             key = group, name, metric
-            if key in self._comparisons:
+            if key in self._costs:
                 if key not in self._logs:
-                    self._logs[key] = mean_logs(self._comparisons[key].rounds, self._comparisons[key].values_s)
+                    self._logs[key] = self._costs[key].logs()
                 return self._logs[key]
         return {}
 

@@ -11,6 +11,7 @@ from tare.analysis.explain.cause_ranking import causes_of, explain
 from tare.analysis.explain.shares import Measured
 from tare.analysis.explain.unmeasured_changes import reasons_of
 from tare.analysis.summary import Compared, compared
+from tare.analysis.summary.rows import paired_rows
 from tare.errors import ResultsError
 from tare.model import Cause, Summary
 from tare.store.results import PLAN, SHARED, TRIALS, Results, read_only
@@ -31,9 +32,9 @@ def ablations_of(folder: Path) -> tuple[Measured, ...]:
     for path in _ablations_in(folder):
         with suppress(ResultsError):  # the report of the results themselves must not end with it
             results = read_only(path, skip_damaged=True)
-            comparisons = compared_of(results).comparisons
+            costs = paired_rows(results.plan, results.trials).costs
             failed = reasons_of(results.plan, results.trials)
-            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name, failed=failed))
+            measured.append(Measured(plan=results.plan, costs=costs, folder=path.name, failed=failed))
     return tuple(measured)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from tare.analysis.explain.cause import Change
 from tare.analysis.explain.evidence import Evidence
 from tare.analysis.explain.shares import Measured, What, changed_cell, what_of
-from tare.model import Completed, Failed, Interrupted, Invalid, Outcome, Plan, Trial, Unavailable
+from tare.model import Failed, Interrupted, Invalid, Outcome, Plan, Trial, Unavailable
 
 TOO_FEW: Final = "it was measured in too few rounds"
 
@@ -19,12 +19,11 @@ def reasons_of(plan: Plan, trials: Iterable[Trial]) -> dict[str, str]:
     ran: Counter[str] = Counter()
     reasons: dict[str, Counter[str]] = {}
     for trial in trials:
-        outcome = trial.outcome
-        if isinstance(outcome, Interrupted):
+        if isinstance(trial.outcome, Interrupted):
             continue
         ran[trial.key.cell] += 1
-        if is_failure(outcome):
-            reasons.setdefault(trial.key.cell, Counter())[reason_of(outcome)] += 1
+        if is_failure(trial.outcome):
+            reasons.setdefault(trial.key.cell, Counter())[trial.reason] += 1
     found = dict(plan.unavailable)
     for cell, counted in reasons.items():
         reason, _ = counted.most_common(1)[0]
@@ -35,11 +34,6 @@ def reasons_of(plan: Plan, trials: Iterable[Trial]) -> dict[str, str]:
 def is_failure(outcome: Outcome) -> bool:
     """Return whether a launch failed, could not be made, or did not measure what its cell claims."""
     return isinstance(outcome, Failed | Invalid | Unavailable)
-
-
-def reason_of(outcome: Outcome) -> str:
-    """Return why a launch does not count, "" if it does."""
-    return "" if isinstance(outcome, Completed) else outcome.reason
 
 
 class Failures:

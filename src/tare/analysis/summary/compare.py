@@ -9,7 +9,6 @@ from typing import Final
 
 from tare.analysis import stats
 from tare.analysis.stats import RoundPairs
-from tare.analysis.summary.costs import costs_of
 from tare.analysis.summary.rows import Row
 from tare.model import (
     Comparison,
@@ -194,7 +193,7 @@ def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
 def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -> Comparison:
     """Return a row without comparison: its launches, its absolute cost, and, if it is blocked, the reason."""
     metrics = [row.series.counted[block].metric for block in sorted(row.series.counted)]
-    rounds, typical, means = costs_of(row)
+    rounds, typical, means = row.costs
     loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
 
     def mean(costs: Sequence[float]) -> Estimate | None:

@@ -1,15 +1,13 @@
-"""What launches of a study cost, by row of its table and by round, without verdicts: what claims and shares compare."""
+"""What launches of a study cost, by row of its table and by round: the one table that all comparisons are made from."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tare.analysis.summary.rows import Row, paired_rows
-from tare.analysis.summary.select import Selection
-from tare.model import MetricInfo, Plan, Trial
+from tare.model import Comparison
 
 
 class Costs(NamedTuple):
@@ -18,39 +16,33 @@ class Costs(NamedTuple):
     Those of the typical iteration are adjusted for the machine's state, as in the table.
     """
 
-    rounds: tuple[int, ...]
-    values_s: tuple[float, ...]
-    means_s: tuple[float, ...]
+    rounds: tuple[int, ...] = ()
+    values_s: tuple[float, ...] = ()
+    means_s: tuple[float, ...] = ()
+
+    def logs(self) -> dict[int, float]:
+        """Return the mean logarithm of the typical costs by round, without those that have none."""
+        known = zip(self.rounds, self.values_s, strict=True)
+        return means_by_round((number, math.log(cost)) for number, cost in known if 0 < cost < math.inf)
 
 
-class CostTable(NamedTuple):
-    """A study's columns, its trials that count, and the costs of its rows by group, environment and metric."""
-
-    metrics: tuple[MetricInfo, ...]
-    selection: Selection
-    costs: Mapping[tuple[str, str, str], Costs]
+CostTable = Mapping[tuple[str, str, str], Costs]
+"""The costs of the rows of a study by group, environment and metric."""
 
 
-def cost_table(plan: Plan, trials: Sequence[Trial]) -> CostTable:
-    """Return what the launches of a study cost."""
-    selection, infos, rows = paired_rows(plan, trials)
-    return CostTable(infos, selection, {(row.info.group, row.name, row.info.key): costs_of(row) for row in rows})
+def costs_of(comparison: Comparison) -> Costs:
+    """Return the costs from which a comparison was made."""
+    return Costs(comparison.rounds, comparison.values_s, comparison.means_s)
 
 
-def costs_of(row: Row) -> Costs:
-    """Return the costs of a row's launches that count, in the order of their rounds."""
-    blocks = sorted(row.series.counted)
-    return Costs(
-        rounds=tuple(block[0] for block in blocks),
-        values_s=tuple(row.costs_s[block] for block in blocks),
-        means_s=tuple(row.series.counted[block].metric.value for block in blocks),
-    )
+def costs_in(comparisons: Iterable[Comparison]) -> CostTable:
+    """Return the costs from which comparisons were made."""
+    return {(each.group, each.environment, each.metric): costs_of(each) for each in comparisons}
 
 
-def mean_logs(rounds: Sequence[int], costs_s: Sequence[float]) -> dict[int, float]:
-    """Return the mean logarithm of costs by round, without those that have none."""
+def means_by_round(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the mean of values by round, given with the round of each."""
     by_round: defaultdict[int, list[float]] = defaultdict(list)
-    for number, cost in zip(rounds, costs_s, strict=False):
-        if 0 < cost < math.inf:
-            by_round[number].append(math.log(cost))
-    return {number: sum(values) / len(values) for number, values in by_round.items()}
+    for number, value in values:
+        by_round[number].append(value)
+    return {number: sum(found) / len(found) for number, found in by_round.items()}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.analysis import stats
-from tare.analysis.summary.costs import mean_logs
+from tare.analysis.summary.costs import costs_of
 from tare.model import Comparison, Environment, Estimate, Finding, MetricInfo, Verdict
 from tare.model.text import three_digits
 
@@ -79,7 +79,7 @@ def _text(cell: Comparison, control: str, cells: Cells, label: str, confidence: 
 
 def _between(cell: Comparison, base: Comparison, confidence: float) -> Estimate | None:
     """Return the cost of an environment against its control, paired over the rounds that both have."""
-    logs, base_logs = (mean_logs(each.rounds, each.values_s) for each in (cell, base))
+    logs, base_logs = (costs_of(each).logs() for each in (cell, base))
     common = sorted(logs.keys() & base_logs.keys())
     return stats.estimated(stats.paired_t([logs[number] - base_logs[number] for number in common], confidence))
 

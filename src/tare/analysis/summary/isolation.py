@@ -78,8 +78,8 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         environment=environment,
         daemon=RUNTIMES[runtime].daemon if runtime in RUNTIMES else "none",
         capabilities=capabilities(rights.get("capabilities", "")),
-        seccomp=SECCOMP.get(rights.get("seccomp", ""), NOT_KNOWN),
-        no_new_privileges={"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), NOT_KNOWN),
+        seccomp=seccomp(rights),
+        no_new_privileges=no_new_privileges(rights),
         users=users(rights),
         speculation=rights.get("speculation_store_bypass", NOT_KNOWN),
         shared=tuple(name for name in NAMESPACES if name in rank.node_namespaces),
@@ -102,6 +102,16 @@ def capabilities(mask: str) -> str:
         return f"{len(held)}: {', '.join(held)}"
     missing = [name for bit, name in enumerate(CAPABILITIES) if not bits >> bit & 1]
     return f"{len(held)}, all but {', '.join(missing)}" if missing else "all"
+
+
+def seccomp(rights: Mapping[str, str]) -> str:
+    """Return the mode of the filter of system calls."""
+    return SECCOMP.get(rights.get("seccomp", ""), NOT_KNOWN)
+
+
+def no_new_privileges(rights: Mapping[str, str]) -> str:
+    """Return whether ranks can gain no privileges by starting a program."""
+    return {"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), NOT_KNOWN)
 
 
 def users(rights: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from tare.analysis import stats
 from tare.analysis.stats import Block, RoundPairs
+from tare.analysis.summary.costs import Costs, CostTable
 from tare.analysis.summary.select import Selection, metric_infos, select
 from tare.analysis.summary.series import Series, series_of
 from tare.analysis.summary.state import NOTHING, Adjustment, Cost, StatesOfTrials, Values, adjustment_of, difference
@@ -48,6 +49,16 @@ class Row:
         """Return its column: group and metric."""
         return self.info.group, self.info.key
 
+    @property
+    def costs(self) -> Costs:
+        """Return the costs of the launches that count, in the order of their blocks."""
+        blocks = sorted(self.series.counted)
+        return Costs(
+            rounds=tuple(block[0] for block in blocks),
+            values_s=tuple(self.costs_s[block] for block in blocks),
+            means_s=tuple(self.series.counted[block].metric.value for block in blocks),
+        )
+
 
 class PairedRows(NamedTuple):
     """The trials of a study that count, its columns, and its rows, paired by round."""
@@ -55,6 +66,11 @@ class PairedRows(NamedTuple):
     selection: Selection
     infos: tuple[MetricInfo, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def costs(self) -> CostTable:
+        """Return what the launches of each row cost."""
+        return {(row.info.group, row.name, row.info.key): row.costs for row in self.rows}
 
 
 def paired_rows(plan: Plan, trials: Sequence[Trial]) -> PairedRows:
@@ -100,10 +116,10 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
     }
     baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
     comparisons = sum(len(of_group[info.group]) - 1 for info in infos)
-    of_base = {
-        (info.group, info.key): _costs_of(by_key[base.key, info.key], adjustments[info.group, info.key])
+    adjusted = {
+        (cell.key, info.key): _adjusted(by_key[cell.key, info.key], adjustments[info.group, info.key])
         for info in infos
-        if (base := baselines.get(info.group))
+        for cell in of_group[info.group]
     }
     result = []
     for cell in cells:
@@ -116,14 +132,14 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
                 series=by_key[cell.key, info.key],
                 base=by_key[base.key, info.key] if base else Series(),
             )
-            own, other = _costs_of(row.series, adjustments[row.column]), of_base.get(row.column, _Costs())
+            own, other = adjusted[cell.key, info.key], adjusted[base.key, info.key] if base else _Adjusted()
             result.append(_paired(row, base, (plan.unavailable, others), own, other, comparisons))
     return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
-class _Costs:
-    """The adjusted costs of a cell in a column, its means, and the machine's states during its launches that count."""
+class _Adjusted:
+    """What launches of a cell that count cost in a column, by block, and the machine's states during them."""
 
     adjustment: Adjustment = NOTHING
     costs_s: Mapping[Block, float] = field(default_factory=dict)
@@ -131,7 +147,7 @@ class _Costs:
     states: Values = field(default_factory=dict)
 
 
-def _paired(row: Row, base: Cell | None, why_not: Reasons, own: _Costs, other: _Costs, tests: int) -> Row:
+def _paired(row: Row, base: Cell | None, why_not: Reasons, own: _Adjusted, other: _Adjusted, tests: int) -> Row:
     """Return the row with its pairs, or with the reason why it has none; `tests` is the number of comparisons."""
     blocked = _blocked(row.cell, row.series, *why_not)
     if row.cell.role is Role.BASELINE or blocked is not None:
@@ -157,8 +173,8 @@ def _paired(row: Row, base: Cell | None, why_not: Reasons, own: _Costs, other: _
     )
 
 
-def _costs_of(series: Series, adjustment: Adjustment) -> _Costs:
-    return _Costs(adjustment, adjustment.costs_s(series), series.means_s, adjustment.values(series))
+def _adjusted(series: Series, adjustment: Adjustment) -> _Adjusted:
+    return _Adjusted(adjustment, adjustment.costs_s(series), series.means_s, adjustment.values(series))
 
 
 def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tare.analysis.stats import Block
 from tare.errors import ResultsError
-from tare.model import Cell, Completed, Interrupted, Metric, MetricInfo, MetricKind, Plan, Trial, TrialKey
+from tare.model import Cell, Interrupted, Metric, MetricInfo, MetricKind, Plan, Trial, TrialKey
 
 Attempts = dict[int, dict[str, list[Trial]]]
 
@@ -126,7 +126,7 @@ def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
     infos: dict[tuple[str, str], MetricInfo] = {}
     for cell in plan.cells:
         for trial in selection.trials[cell.key].values():
-            for metric in trial.outcome.metrics if isinstance(trial.outcome, Completed) else ():
+            for metric in trial.metrics:
                 if (cell.group, metric.key) not in infos:
                     infos[cell.group, metric.key] = _info(metric, cell.group)
     for cell in plan.cells:

@@ -29,6 +29,7 @@ from tare.analysis.explain.remedy import studies_of as remedy_studies_of
 from tare.analysis.explain.stored_costs import FOLDER as EXPLAIN
 from tare.analysis.explain.stored_costs import ablations_of, compared_of
 from tare.analysis.explain.unmeasured_changes import Failures
+from tare.analysis.summary.costs import costs_in
 from tare.cli import commands
 from tare.cli.afterwards.options import ExplainOptions
 from tare.cli.output import say
@@ -174,7 +175,7 @@ def _explained(results: Results, wanted: ExplainOptions) -> ExplainedResults:
         )
     ablations = ablations_of(folder)
     every = explain(results.plan, results.trials, table, ablations)
-    own = Measured(plan=results.plan, comparisons=table.comparisons)
+    own = Measured(plan=results.plan, costs=costs_in(table.comparisons))
     cells = failed_cells(results.plan, results.trials)
     return ExplainedResults(
         results=results,

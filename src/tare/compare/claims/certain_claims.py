@@ -65,7 +65,7 @@ def _failed(claim: Claim, testing: Running, place: CellPattern, wrong: Sequence[
 def _wrong(trial: Trial) -> str:
     """Return what is wrong with a launch, "" if it was completed and nothing of its treatment is unproven."""
     if not isinstance(trial.outcome, Completed):
-        return str(getattr(trial.outcome, "reason", "") or "a launch was not completed")
+        return trial.reason or "a launch was not completed"
     return trial.unproven
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,23 +16,17 @@ from tare.compare.claims.wording import contrast_words, holds_if
 from tare.model import Estimate
 from tare.model.text import printable, without_html
 from tare.report import units
+from tare.report.verdicts import VerdictStyle
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictLook:
-    """The symbol of a verdict, its class in the report's style sheet, its rich style, and what it means."""
-
-    symbol: str
-    css: str
-    style: str
-    meaning: str
-
-
-LOOKS: Final[Mapping[ClaimVerdict, VerdictLook]] = {
-    ClaimVerdict.REPRODUCED: VerdictLook("✓", "no-cost", "green", "the claim holds here"),
-    ClaimVerdict.CONTRADICTED: VerdictLook("✗", "costs", "red", "the claim does not hold here"),
-    ClaimVerdict.UNDECIDED: VerdictLook("?", "inconclusive", "yellow", "neither is shown, or it was not measured"),
-    ClaimVerdict.UNTESTABLE: VerdictLook("–", "unavailable", "dim", "something is missing that this machine lacks"),
+LOOKS: Final[Mapping[ClaimVerdict, VerdictStyle]] = {
+    ClaimVerdict.REPRODUCED: VerdictStyle("✓", "+", "no-cost", "green", "the claim holds here"),
+    ClaimVerdict.CONTRADICTED: VerdictStyle("✗", "x", "costs", "red", "the claim does not hold here"),
+    ClaimVerdict.UNDECIDED: VerdictStyle(
+        "?", "?", "inconclusive", "yellow", "neither is shown, or it was not measured"
+    ),
+    ClaimVerdict.UNTESTABLE: VerdictStyle(
+        "–", "-", "unavailable", "dim", "something is missing that this machine lacks"
+    ),
 }
 MOST: Final = 3
 """As many comparisons of a claim are listed in a table."""

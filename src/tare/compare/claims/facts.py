@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tare.analysis.summary.isolation import NAMESPACES, SECCOMP, capabilities, users
+from tare.analysis.summary.isolation import NAMESPACES, capabilities, no_new_privileges, seccomp, users
 from tare.analysis.summary.surroundings import NOT_KNOWN
 from tare.model import RankPlace
 
@@ -19,8 +19,8 @@ def facts_of(rank: RankPlace) -> Mapping[str, str]:
     found = {
         "capabilities": capabilities(rights.get("capabilities", "")),
         "users": users(rights),
-        "seccomp": SECCOMP.get(rights.get("seccomp", ""), NOT_KNOWN),
-        "no new privileges": {"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), NOT_KNOWN),
+        "seccomp": seccomp(rights),
+        "no new privileges": no_new_privileges(rights),
         "root folder": rights.get("root", NOT_KNOWN),
         "set-user-ID helper": rights.get("setuid", NOT_KNOWN),
         **{f"namespace {name}": _namespace(rank, name) for name in NAMESPACES},

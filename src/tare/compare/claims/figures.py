@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,7 +10,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tare.analysis import stats
-from tare.analysis.summary.costs import CostTable, cost_table, mean_logs
+from tare.analysis.summary.costs import Costs, CostTable, means_by_round
+from tare.analysis.summary.rows import PairedRows, paired_rows
 from tare.compare.claims import modes
 from tare.compare.claims.model import CellPattern
 from tare.compare.claims.test_keys import VARIATION
@@ -52,9 +52,14 @@ class MeasuredStudy:
         return self.plan.study.name
 
     @cached_property
-    def table(self) -> CostTable:
+    def table(self) -> PairedRows:
+        """Return the rows of the study's table, not judged."""
+        return paired_rows(self.plan, self.trials)
+
+    @cached_property
+    def costs(self) -> CostTable:
         """Return what the launches cost."""
-        return cost_table(self.plan, self.trials)
+        return self.table.costs
 
     def cell(self, place: CellPattern) -> Cell:
         """Return the cell of a place; raise `ResultsError` unless there is exactly one."""
@@ -84,12 +89,11 @@ class MeasuredStudy:
         if place.metric.startswith(MEAN):
             return self._means(cell, place)
         info = self._column(cell, place, place.metric)
-        row = self.table.costs.get((cell.group, cell.environment.name, info.key))
-        return mean_logs(row.rounds, row.values_s) if row is not None else {}, info.label
+        return self.costs.get((cell.group, cell.environment.name, info.key), Costs()).logs(), info.label
 
     def _column(self, cell: Cell, place: CellPattern, pattern: str) -> MetricInfo:
         """Return the one column of a cell whose name has a pattern; raise `ResultsError` unless there is one."""
-        columns = [info for info in self.table.metrics if info.group == cell.group]
+        columns = [info for info in self.table.infos if info.group == cell.group]
         found = [info for info in columns if _fits(info.key, pattern) or _fits(info.label, pattern)]
         return _only(found, place, "metric", self.study, [info.label for info in found or columns])
 
@@ -165,12 +169,9 @@ class MeasuredStudy:
 
     def _by_round(self, cell: Cell, value: Callable[[Trial], float | None]) -> dict[int, float]:
         """Return the mean of a value over the completed launches of a cell that count, by round."""
-        found: defaultdict[int, list[float]] = defaultdict(list)
-        for trial in self._chosen(cell):
-            number = value(trial) if isinstance(trial.outcome, Completed) else None
-            if number is not None:
-                found[trial.key.round].append(number)
-        return {number: sum(values) / len(values) for number, values in found.items()}
+        completed = (trial for trial in self._chosen(cell) if isinstance(trial.outcome, Completed))
+        numbers = ((trial.key.round, value(trial)) for trial in completed)
+        return means_by_round((round_, number) for round_, number in numbers if number is not None)
 
     def _chosen(self, cell: Cell) -> Sequence[Trial]:
         """Return the trials of a cell that count."""
@@ -200,22 +201,19 @@ class MeasuredStudy:
 
 def _log_of(trial: Trial, *, key: str, cost: Callable[[Metric], float]) -> float | None:
     """Return the logarithm of a cost of a metric in a launch; None unless it is above zero."""
-    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
-    costs = [cost(metric) for metric in metrics if metric.key == key]
+    costs = [cost(metric) for metric in trial.metrics if metric.key == key]
     return math.log(costs[0]) if costs and costs[0] > 0 else None
 
 
 def _figure(trial: Trial, label: str) -> float | None:
-    figures = trial.outcome.figures if isinstance(trial.outcome, Completed) else ()
-    return next((figure.value for figure in figures if figure.label == label), None)
+    return next((figure.value for figure in trial.figures if figure.label == label), None)
 
 
 def _traffic(trial: Trial, *, amount: str) -> float | None:
     """Return what the data NICs of all nodes sent in a launch; None if none was read, or nothing was timed."""
     sent = [each for each in trial.traffic if fnmatchcase(each.role, NIC)]
     packets, size = sum(each.tx_packets for each in sent), sum(each.tx_bytes for each in sent)
-    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
-    timed_s = sum(metric.value * metric.samples for metric in metrics)
+    timed_s = sum(metric.value * metric.samples for metric in trial.metrics)
     what, _, per = amount.partition("/")
     unit = {"": 1.0, "s": timed_s, "packet": float(packets)}[per]
     return ({"packets": packets, "bytes": size}[what] / unit) if sent and unit > 0 else None

@@ -15,16 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
-from tare.report.export import sample_rows
 from tare.report.export.format import FilesFormat
-from tare.report.frames import TABLES, ColumnType, Source
+from tare.report.frames import TABLES, ColumnType, Samples, Source
 from tare.report.frames.columns import Column, Row, names_of
+from tare.report.frames.samples import COLUMNS as SAMPLE_COLUMNS
 from tare.system.safe_files import folder_at, output_file, replacing
 
 ZIP: Final = ".zip"
 COMPRESSION: Final = 1
 """The fastest level of deflate: samples hardly compress."""
 
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a text begins with that a spreadsheet would calculate."""
 _TRUTH: Final = {True: "true", False: "false", None: None}
 
 
@@ -35,12 +37,12 @@ File = Callable[[str], AbstractContextManager[IO[bytes]]]
 def write(source: Source, path: Path) -> None:
     """Write every table and the samples to a folder, or to an archive if the name ends in `.zip`."""
     opened = _archive(path) if path.suffix.lower() == ZIP else folder_of_files(path)
-    with opened as new, sample_rows.writing(source) as write_samples:
+    with opened as new:
         for table in TABLES.values():
             with new(f"{table.name}.csv") as file:
                 write_rows(file, table.columns, table.rows(source))
         with new("samples.csv") as file:
-            write_samples(file)
+            write_samples(source, file)
 
 
 def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) -> None:
@@ -55,10 +57,30 @@ def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) 
         for index in truths:
             values[index] = _TRUTH[values[index]]
         for index in texts:
-            values[index] = sample_rows.unformulated(values[index] or "")
+            values[index] = unformulated(values[index] or "")
         writer.writerow(values)
     wrapped.flush()
     wrapped.detach()
+
+
+def write_samples(source: Source, file: IO[bytes]) -> None:
+    """Write the samples of all launches below their header; raise `ResultsError` for a file that cannot be read."""
+    file.write((",".join(names_of(SAMPLE_COLUMNS)) + "\r\n").encode())
+    for each in Samples(source, counted=False):
+        begin = f"{each.trial},{quoted(each.metric)},{quoted(each.column)},"
+        numbers = each.values.tolist()
+        file.write("".join([f"{begin}{index},{value!r}\r\n" for index, value in enumerate(numbers)]).encode())
+
+
+def unformulated(text: str) -> str:
+    """Return a text that no spreadsheet calculates."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def quoted(text: str) -> str:
+    """Return a text as a field of CSV."""
+    safe = unformulated(text).replace('"', '""')
+    return f'"{safe}"' if any(character in safe for character in ',"\r\n') else safe
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def write(source: Source, path: Path) -> None:
                     for batch in arrow_batches(table.columns, table.rows(source)):
                         writer.write_batch(batch)
         with new("samples.parquet") as file:
-            Samples(source, metric="", environment="", group="", counted=False).write_parquet(file)
+            Samples(source, counted=False).write_parquet(file)
 
 
 PARQUET: Final = FilesFormat(

@@ -1,17 +1,18 @@
-"""Declare tables: each column with its type, unit and meaning, next to the function that yields the rows."""
+"""Declare tables: each column with its type, unit and meaning, and how its value is read of what a row shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from tare.model import Estimate
+from tare.model import Cell, Estimate
 
 if TYPE_CHECKING:
     from tare.report.frames.source import Source
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 """Values in the order of a table's columns; None is a missing value."""
 
@@ -33,6 +34,10 @@ class Column:
     kind: ColumnType
     meaning: str
     unit: str = ""
+
+
+Columns = Mapping[Column, Callable[[T], object]]
+"""Columns in their order, each with the function that reads its value of what a row shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +70,47 @@ def truth(name: str, meaning: str) -> Column:
     return Column(name, ColumnType.TRUTH, meaning)
 
 
-def estimate(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
+def estimate(name: str, unit: str, meaning: str, value: Callable[[T], Estimate | None]) -> Columns[T]:
     """Return the columns of an estimate: value, both ends of its interval, and the rounds that it is computed from."""
     stem, end = (name.removesuffix("_s"), "_s") if unit == "s" else (name, "")
-    return (
-        number(name, unit, meaning),
-        number(f"{stem}_low{end}", unit, f"lower end of the interval of `{name}`"),
-        number(f"{stem}_high{end}", unit, f"upper end of the interval of `{name}`"),
-        count(f"{stem}_n", f"rounds from which `{name}` is computed"),
-    )
+    return {
+        number(name, unit, meaning): lambda item: getattr(value(item), "value", None),
+        number(f"{stem}_low{end}", unit, f"lower end of the interval of `{name}`"): (
+            lambda item: getattr(value(item), "low", None)
+        ),
+        number(f"{stem}_high{end}", unit, f"upper end of the interval of `{name}`"): (
+            lambda item: getattr(value(item), "high", None)
+        ),
+        count(f"{stem}_n", f"rounds from which `{name}` is computed"): lambda item: getattr(value(item), "n", None),
+    }
 
 
-def estimate_values(value: Estimate | None) -> tuple[float | None, float | None, float | None, int | None]:
-    """Return the values for the columns of `estimate`."""
-    return (None, None, None, None) if value is None else (value.value, value.low, value.high, value.n)
+def values_of(columns: Columns[T], item: T) -> Row:
+    """Return the part of a row that shows an item."""
+    return tuple([value(item) for value in columns.values()])
 
 
-def names_of(columns: Sequence[Column]) -> tuple[str, ...]:
+class OfCell(Protocol):
+    """What rows show of a cell: the cell itself, and the environment as the report names it."""
+
+    @property
+    def cell(self) -> Cell:
+        """Return the cell."""
+
+    @property
+    def environment(self) -> str:
+        """Return the name of the row."""
+
+
+CELL: Final[Columns[OfCell]] = {
+    text("cell", "key of the cell"): lambda c: c.cell.key,
+    text("group", "cells that are compared with each other: workload and placement"): lambda c: c.cell.group,
+    text("environment", "environment; the second baseline of A/A has a name of its own"): lambda c: c.environment,
+    text("role", "`baseline`, `a/a` or `environment`"): lambda c: c.cell.role.value,
+}
+"""The columns that say which cell a row is about."""
+
+
+def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
     """Return the names of columns."""
     return tuple(column.name for column in columns)

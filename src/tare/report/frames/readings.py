@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tare.model import Completed
 from tare.report.frames.columns import Row, Table, count, number, text
 from tare.report.frames.source import Source
 
@@ -31,9 +30,8 @@ def rows(source: Source) -> Iterator[Row]:
             for field in _TRAFFIC:
                 name = f"{item.node} {item.interface} {field}"
                 yield trial_number, "traffic", name, float(getattr(item, field)), unit_of(field)
-        if isinstance(trial.outcome, Completed):
-            for figure in trial.outcome.figures:
-                yield trial_number, "figure", figure.key, figure.value, figure.unit
+        for figure in trial.figures:
+            yield trial_number, "figure", figure.key, figure.value, figure.unit
 
 
 def unit_of(name: str) -> str:

@@ -50,7 +50,9 @@ class Samples:
     `to_polars` and `to_pandas` hold all of them in memory: 32 bytes each. `write_parquet` does not.
     """
 
-    def __init__(self, source: Source, *, metric: str, environment: str, group: str, counted: bool) -> None:
+    def __init__(
+        self, source: Source, *, metric: str = "", environment: str = "", group: str = "", counted: bool = True
+    ) -> None:
         self._source, self._metric, self._counted = source, metric, counted
         self._environment, self._group = environment, group
 

@@ -38,8 +38,7 @@ class NumberedTrial:
     @property
     def metrics(self) -> dict[str, Metric]:
         """Return its metrics by key, none if it did not complete."""
-        outcome = self.trial.outcome
-        return {metric.key: metric for metric in outcome.metrics} if isinstance(outcome, Completed) else {}
+        return {metric.key: metric for metric in self.trial.metrics}
 
 
 def numbered(
@@ -108,7 +107,7 @@ def outcomes_of(trials: Iterable[NumberedTrial]) -> tuple[dict[str, Counter[str]
     for each in trials:
         trial, key = each.trial, each.cell.key
         outcomes.setdefault(key, Counter())[outcome_word(trial)] += 1
-        for reason in filter(None, (outcome_reason(trial), trial.unproven, trial.partly_proven)):
+        for reason in filter(None, (trial.reason, trial.unproven, trial.partly_proven)):
             reasons.setdefault(key, {})[reason] = None
     return outcomes, reasons
 
@@ -116,8 +115,3 @@ def outcomes_of(trials: Iterable[NumberedTrial]) -> tuple[dict[str, Counter[str]
 def outcome_word(trial: Trial) -> str:
     """Return the outcome as one word."""
     return type(trial.outcome).__name__.lower()
-
-
-def outcome_reason(trial: Trial) -> str:
-    """Return the reason why a trial has no metrics; "" if it completed."""
-    return "" if isinstance(trial.outcome, Completed) else trial.outcome.reason

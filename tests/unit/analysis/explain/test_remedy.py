@@ -9,7 +9,7 @@ import yaml
 
 from factory_explained import Behaviour, costs_of, measured, plan_of, slow_plan, summary_of, trials_of
 from tare import study
-from tare.analysis.explain import Explained, Measured, ResultsIndex, explain
+from tare.analysis.explain import Explained, ResultsIndex, explain
 from tare.analysis.explain import ablation as ablations
 from tare.analysis.explain.environment_text import environment_text
 from tare.analysis.explain.remedy import RemedyOutcome, effect_of, outcome_of, remedies_of, studies_of
@@ -42,7 +42,7 @@ def costs_with(
     (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
     return cost, (
         ResultsIndex(proof),
-        ResultsIndex(Measured(plan=plan, comparisons=summary_of(plan, trials).comparisons)),
+        ResultsIndex(measured(plan, trials)),
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tare import study
-from tare.analysis.summary.costs import CostTable
 from tare.analysis.summary.isolation import NAMESPACES
+from tare.analysis.summary.rows import PairedRows
 from tare.analysis.summary.select import select
 from tare.compare.claims import read_paper
 from tare.compare.claims.facts import facts_of
@@ -43,8 +43,8 @@ class Planned(MeasuredStudy):
     """A study that has not run: it has the metrics that its workloads will have."""
 
     @cached_property
-    def table(self) -> CostTable:
-        return CostTable(tuple(infos(self.plan)), select(self.plan, ()), {})
+    def table(self) -> PairedRows:
+        return PairedRows(select(self.plan, ()), tuple(infos(self.plan)), ())
 
 
 @cache
@@ -133,4 +133,4 @@ def test_the_facts_that_a_claim_names_are_reported() -> None:
 def not_planned(found: MeasuredStudy, place: CellPattern) -> bool:
     """Return whether the metrics of a place are known only when it has run, as those of other people's programs."""
     group = found.cell(place).group
-    return not any(info.group == group for info in found.table.metrics)
+    return not any(info.group == group for info in found.table.infos)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
-import stat
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from subprocess import Popen
-from tempfile import gettempdir
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,7 +13,7 @@ import exports
 from tare.analysis.summary import summarise
 from tare.errors import ResultsError
 from tare.model import Plan
-from tare.report.export import csv, junit, markdown, openmetrics, sample_rows
+from tare.report.export import csv, junit, markdown, openmetrics
 from tare.report.export.markdown import MOST_CHARACTERS, escape
 from tare.report.export.openmetrics import number
 from tare.report.frames import TABLES, ColumnType, Source
@@ -162,42 +157,8 @@ def test_a_text_is_shown_as_it_is(given: str, written: str) -> None:
     assert escape(given) == written
 
 
-@pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    """Return results whose samples another process writes."""
-    monkeypatch.setattr(sample_rows, "MANY", 1)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
-    return exports.source(exports.example(tmp_path / "r"))
-
-
-def test_the_other_process_writes_the_same(written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    csv.write(written, tmp_path / "beside")
-    monkeypatch.undo()
-    csv.write(written, tmp_path / "here")
-    assert (tmp_path / "here" / "samples.csv").read_bytes() == (tmp_path / "beside" / "samples.csv").read_bytes()
-    assert not [path for path in (tmp_path / "beside").iterdir() if path.name.startswith(".")]
-
-
-def test_the_other_process_is_told_numbers_and_texts_in_a_folder_of_the_system_s(
-    written: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The output's folder may be another user's, who would put other files in place of these."""
-    beside, told = sample_rows.process.beside, []
-
-    def seen(argv: tuple[str, ...], **options: int) -> AbstractContextManager[Popen[str]]:
-        work = Path(argv[-1])
-        told.append((work.parent.parent, stat.S_IMODE(work.parent.stat().st_mode), json.loads(work.read_text())))
-        return beside(argv, **options)
-
-    monkeypatch.setattr(sample_rows.process, "beside", seen)
-    csv.write(written, tmp_path / "out.zip")
-    ((place, mode, launches),) = told
-    assert place == Path(gettempdir())
-    assert mode == 0o700
-    assert all(isinstance(number, int) and path.endswith(".npz") for number, path in launches)
-
-
-def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(written: Source, tmp_path: Path) -> None:
+def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(tmp_path: Path) -> None:
+    written = exports.source(exports.example(tmp_path / "r"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "samples.csv").write_text("older")
     victim = next((written.results.path / "samples").iterdir())
@@ -213,7 +174,7 @@ def test_a_missing_file_of_samples_is_named_and_the_older_file_stays(written: So
     [("a", "a"), ("=a", "'=a"), ("-1", "'-1"), ("a,b", '"a,b"'), ('a"b', '"a""b"'), ("@x,", '"\'@x,"'), ("", "")],
 )
 def test_a_field_is_quoted_where_it_must_be(given: str, field: str) -> None:
-    assert sample_rows.quoted(given) == field
+    assert csv.quoted(given) == field
 
 
 def test_no_text_of_a_table_is_a_formula() -> None:
