@@ -6,7 +6,6 @@ do, with the lab's own credentials. The definition of its objects is applied fro
 
 from __future__ import annotations
 
-import http
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +67,7 @@ def define(kubernetes: KubernetesDaemons) -> None:
     """Apply the definition of the operator's objects, unless it is there, and wait until the API server serves them."""
     kubernetes.define(DEFINITION)
     until = time.monotonic() + LIMIT_S
-    while kubernetes.ask("GET", JOBS)[0] != http.HTTPStatus.OK:
+    while not kubernetes.server.answers(JOBS):
         if time.monotonic() > until:
             raise InfrastructureError(f"the API server does not serve MPIJobs after {LIMIT_S:g} s")
         time.sleep(PAUSE_S)
