@@ -14,7 +14,6 @@ import base64
 import json
 import secrets
 import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -66,7 +65,6 @@ NO_ADDRESS: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 """The taint of a node that waits for its addresses."""
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LIMIT_S: Final = 60.0
-PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +98,17 @@ class KubernetesDaemons:
 
     def create(self, path: str, body: Mapping[str, Any]) -> None:
         """Create an object unless it is there; a kind that was just defined is served after a moment."""
-        until = time.monotonic() + LIMIT_S
-        while True:
-            try:
-                self.server.ask("POST", path, body)
-                return
-            except RequestFailed as error:
-                if error.status == HTTPStatus.CONFLICT:
-                    return
-                if error.status != HTTPStatus.NOT_FOUND or time.monotonic() >= until:
-                    raise
-            time.sleep(PAUSE_S)
+        self.api.wait_for(partial(self._created, path, body), f"serving {path}", limit_s=LIMIT_S)
+
+    def _created(self, path: str, body: Mapping[str, Any]) -> bool | None:
+        try:
+            self.server.ask("POST", path, body)
+        except RequestFailed as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        return True
 
     def define(self, file: Path) -> None:
         """Apply the definition of a kind of objects, as its project's module has it."""

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tare.daemons import certificate, http_client
 from tare.daemons.http_client import HttpClient, inside, through_socket
+from tare.daemons.kubernetes import KubernetesDaemons
 from tare.errors import RequestFailed
 
 asked: list[dict[str, Any]] = []
@@ -126,3 +128,24 @@ def test_with_tls_only_the_server_of_the_certificate_is_asked(tmp_path: Path) ->
         assert ours.ask("GET", "/x") == {}
         with pytest.raises(RequestFailed, match=r"theirs does not answer GET /x: .*certificate verify failed"):
             theirs.ask("GET", "/x")
+
+
+@pytest.mark.parametrize(("status", "created"), [(201, True), (409, True), (404, None)])
+def test_an_object_is_created_unless_it_is_there_or_its_kind_is_not_served_yet(
+    status: int, created: bool | None, tmp_path: Path
+) -> None:
+    looks: list[bool | None] = []
+    api = SimpleNamespace(wait_for=lambda look, what, limit_s: looks.append(look()))
+    with client(tmp_path, status, b"{}") as made:
+        daemons: Any = SimpleNamespace(
+            server=made, api=api, _created=lambda *it: KubernetesDaemons._created(daemons, *it)
+        )
+        KubernetesDaemons.create(daemons, "/apis/x", {"kind": "X"})
+        assert asked[0]["body"] == {"kind": "X"}
+    assert looks == [created]
+
+
+def test_an_object_that_the_api_server_refuses_is_an_error(tmp_path: Path) -> None:
+    refused = pytest.raises(RequestFailed, match="refuses POST /apis/x with status 403: no rights")
+    with client(tmp_path, 403, b'{"message": "no rights"}') as made, refused:
+        KubernetesDaemons._created(SimpleNamespace(server=made), "/apis/x", {})  # type: ignore[arg-type]
