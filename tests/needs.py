@@ -76,6 +76,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "qemu": (_program("qemu-system-x86_64", "mke2fs"), "tools/bootstrap all"),
     "registry": (_file("/opt/tare/docker-registry/usr/bin/docker-registry"), "tools/bootstrap unpacks it"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
+    "skopeo": (_program("skopeo"), "apt-get install skopeo"),
     "slirp4netns": (_program("slirp4netns"), "apt-get install slirp4netns"),
     "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),
     "slurm": (_program("slurmctld", "slurmd", "srun", "munged"), "apt-get install slurmctld slurmd slurm-client munge"),

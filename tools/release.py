@@ -50,7 +50,7 @@ Section: science
 Priority: optional
 Depends: python3 (>= {python}), python3 (<< 3.{next}~), libc6 (>= 2.{glibc})
 Recommends: gcc, libc6-dev, openmpi-bin, libopenmpi-dev
-Suggests: apptainer, charliecloud-runtime, docker.io, mmdebstrap, podman
+Suggests: apptainer, charliecloud-runtime, docker.io, mmdebstrap, podman, skopeo
 Description: {summary}
  tare runs the same MPI program bare and in container environments, and says
  how much more time each takes, and whether that is more than noise.

@@ -11,6 +11,7 @@
         +-- MissingTool       5  a program, a kernel feature or a permission is missing
         +-- CommandFailed     5  a command that tare started failed; carries argv and the end of stderr
         +-- CommandTimeout    5  a command that tare started exceeded its time limit
+        +-- RequestFailed     5  a daemon refused a request over HTTP, or did not answer it; carries the status
         +-- LabEnded          5  what holds a lab's namespaces was ended by something else
 
 A docstring gives the meaning, the commands that can end with the error, and the remedy: tools/errors_page.py writes
@@ -178,6 +179,18 @@ class CommandFailed(InfrastructureError):
         self.argv = tuple(argv)
         self.status = status
         self.stderr_tail = stderr_tail
+
+
+class RequestFailed(InfrastructureError):
+    """A daemon has refused a request over HTTP, with the `status` that the message has, or has not answered it (0).
+
+    Commands: those of InfrastructureError.
+    Remedy: run the same command again: the next one starts daemons of its own; `tare clean` removes what is left.
+    """
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class CommandTimeout(InfrastructureError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import http.client
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.pods import Pods
 from tare.daemons import kubernetes
 from tare.daemons.daemons import Daemon, command, run_daemon
-from tare.errors import InfrastructureError, TareError
+from tare.errors import InfrastructureError, RequestFailed, TareError
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file, image_tag
@@ -85,7 +84,7 @@ class Up:
     def wait(self) -> None:
         """Wait until the API server answers, and every kubelet has told it since now that its node is ready."""
         made, since = self.kubernetes.kubernetes, datetime.now(UTC)
-        wait_for(lambda: _answers(made), "API server")
+        wait_for(lambda: made.server.answers("/readyz"), "API server")
         wait_for(lambda: all(_is_ready(made, each.place.node.name, since) for each in made.kubelets), "ready nodes")
 
     def namespaces(self) -> set[str]:
@@ -297,17 +296,12 @@ def shown(result: Ended, study: Path) -> None:
         print(each["key"]["round"], each["key"]["cell"], json.dumps(each["outcome"])[:400])
 
 
-def _answers(made: kubernetes.KubernetesDaemons) -> bool:
-    try:
-        return made.ask("GET", "/readyz")[0] == 200
-    except (OSError, http.client.HTTPException):
-        return False
-
-
 def _is_ready(made: kubernetes.KubernetesDaemons, node: str, since: datetime) -> bool:
     """Return whether a node is ready and not tainted, and its kubelet has said that it is there since a moment."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
-    _, lease = made.ask("GET", path)
-    status, answer = made.ask("GET", f"/api/v1/nodes/{node}")
+    try:
+        lease, answer = (made.server.ask("GET", each) for each in (path, f"/api/v1/nodes/{node}"))
+    except RequestFailed:
+        return False
     renewed = datetime.fromisoformat(lease.get("spec", {}).get("renewTime", "2000-01-01T00:00:00+00:00"))
-    return status == 200 and renewed > since and not nodes.read(answer).unusable
+    return renewed > since and not nodes.read(answer).unusable

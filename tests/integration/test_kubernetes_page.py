@@ -25,7 +25,7 @@ from tare.system.process import Result, run
 from unit.docs.test_examples import SETS_UP, blocks
 
 pytestmark = [
-    *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables", "registry"),
+    *live("kubernetes", "flannel", "etcd", "cni", "docker", "iptables", "registry", "skopeo"),
     pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
 ]
 

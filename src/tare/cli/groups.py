@@ -179,7 +179,8 @@ def image_push(
         str, typer.Argument(help="A recipe such as debian-mpich, or the path of your own image, such as ./app.sif.")
     ] = "debian-openmpi",
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Without TLS. It is not needed for a registry on this machine.")
+        bool,
+        typer.Option("--plain-http", help="Without TLS or its check. Not needed for a registry on this machine."),
     ] = False,
 ) -> None:
     """Push an image to a registry; print its reference by digest."""

@@ -12,8 +12,7 @@ from tare.images import DEFAULT, RECIPES, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
 from tare.images.own_images import ensure_own
-from tare.images.registry.credentials import find_credentials
-from tare.images.registry.push import push
+from tare.images.registry import push
 from tare.images.registry.reference import parse
 from tare.images.usage import entries, limit_bytes, prune, size_of, used_unix_s
 from tare.model.quantities import parse_bytes
@@ -74,14 +73,14 @@ def image_convert(name: str, wanted: str, out: Path | None) -> None:
 
 
 def image_push(text: str, name: str, *, plain_http: bool) -> None:
-    """Push an image to a registry with the credentials that Docker has for it; print the reference by digest."""
-    parse(text, "latest")  # what is wrong with it is said before an image is built
+    """Push an image to a registry by skopeo, with the user's login; print the reference by digest."""
+    parse(text, "latest")  # what is wrong with it is said before an image is built, and what is missing
+    push.need()
     own = is_path(name)
     image = ensure_own(Path(name), progress=say) if own else ensure_image(find_recipe(name), progress=say)
     reference = parse(text, image.digest[:16])
     made = convert(image, "oci", None, "", say)
-    found = find_credentials(reference.host)
-    digest = push(made.path, reference, found, plain_http=plain_http, progress=say)
+    digest = push.push(made.path, reference, plain_http=plain_http, progress=say)
     print(reference.by_digest(digest))
 
 

@@ -6,15 +6,11 @@ alone, which are on one machine: keys of their own would keep nothing from each 
 
 from __future__ import annotations
 
-import http.client
-import json
 import ssl
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tare.daemons.daemons import MOST_ANSWER
-from tare.system.namespaces import inside_network
 from tare.system.packages import install
 from tare.system.process import find, run
 
@@ -23,7 +19,6 @@ CERTIFICATE: Final = "tls.crt"
 FILES: Final[Mapping[str, str]] = {"cafile": CERTIFICATE, "certfile": CERTIFICATE, "keyfile": KEY}
 """What a client of etcd is told, by the ends of its options' names."""
 DAYS: Final = 3650
-REQUEST_S: Final = 10.0
 
 
 def probe() -> str | None:
@@ -58,26 +53,3 @@ def context(folder: Path) -> ssl.SSLContext:
     made = ssl.create_default_context(cafile=str(folder / CERTIFICATE))
     made.load_cert_chain(folder / CERTIFICATE, folder / KEY)
     return made
-
-
-def ask(
-    pid: int,
-    server: tuple[str, int],
-    context: ssl.SSLContext,
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    *,
-    token: str = "",
-) -> tuple[int, str]:
-    """Make one request from a process's network namespace; return status and text of the answer."""
-    connection = http.client.HTTPSConnection(*server, timeout=REQUEST_S, context=context)
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-    try:
-        with inside_network(pid):  # a socket stays in the namespace in which it was created
-            connection.connect()
-        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read(MOST_ANSWER).decode(errors="replace")
-    finally:
-        connection.close()

@@ -77,7 +77,7 @@ def address_for_pods(kubernetes: KubernetesDaemons) -> str:
     A lab's pods have routes to pods only. The node has the address once it has a pod on that network.
     """
     node = kubernetes.api.place.node.name
-    _, answer = kubernetes.ask("GET", f"/api/v1/nodes/{node}")
+    answer = kubernetes.server.ask("GET", f"/api/v1/nodes/{node}")
     return str(next(ipaddress.ip_network(answer["spec"]["podCIDR"]).hosts()))
 
 

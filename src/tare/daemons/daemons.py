@@ -22,8 +22,6 @@ from tare.system.process import Popen, beside, run
 AGENT: Final = Path(__file__).parents[1] / "mpi" / "launch" / "agent.py"
 TAIL_CHARACTERS: Final = 600
 PAUSE_S: Final = 0.005
-MOST_ANSWER: Final = 64 << 20
-"""Bytes that are read of one answer of a daemon."""
 
 T = TypeVar("T")
 

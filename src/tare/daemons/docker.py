@@ -286,7 +286,7 @@ def _stop_everything(node: Node) -> None:
 def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     ready = replace(node, docker_socket=f"/proc/{node.pid}/root{NODE_SOCKET}")
     until = time.monotonic() + START_LIMIT_S
-    while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
+    while not Path(ready.docker_socket).exists() or not docker_api.daemon(ready).answers("/version"):
         if daemon.poll() is not None or time.monotonic() > until:
             how = f"is not ready after {START_LIMIT_S:g} s" if daemon.poll() is None else "exited while starting"
             tail = _tail(_log(log_folder, node))

@@ -9,16 +9,16 @@ Containers on a node's network can reach it, so it serves only who has its certi
 from __future__ import annotations
 
 import base64
-import http.client
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tare.daemons import certificate
 from tare.daemons.certificate import CERTIFICATE, KEY
 from tare.daemons.daemons import Daemon, Place, run_daemon
+from tare.daemons.http_client import HttpClient, inside
 from tare.errors import InfrastructureError
 from tare.system.packages import script
 from tare.system.process import find
@@ -43,28 +43,18 @@ class EtcdStore:
 
     def wait(self) -> None:
         """Wait until it responds; raise `InfrastructureError` with the end of its log if it does not."""
-        self.daemon.wait_for(self._is_healthy, "an answer", limit_s=LIMIT_S)
+        server = self._server()
+        self.daemon.wait_for(lambda: server.answers("/health") or None, "an answer", limit_s=LIMIT_S)
 
     def put(self, key: str, value: str) -> None:
         """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
-        try:
-            status, answer = self._ask("POST", "/v3/kv/put", body)
-        except OSError as error:
-            raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
-        if status != http.HTTPStatus.OK:
-            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {answer[-300:]}")
+        self._server().ask("POST", "/v3/kv/put", body)
 
-    def _is_healthy(self) -> bool | None:
-        with suppress(OSError, http.client.HTTPException):
-            return True if self._ask("GET", "/health")[0] == http.HTTPStatus.OK else None
-        return None
-
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
-        """Send one request; return status and text of the response."""
+    def _server(self) -> HttpClient:
         place = self.daemon.place
-        context = certificate.context(place.path())
-        return certificate.ask(place.pid, (self.address, PORT), context, method, path, body)
+        connected = inside(place.pid, (self.address, PORT), certificate.context(place.path()))
+        return HttpClient(name=f"etcd at {self.url}", connected=connected)
 
 
 def url_of(address: str) -> str:

@@ -11,15 +11,14 @@ Pods on their node's network reach all of it. So etcd, API server and kubelets a
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import secrets
 import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +27,8 @@ from tare.daemons.certificate import CERTIFICATE, KEY
 from tare.daemons.containerd import Containerd
 from tare.daemons.daemons import Daemon, Place, cover, run_daemon
 from tare.daemons.etcd import EtcdStore
-from tare.errors import InfrastructureError, MissingTool
+from tare.daemons.http_client import HttpClient, inside
+from tare.errors import InfrastructureError, MissingTool, RequestFailed
 from tare.system.node import Node
 from tare.system.packages import install, script
 from tare.system.process import find, run
@@ -65,7 +65,6 @@ NO_ADDRESS: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 """The taint of a node that waits for its addresses."""
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LIMIT_S: Final = 60.0
-PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +78,15 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesDaemons:
-    """A Kubernetes on nodes of a lab. `administrator` may do everything in it; `store` is its etcd."""
+    """A Kubernetes on nodes of a lab. `server` is asked as the `administrator`, who may do everything in it.
+
+    `store` is its etcd.
+    """
 
     address: str
     certificate: str
     administrator: User
+    server: HttpClient
     api: Daemon
     store: EtcdStore
     containerds: tuple[Containerd, ...]
@@ -93,21 +96,19 @@ class KubernetesDaemons:
         """Return a configuration for clients: the context `lab`, as a user."""
         return kubeconfig(self.address, self.certificate, user or self.administrator, namespace)
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Make a request as the administrator; return status and answer."""
-        pid = self.api.place.pid
-        return _request(pid, self.address, self.certificate, self.administrator.token, method, path, body)
-
     def create(self, path: str, body: Mapping[str, Any]) -> None:
         """Create an object unless it is there; a kind that was just defined is served after a moment."""
-        until = time.monotonic() + LIMIT_S
-        status, answer = self.ask("POST", path, body)
-        while status == http.HTTPStatus.NOT_FOUND and time.monotonic() < until:
-            time.sleep(PAUSE_S)
-            status, answer = self.ask("POST", path, body)
-        if status not in (http.HTTPStatus.CREATED, http.HTTPStatus.CONFLICT):
-            name = f"{body.get('kind')} {body.get('metadata', {}).get('name')}"
-            raise InfrastructureError(f"the lab's Kubernetes refuses {name}: {answer.get('message', status)}")
+        self.api.wait_for(partial(self._created, path, body), f"serving {path}", limit_s=LIMIT_S)
+
+    def _created(self, path: str, body: Mapping[str, Any]) -> bool | None:
+        try:
+            self.server.ask("POST", path, body)
+        except RequestFailed as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        return True
 
     def define(self, file: Path) -> None:
         """Apply the definition of a kind of objects, as its project's module has it."""
@@ -142,16 +143,25 @@ class KubernetesDaemons:
             {"type": "InternalIP", "address": node.nics[0].address},
             {"type": "Hostname", "address": node.name},
         ]
-        status, told = self.ask("PUT", f"{path}/status", told)
-        if status != http.HTTPStatus.OK:
+        try:
+            told = self.server.ask("PUT", f"{path}/status", told)
+            told["spec"]["taints"] = [each for each in told["spec"].get("taints", ()) if each["key"] != NO_ADDRESS]
+            self.server.ask("PUT", path, told)
+        except RequestFailed as error:
+            if not error.status:
+                raise
             return None  # the kubelet has changed it meanwhile
-        told["spec"]["taints"] = [each for each in told["spec"].get("taints", ()) if each["key"] != NO_ADDRESS]
-        return True if self.ask("PUT", path, told)[0] == http.HTTPStatus.OK else None
+        return True
 
     def _node(self, name: str) -> dict[str, Any]:
         """Return a node's object; {} if there is none yet."""
-        status, answer = self.ask("GET", f"/api/v1/nodes/{name}")
-        return answer if status == http.HTTPStatus.OK else {}
+        try:
+            found: dict[str, Any] = self.server.ask("GET", f"/api/v1/nodes/{name}")
+        except RequestFailed as error:
+            if not error.status:
+                raise
+            return {}
+        return found
 
     def _has_subnet(self, node: str) -> bool | None:
         return True if self._node(node).get("spec", {}).get("podCIDR") else None
@@ -219,7 +229,9 @@ def running(
             place.path("kubeconfig").write_text(json.dumps(made))
         store.wait()
         api = stack.enter_context(run_daemon(first, "kube-apiserver", api_server(address)))
-        api.wait_for(lambda: _is_up(first.pid, address, known, administrator.token), "an answer", limit_s=LIMIT_S)
+        connected = inside(first.pid, (address, PORT), ssl.create_default_context(cadata=known))
+        server = HttpClient(name="the lab's API server", connected=connected, token=administrator.token)
+        api.wait_for(lambda: server.answers("/readyz") or None, "an answer", limit_s=LIMIT_S)
         for name, argv in (("kube-controller-manager", controller_manager()), ("kube-scheduler", scheduler())):
             stack.enter_context(run_daemon(first, name, argv))
         for each in containerds:
@@ -234,6 +246,7 @@ def running(
             address=address,
             certificate=known,
             administrator=administrator,
+            server=server,
             api=api,
             store=store,
             containerds=tuple(containerds),
@@ -360,23 +373,3 @@ def _cover_sysctls(place: Place) -> None:
         own = f"sysctl-{name.replace('/', '-')}"
         place.path(own).write_text(value)
         cover(place, own, f"/proc/sys/{name}")
-
-
-def _is_up(pid: int, address: str, known: str, token: str) -> bool | None:
-    """Return True once the API server is ready; None before."""
-    with suppress(OSError, http.client.HTTPException):
-        return True if _request(pid, address, known, token, "GET", "/readyz")[0] == http.HTTPStatus.OK else None
-    return None
-
-
-def _request(
-    pid: int, address: str, certificate_: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None
-) -> tuple[int, dict[str, Any]]:
-    """Make one request to an API server from a process's network namespace; return status and answer."""
-    context = ssl.create_default_context(cadata=certificate_)
-    status, text = certificate.ask(pid, (address, PORT), context, method, path, body, token=token)
-    try:
-        told = json.loads(text)
-    except ValueError:
-        told = {"message": text}
-    return status, told if isinstance(told, dict) else {"items": told}

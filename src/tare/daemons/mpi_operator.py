@@ -6,8 +6,6 @@ do, with the lab's own credentials. The definition of its objects is applied fro
 
 from __future__ import annotations
 
-import http
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Final
 from tare.daemons import coredns
 from tare.daemons.daemons import Daemon, Place, run_daemon
 from tare.daemons.kubernetes import FOLDER, KubernetesDaemons
-from tare.errors import InfrastructureError, MissingTool
+from tare.errors import MissingTool
 from tare.system.packages import script
 from tare.system.process import find
 
@@ -27,7 +25,6 @@ LOCKS: Final = "kube-system"
 """The namespace of the lock that says which of several operators works."""
 LEADS: Final = "Leading started"
 LIMIT_S: Final = 60.0
-PAUSE_S: Final = 0.05
 
 
 def program() -> str | None:
@@ -67,8 +64,4 @@ def operator() -> tuple[str, ...]:
 def define(kubernetes: KubernetesDaemons) -> None:
     """Apply the definition of the operator's objects, unless it is there, and wait until the API server serves them."""
     kubernetes.define(DEFINITION)
-    until = time.monotonic() + LIMIT_S
-    while kubernetes.ask("GET", JOBS)[0] != http.HTTPStatus.OK:
-        if time.monotonic() > until:
-            raise InfrastructureError(f"the API server does not serve MPIJobs after {LIMIT_S:g} s")
-        time.sleep(PAUSE_S)
+    kubernetes.api.wait_for(lambda: kubernetes.server.answers(JOBS) or None, "serving MPIJobs", limit_s=LIMIT_S)

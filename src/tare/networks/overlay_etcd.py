@@ -15,7 +15,7 @@ from typing import Final
 
 from tare.daemons import etcd
 from tare.daemons.docker import run_docker
-from tare.daemons.docker_api import request
+from tare.daemons.docker_api import daemon
 from tare.errors import InfrastructureError
 from tare.networks.overlay import (
     PAUSE_S,
@@ -72,7 +72,7 @@ class OverlayEtcd(Overlay):
     @contextmanager
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         first = nodes[0]
-        if not request(first, "GET", "/info", what="asking for the store").get("ClusterStore"):
+        if not daemon(first).ask("GET", "/info").get("ClusterStore"):
             raise InfrastructureError(
                 f"dockerd on {first.name} was started without --cluster-store",
                 remedy="run overlay-etcd in a study, which starts its daemons with it",

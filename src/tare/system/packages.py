@@ -63,6 +63,7 @@ _NAMES: Final[Mapping[str, tuple[str, str, str]]] = {
     "openvswitch-switch": ("Open vSwitch", "openvswitch", "openvswitch"),
     "passt": ("passt", "passt", "passt"),
     "podman": ("Podman", "podman", "podman"),
+    "skopeo": ("skopeo", "skopeo", "skopeo"),
     "slirp4netns": ("slirp4netns", "slirp4netns", "slirp4netns"),
     "squashfs-tools": ("squashfs-tools", "squashfs-tools", "squashfs"),
     "squashfuse": ("squashfuse", "squashfuse", "squashfuse"),

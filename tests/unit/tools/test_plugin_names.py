@@ -82,7 +82,7 @@ KNOWN: Mapping[str, str] = {
     LAUNCHING: "model/choices.py: ssh; mpi/openmpi5.py: ssh",
     "a kind of link": "agent/administered.py: macvlan",
     "a word of ip-address(8)": "agent/remote/machine.py: local",
-    DOCKER: "daemons/docker.py: docker; daemons/docker_api.py: docker; networks/wiring/plug.py: docker",
+    DOCKER: "daemons/docker.py: docker; networks/wiring/plug.py: docker",
     "the package of the official client": "clusters/pods/api.py: kubernetes",
     "a word of ip-tunnel(8)": "networks/wiring/ipip.py: local",
 }

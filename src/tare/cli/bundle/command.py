@@ -2,7 +2,7 @@
 
 __main__.py                 starts the installer, if this Python can
 install.py                  the installer
-manifest.json               versions, and size and SHA-256 of every other file
+manifest.json               versions of tare and of Python, and the machine
 requirements-3.11.txt       what pip installs for a version of Python, with hashes
 wheels/NAME.whl             tare's own wheel has the C sources
 images/DIGEST/image.json    the image's record, and its root file system next to it
@@ -11,7 +11,6 @@ images/DIGEST/rootfs.tar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -25,7 +24,7 @@ from typing import Final
 import tare
 from tare.cli.bundle import wheels
 from tare.cli.bundle.archive import write_zip
-from tare.cli.bundle.install import FORMAT, MOST_BYTES
+from tare.cli.bundle.install import MOST_BYTES
 from tare.cli.output import say, writing
 from tare.errors import UsageError
 from tare.images import find_recipe
@@ -126,12 +125,10 @@ def write_archive(
 ) -> None:
     """Write the zip: the same files give the same bytes. One that `runs` is tare itself, as a release has it."""
     manifest = {
-        "format": FORMAT,
         "tare": tare.__version__,
         "pythons": list(versions),
         "machine": platform.machine(),
         "runs": runs,
-        "files": {name: _entry(content) for name, content in sorted(files.items())},
     }
     whole: dict[str, bytes | Path] = {
         **files,
@@ -140,9 +137,3 @@ def write_archive(
         "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode(),
     }
     write_zip(target, whole, head=SHEBANG, first="__main__.py")
-
-
-def _entry(content: bytes | Path) -> dict[str, str | int]:
-    if isinstance(content, bytes):
-        return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    return {"sha256": sha256_of(content), "bytes": content.stat().st_size}

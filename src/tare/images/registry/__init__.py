@@ -1,1 +1,1 @@
-"""Put images into a registry, by the OCI Distribution Specification 1.1, with the credentials that Docker keeps."""
+"""Name images in registries, and put them there: skopeo does it, with the logins of Docker, Podman and its own."""

@@ -9,9 +9,6 @@ from typing import Final
 
 from tare.errors import UsageError
 
-HUB: Final = "docker.io"
-HUB_SERVER: Final = "registry-1.docker.io"
-"""Docker Hub is the one registry that does not answer at the name by which images are called."""
 HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.IGNORECASE)
 REPOSITORY: Final = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 TAG: Final = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
@@ -26,11 +23,6 @@ class Reference:
     host: str
     repository: str
     tag: str
-
-    @property
-    def server(self) -> str:
-        """Return the host, with its port, at which the registry answers."""
-        return HUB_SERVER if self.host == HUB else self.host
 
     def by_digest(self, digest: str) -> str:
         """Return the name of one image, whatever its tag will point to."""
@@ -65,17 +57,9 @@ def is_reference(name: str) -> bool:
     return bool(REPOSITORY.fullmatch(repository)) and (not colon or bool(TAG.fullmatch(tag)))
 
 
-def split_port(server: str, usual: int) -> tuple[str, int]:
-    """Return the name or address of a server, without brackets, and its port."""
-    name, colon, port = server.rpartition(":")
-    if colon and port.isdigit() and not (name.count(":") and not name.endswith("]")):
-        return name.strip("[]"), int(port)
-    return server.strip("[]"), usual
-
-
-def is_loopback(server: str) -> bool:
-    """Return whether a server is on this machine, so that nothing is sent over a network."""
-    name, _ = split_port(server, 0)
+def is_loopback(host: str) -> bool:
+    """Return whether a host, with or without a port, is on this machine, so that nothing is sent over a network."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
