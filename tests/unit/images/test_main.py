@@ -55,8 +55,7 @@ ALONE = {
     "report/export/sample_rows.py",
     "system/holder.py", "images/inside/unpack.py", "clusters/pods/enter.py", "mpi/launch/agent.py",
     "mpi/fake_program.py",
-    "agent/remote/bootstrap.py", "report/samples/counting.py", "report/samples/drawing.py",
-    "workloads/drivers/jones2009.py",
+    "agent/remote/bootstrap.py", "workloads/drivers/jones2009.py",
 }  # fmt: skip
 
 
