@@ -25,7 +25,7 @@ from tare.model import Plan, Study, Summary
 from tare.model.text import counted, printable
 from tare.mpi import MPIS, SITE, USUAL
 from tare.report import BriefReport, html_parts, render
-from tare.report.live import followed
+from tare.report.live import Live
 from tare.run.progress import Progress, Watcher
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
@@ -176,8 +176,8 @@ def run_plan(
             summary = partial(session.summary_of, store, folder)
             if live:
                 say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
-            page = folder / PAGE if live else None
-            with Progress(plan, quiet=quiet) as progress, followed(progress, store, page, summary) as watcher:
+            following = Live(plan, store, folder / PAGE, summary, quiet=quiet) if live else Progress(plan, quiet=quiet)
+            with following as watcher:
                 ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
             status = _report(store, folder / PAGE, write_whole).exit_code
         if ending.reason:
