@@ -65,7 +65,7 @@ def html_parts(
         addition=addition,
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
-        warnings=remarks.warnings(summary, view.disturbed_text(summary)),
+        warnings=remarks.warnings(summary),
         missed=remarks.missed_text(summary),
         next_look=remarks.looks_text(summary),
         tables=tables,
