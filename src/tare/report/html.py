@@ -14,12 +14,12 @@ from tare.analysis.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published_results, remarks, view
 from tare.report.causes import NEXT_STEP
-from tare.report.histograms import SampleSource
 from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages
 from tare.report.pages.workloads import workload_pages
 from tare.report.plots.figures import Drawing
+from tare.report.plots.histograms import SampleSource
 from tare.report.runs import cell_rows, commands, launches, listed, trial_row
 from tare.report.tables import merge
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark

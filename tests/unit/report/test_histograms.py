@@ -14,7 +14,7 @@ from factory_options import Options
 from tare.analysis.summary import summarise
 from tare.errors import ResultsError
 from tare.report import render_html
-from tare.report.histograms import BIN_RATIO, LogHistogram, collect, columns_of, gap_columns, main_column
+from tare.report.plots.histograms import BIN_RATIO, LogHistogram, collect, columns_of, gap_columns, main_column
 from tare.store.results import read_only
 from tare.store.writer import Store
 from unit.summaries import make_plan, make_trials

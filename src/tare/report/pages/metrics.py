@@ -9,9 +9,9 @@ from tare.model import Comparison, Estimate, Pattern, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
 from tare.report.frames.source import NumberedTrial
-from tare.report.histograms import MetricSamples
 from tare.report.plots import launches, overhead, patterns, samples
 from tare.report.plots.figures import Drawing
+from tare.report.plots.histograms import MetricSamples
 from tare.report.plots.styles import Style
 from tare.report.verdicts import mark
 from tare.report.view import MetricColumn, TableGroup, first_screen

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tare.analysis.summary.patterns.iterations import patterns_of_iterations
 from tare.model import Summary
 from tare.report.frames.source import NumberedTrial
-from tare.report.histograms import MetricSamples, SampleSource, collect, samples_of
 from tare.report.pages.metrics import MetricPage, metric_page
 from tare.report.pages.sizes import Sweep, sweeps_of
 from tare.report.plots.figures import Drawing
+from tare.report.plots.histograms import MetricSamples, SampleSource, collect, samples_of
 from tare.report.plots.styles import styles
 from tare.report.runs import by_group
 from tare.report.traffic import TrafficTables, traffic_tables

@@ -11,10 +11,10 @@ import numpy as np
 from tare.analysis.stats import lag1_bound
 from tare.model import Pattern, PatternKind, Summary
 from tare.report.frames.source import NumberedTrial
-from tare.report.histograms import LogHistogram
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Chart, Dots, Line, Mark, Rule, linear_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
+from tare.report.plots.histograms import LogHistogram
 from tare.report.plots.launches import PlottedLaunches
 from tare.report.plots.styles import Style
 from tare.report.view import MetricColumn

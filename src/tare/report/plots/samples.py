@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from tare.report import units
-from tare.report.histograms import Curve, LogHistogram, MetricSamples, gap_columns
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Area, Axis, Chart, Line, Mark, log_axis, padded
 from tare.report.plots.figures import Drawing, n_text
+from tare.report.plots.histograms import Curve, LogHistogram, MetricSamples, gap_columns
 from tare.report.plots.styles import Style
 from tare.report.view import MetricColumn
 
