@@ -25,7 +25,7 @@ import samples_factory as factory  # noqa: E402 - found through the line above
 from factory_options import ENVIRONMENTS, QUICKSTART, Options, Shape  # noqa: E402 - found through the line above
 from tare.model import Completed, Trial  # noqa: E402 - found through the line above
 from tare.report import render_html  # noqa: E402 - found through the line above
-from tare.report.samples.histograms import Read  # noqa: E402 - found through the line above
+from tare.report.plots.histograms import Read  # noqa: E402 - found through the line above
 
 CELLS = len(ENVIRONMENTS) + 1
 

@@ -36,7 +36,7 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.report.samples.histograms import Read
+from tare.report.plots.histograms import Read
 
 START_UNIX_S = 1_795_000_000.0
 

@@ -55,7 +55,7 @@ def test_the_page_of_a_history_shows_its_points_in_the_colours_of_the_style_shee
     browser: Any, results: Path, tmp_path: Path
 ) -> None:
     show_history(HistoryOptions(folder=results, cell=["bare / latency"], html=tmp_path / "page.html"))
-    shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".series .point")
+    shapes = shown(browser, tmp_path / "page.html").execute_script(SHAPES, ".chart .halo")
     assert len(shapes) == 8
     assert all(width > 5 and height > 5 for width, height, _ in shapes)
     assert {fill for _, _, fill in shapes} != {"rgb(0, 0, 0)"}

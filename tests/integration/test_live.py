@@ -30,7 +30,7 @@ def test_a_browser_follows_a_study_over_its_rounds(tmp_path: Path) -> None:
     with chromium(tmp_path / "profile") as driver, following(tmp_path / "results") as run:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SOON})
         opened(driver, run.page)
-        assert "No figures yet" in driver.execute_script(STATE)
+        assert "getting ready" in driver.execute_script(STATE)
         cells = len(run.cells)
         for number in range(2 * cells + 1):
             run.launch(number)

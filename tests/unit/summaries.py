@@ -28,7 +28,7 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.report.samples.histograms import Read
+from tare.report.plots.histograms import Read
 
 BARE, SELF = "bare", "bare (A/A)"
 MICRO = Workload(name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8),))

@@ -25,9 +25,8 @@ from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_UNFINISHED, EXIT_US
 from tare.model import Plan, Study, Summary
 from tare.model.text import counted, printable
 from tare.mpi import MPIS, SITE, USUAL
-from tare.report import BriefReport, laying_out, render
-from tare.report.live import followed
-from tare.report.samples.counting import CountsOf, count_here, counting
+from tare.report import BriefReport, html_parts, render
+from tare.report.live import Live
 from tare.run.progress import Progress, Watcher
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
@@ -157,11 +156,10 @@ def run_plan(
             summary = partial(session.summary_of, store, folder)
             if live:
                 say(f"tare: the report so far, renewed between launches; open it in a browser: {folder / PAGE}")
-            page = folder / PAGE if live else None
-            with Progress(plan, quiet=quiet) as progress, followed(progress, store, page, summary) as watcher:
+            following = Live(plan, store, folder / PAGE, summary, quiet=quiet) if live else Progress(plan, quiet=quiet)
+            with following as watcher:
                 ending = session.execute(plan, store, files, watcher, say, most_rounds=most_rounds)
-            with counting(folder) as counts_of:
-                status = _report(store, folder / PAGE, write_whole, counts_of).exit_code
+            status = _report(store, folder / PAGE, write_whole).exit_code
         if ending.reason:
             say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
         return EXIT_UNFINISHED if ending.time_is_up else status
@@ -215,9 +213,9 @@ def _tell_others() -> None:
 
 def show_report(folder: Path, html: Path | None, figures: Path | None = None, *, details: bool = False) -> int:
     """Print the report of a results folder, and write its HTML and its figures where asked."""
-    with without_cycle_search(), counting(folder if html else None) as counts_of:
+    with without_cycle_search():
         results = read_only(folder, skip_damaged=True)
-        summary = _report(results, html, counts_of=counts_of, details=details)
+        summary = _report(results, html, details=details)
         if figures is not None:
             _write_figures(summary, results, figures)
         return summary.exit_code
@@ -228,11 +226,10 @@ def renew_page(folder: Path) -> None:
     page = folder / PAGE
     if not page.exists():
         return
-    with without_cycle_search(), counting(folder) as counts_of:
+    with without_cycle_search():
         results = read_only(folder, skip_damaged=True)
         summary = session.summary_of(results, folder)
-        with laying_out(summary, results.trials, results, counts_of(results)) as parts:
-            write_whole(page, parts())
+        write_whole(page, html_parts(summary, results.trials, results))
     say(f"tare: the causes are in the report: {page}")
 
 
@@ -278,23 +275,20 @@ def _report(
     results: Results,
     html: Path | None,
     write: Callable[[Path, Iterable[str]], None] = write_output,
-    counts_of: CountsOf = count_here,
     *,
     details: bool = False,
 ) -> Summary:
     """Print the first screen or all `details`, write the HTML report, and return what is in them.
 
-    `write` is `write_whole` for the page of a results folder; `counts_of` counts the samples.
+    `write` is `write_whole` for the page of a results folder.
     """
     summary = session.summary_of(results, results.path)
     more = shlex.join(("tare", "report", str(results.path), "--details"))
     shown = render(summary) if details else BriefReport(summary=summary, details=more)
+    Console().print(shown)
     if html is None:
-        Console().print(shown)
         return summary
-    with laying_out(summary, results.trials, results, counts_of(results)) as parts:
-        Console().print(shown)
-        page = parts()
+    page = html_parts(summary, results.trials, results)
     with writing("the report", html, "file with --html"):
         write(html, page)
     print(f"report: {html}")

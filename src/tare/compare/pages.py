@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from tare.compare import wording
 from tare.compare.compare import Across, JudgedRatio, Pair
-from tare.compare.drawing import plot
+from tare.compare.drawing import chart
 from tare.compare.history import CellHistory, History
 from tare.compare.kinds import KINDS
 from tare.report import embed, units
 from tare.report.jinja import templates
 from tare.report.plots import bars
+from tare.report.plots.svg import svg
 from tare.report.verdicts import VERDICT_STYLES
 
 
@@ -44,16 +45,21 @@ def history_page(history: History) -> str:
         folder=str(history.folder),
         count=len(history.readings),
         warnings=[*history.left_out, *(f"{each.path}: {text}" for each in history.readings for text in each.caveats)],
-        series=[_series(series, history) for series in history.series],
+        series=[_series(number, series, history) for number, series in enumerate(history.series)],
         method=wording.history_method(history),
     )
 
 
-def _series(series: CellHistory, history: History) -> dict[str, object]:
+def _series(place: int, series: CellHistory, history: History) -> dict[str, object]:
+    name = wording.series_name(series)
+    steps = [(step.ratio.value > 0, wording.step(step, series, history)) for step in series.steps]
+    found = "; ".join(sentence for _, sentence in steps) or wording.no_change(series)
     return {
-        "title": wording.series_name(series),
-        "plot": plot(series, history),
-        "steps": [(step.ratio.value > 0, wording.step(step, series, history)) for step in series.steps],
+        "title": name,
+        "plot": svg(
+            chart(series, history), f"series-{place}", f"{name}, over {len(series.points)} results", description=found
+        ),
+        "steps": steps,
         "no_change": wording.no_change(series),
         "rows": list(wording.result_rows(series, history)),
     }

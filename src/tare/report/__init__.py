@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from tare.report.brief import BriefReport
-from tare.report.html import laying_out, render_html
-from tare.report.samples.histograms import SampleSource
+from tare.report.html import html_parts, render_html
+from tare.report.plots.histograms import SampleSource
 from tare.report.terminal import render, render_text
 
-__all__ = ["BriefReport", "SampleSource", "laying_out", "render", "render_html", "render_text"]
+__all__ = ["BriefReport", "SampleSource", "html_parts", "render", "render_html", "render_text"]

@@ -45,7 +45,7 @@ class BriefReport:
         """Yield warnings, headline, machine, tables, causes, reasons of cells without figures, where the rest is."""
         plain = self.ascii_only or options.ascii_only
         encode, summary = encoder(plain), self.summary
-        for warning in remarks.warnings(summary, view.disturbed_text(summary)):
+        for warning in remarks.warnings(summary):
             yield Text.assemble(("! ", "bold yellow"), encode(warning))
         yield Text(encode(summary.headline), style="bold")
         yield machine(summary, plain, no_wrap=True)

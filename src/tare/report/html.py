@@ -6,37 +6,23 @@ Without the page's script they follow one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
-from tare.analysis.explain.failed import FailedCell, failed_cells
+from tare.analysis.explain.failed import failed_cells
 from tare.analysis.explain.failed_lines import told_together
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published_results, remarks, view
 from tare.report.causes import NEXT_STEP
-from tare.report.frames.source import NumberedTrial
 from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages
-from tare.report.pages.metrics import metric_page
-from tare.report.pages.sizes import sweeps_of
-from tare.report.pages.workloads import WorkloadPage, with_plots
+from tare.report.pages.workloads import workload_pages
 from tare.report.plots.figures import Drawing
-from tare.report.plots.launches import points
-from tare.report.plots.styles import Style, styles
-from tare.report.runs import by_group, cell_rows, commands, launches, listed, trial_row
-from tare.report.samples.counting import Counts, count_here
-from tare.report.samples.drawing import GroupPlots, drawing
-from tare.report.samples.histograms import SampleSource, row_key
+from tare.report.plots.histograms import SampleSource
+from tare.report.runs import cell_rows, commands, launches, listed, trial_row
 from tare.report.tables import merge
-from tare.report.traffic import traffic_tables
 from tare.report.verdicts import VERDICT_STYLES, exit_meaning, mark
-
-Groups = Sequence[view.TableGroup]
-RunsOf = Mapping[str, Sequence[NumberedTrial]]
-"""The launches of each group."""
 
 
 def prepare() -> None:
@@ -47,49 +33,21 @@ def prepare() -> None:
 
 
 def render_html(
-    summary: Summary,
-    trials: Sequence[Trial],
-    samples: SampleSource,
-    counts: Counts | None = None,
-    *,
-    addition: embed.Addition | None = None,
+    summary: Summary, trials: Sequence[Trial], samples: SampleSource, addition: embed.Addition | None = None
 ) -> str:
-    """Return the report as one HTML document; a study that runs has an `addition`. For the rest see `laying_out`."""
-    with laying_out(summary, trials, samples, counts, addition=addition) as parts:
-        return "".join(parts())
+    """Return the report as one HTML document; a study that runs has an `addition`."""
+    return "".join(html_parts(summary, trials, samples, addition))
 
 
-@contextmanager
-def laying_out(
-    summary: Summary,
-    trials: Sequence[Trial],
-    samples: SampleSource,
-    counts: Counts | None = None,
-    *,
-    addition: embed.Addition | None = None,
-) -> Iterator[Callable[[], Iterator[str]]]:
-    """Provide what returns the parts of the HTML document, which is too large to be in memory twice.
+def html_parts(
+    summary: Summary, trials: Sequence[Trial], samples: SampleSource, addition: embed.Addition | None = None
+) -> Iterator[str]:
+    """Return the parts of the HTML document, which is too large to be in memory twice.
 
-    Samples are read one trial at a time and not kept in memory, all before the first part is made. `counts` has counted
-    them already, or does so on another core (`tare.report.samples.counting`). If it has, another process begins at once
-    to draw the plots, and does so while the block runs (`tare.report.samples.drawing`).
+    All that it shows is arranged before the first part is made. Samples are read one trial at a time and not kept.
     """
     runs = launches(summary, trials)
     groups = view.groups(summary)
-    failed = failed_cells(summary, trials)
-    with _drawing(groups, summary, by_group(runs), counts or count_here(samples)) as workload_pages:
-        yield lambda: _parts(summary, groups, runs, failed, workload_pages, addition)
-
-
-def _parts(
-    summary: Summary,
-    groups: Groups,
-    runs: Sequence[NumberedTrial],
-    failed: Sequence[FailedCell],
-    workload_pages: Callable[[], Sequence[WorkloadPage]],
-    addition: embed.Addition | None,
-) -> Iterator[str]:
-    """Return the parts of the document; all that it shows is arranged before, the workloads' pages last."""
     shown = merge(view.judged(groups))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
@@ -99,7 +57,7 @@ def _parts(
     rows = [trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)]
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
-    workloads = workload_pages()
+    workloads = tuple(workload_pages(groups, summary, runs, samples))
     return templates("tare.report").get_template("report.html.j2").generate(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
@@ -107,7 +65,7 @@ def _parts(
         addition=addition,
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
-        warnings=remarks.warnings(summary, view.disturbed_text(summary)),
+        warnings=remarks.warnings(summary),
         missed=remarks.missed_text(summary),
         next_look=remarks.looks_text(summary),
         tables=tables,
@@ -116,8 +74,8 @@ def _parts(
         environments=environments,
         number_of={page.name: page.number for page in environments},
         next_step=NEXT_STEP,
-        failed=tuple(told_together(failed)),
-        published=published_results.rows(summary, tuple(groups)),
+        failed=tuple(told_together(failed_cells(summary, trials))),
+        published=published_results.rows(summary, groups),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
         ladder=_ladder_symbols(summary),
@@ -137,70 +95,8 @@ def _parts(
 
 def figures_of(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> Iterator[tuple[str, Drawing]]:
     """Yield every figure of the report, with the name of its workload."""
-    runs_of = by_group(launches(summary, trials))
-    with _drawing(view.groups(summary), summary, runs_of, count_here(samples)) as workload_pages:
-        for page in workload_pages():
-            yield from ((page.name, figure) for figure in page.figures())
-
-
-@contextmanager
-def _drawing(
-    groups: Groups, summary: Summary, runs_of: RunsOf, counts: Counts
-) -> Iterator[Callable[[], Sequence[WorkloadPage]]]:
-    """Provide what returns the page of each workload, with its figures; `counts` provides the samples."""
-    style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
-    wanted = _wanted(groups, summary, runs_of, style_of)
-    with drawing(counts, wanted, runs_of) as drawings:
-
-        def workload_pages() -> Sequence[WorkloadPage]:
-            pages = [
-                _workload_page(number, group, summary, runs_of.get(group.name, ()), one)
-                for number, (group, one) in enumerate(zip(groups, wanted, strict=True))
-            ]
-            return [with_plots(page, drawn) for page, drawn in zip(pages, drawings, strict=True)]
-
-        yield workload_pages
-
-
-def _wanted(groups: Groups, summary: Summary, runs_of: RunsOf, style_of: Mapping[str, Style]) -> list[GroupPlots]:
-    """Return what the plots of each group's launches and samples show besides samples."""
-    return [
-        GroupPlots(
-            group=group.name,
-            rows=group.rows,
-            row_of={
-                run.trial.key.cell: row_key(run.group, run.environment)
-                for run in runs_of.get(group.name, ())
-                if run.completed
-            },
-            columns=tuple(replace(column, cells={}, noise=None) for column in group.columns),
-            plotted={column.ident: points(column, group.rows, runs_of.get(group.name, ())) for column in group.columns},
-            style=style_of,
-            baseline=summary.baseline,
-            share=1 / len(groups),
-        )
-        for group in groups
-    ]
-
-
-def _workload_page(
-    number: int, group: view.TableGroup, summary: Summary, runs: Sequence[NumberedTrial], wanted: GroupPlots
-) -> WorkloadPage:
-    """Return the page of a workload, without the plots of its launches and samples."""
-    first = view.first_screen(group.columns)
-    return WorkloadPage(
-        ident=f"workload-{number}",
-        number=number,
-        name=group.name,
-        metrics=tuple(
-            metric_page(
-                column, group, summary, runs, wanted.plotted[column.ident], wanted.style, is_open=column in first
-            )
-            for column in group.columns
-        ),
-        sizes=tuple(sweeps_of(group, summary, wanted.style)),
-        traffic=traffic_tables(group.name, f"traffic-{number}", group.rows, runs),
-    )
+    for page in workload_pages(view.groups(summary), summary, launches(summary, trials), samples):
+        yield from ((page.name, figure) for figure in page.figures())
 
 
 def _policy(script: str, style: str, addition: embed.Addition | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tare.analysis.summary.disturbance import DISTURBED
 from tare.model import Comparison, PatternKind, ProofGap, Summary, Verdict
 from tare.model.text import counted
 from tare.report import units
@@ -319,10 +320,22 @@ def looks_text(summary: Summary) -> str:
     return f"{counted(rounds, 'round')}: the last verdicts were given at {summary.looks[-1]}"
 
 
-def warnings(summary: Summary, disturbed: str) -> Sequence[str]:
+def warnings(summary: Summary) -> Sequence[str]:
     """Return the warnings that precede the headline, each a sentence."""
-    texts = (*summary.warnings, disturbed, *_machine_changed(summary))
+    texts = (*summary.warnings, disturbed_text(summary), *_machine_changed(summary))
     return [text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text]
+
+
+def disturbed_text(summary: Summary) -> str:
+    """Return a warning about launches with background load; "" if there are none."""
+    disturbed, counted = summary.counts.get("disturbed", 0), summary.counts.get("trials that count", 0)
+    if not disturbed:
+        return ""
+    return (
+        f"Background load: other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the "
+        f"machine during {disturbed:,} of the {counted:,} launches that count. "
+        "Repeat on a quiet machine before you rely on small differences."
+    )
 
 
 def _machine_changed(summary: Summary) -> Iterator[str]:

@@ -46,7 +46,7 @@ class TerminalReport:
         plain = self.ascii_only or options.ascii_only
         encode = encoder(plain)
         summary = self.summary
-        for warning in remarks.warnings(summary, view.disturbed_text(summary)):
+        for warning in remarks.warnings(summary):
             yield item("!", "bold yellow", encode(warning))
         yield Text(encode(summary.headline), style="bold")
         yield machine(summary, plain)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tare.analysis.summary.disturbance import DISTURBED
 from tare.model import Comparison, Estimate, MetricInfo, Summary
 from tare.model.text import counted
 from tare.report import units
@@ -186,18 +185,6 @@ def counts_text(summary: Summary) -> str:
     again = f", {reruns:,} in blocks that were run again" if reruns > 0 else ""
     repeats = f", {counted(repeated, 'repeat')} because of the machine's state" if repeated else ""
     return f"{total:,} launch{'' if total == 1 else 'es'}" + (f" ({ended})" if ended else "") + again + repeats
-
-
-def disturbed_text(summary: Summary) -> str:
-    """Return a warning about launches with background load; "" if there are none."""
-    disturbed, counted = summary.counts.get("disturbed", 0), summary.counts.get("trials that count", 0)
-    if not disturbed:
-        return ""
-    return (
-        f"Background load: other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the "
-        f"machine during {disturbed:,} of the {counted:,} launches that count. "
-        "Repeat on a quiet machine before you rely on small differences."
-    )
 
 
 def heading(group: TableGroup, all_groups: Sequence[TableGroup]) -> str:

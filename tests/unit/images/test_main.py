@@ -54,8 +54,7 @@ ALONE = {
     "runtimes/containers/idmapped.py", "cli/doctor/locality_probe.py", "cli/doctor/noise_probe.py",
     "system/holder.py", "images/inside/unpack.py", "clusters/pods/enter.py", "mpi/launch/agent.py",
     "mpi/fake_program.py",
-    "agent/remote/bootstrap.py", "report/samples/counting.py", "report/samples/drawing.py",
-    "workloads/drivers/jones2009.py",
+    "agent/remote/bootstrap.py", "workloads/drivers/jones2009.py",
 }  # fmt: skip
 
 

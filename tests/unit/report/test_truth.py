@@ -326,6 +326,6 @@ def test_a_machine_that_changed_while_it_was_measured_is_a_warning(summary: Summ
         n=20,
     )
     drifting = replace(summary, patterns=(drift, replace(drift, environment="docker+bridge", value=1.0)))
-    shown = " ".join(remarks.warnings(drifting, ""))
+    shown = " ".join(remarks.warnings(drifting))
     assert ("The machine changed during the study" in shown) is bool(words)
     assert f"{info.label} {words} at the end" in shown or not words

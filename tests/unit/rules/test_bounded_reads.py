@@ -30,8 +30,6 @@ ALLOWED = {
     "agent/remote/bootstrap.py": "on a node: a line of its head, which has the rights of its user",
     "agent/remote/conversation.py": "LONGEST_LINE; LAST_WORDS",
     "agent/remote/serve.py": "on a node: a line of its head, which has the rights of its user",
-    "report/samples/counting.py": "a file of tare's own, in a new folder of the system's temporary folder",
-    "report/samples/drawing.py": "the same",
     "run/core_watch.py": "what tare-cores, a program of tare's own, has added to its file",
     "run/turns.py": "HELLO_BYTES; one byte",
     "runtimes/apptainer_instance.py": "a file of the kernel",

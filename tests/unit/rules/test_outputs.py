@@ -29,8 +29,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     OPENED: ("report/export/csv.py", "store/results_folder.py", "images/convert.py", "cli/bundle/archive.py"),
     SCRATCH: (
         "cli/bundle/wheels.py", "cli/doctor/noise_probe.py", "mpi/openmpi5.py",
-        "report/samples/counting.py",
-        "report/samples/drawing.py", "runtimes/podman_hpc.py", "run/trace/bpftrace.py",
+        "runtimes/podman_hpc.py", "run/trace/bpftrace.py",
     ),
     STATE: (
         "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "clusters/connections.py",

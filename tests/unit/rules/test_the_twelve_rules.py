@@ -32,20 +32,17 @@ import tare.workloads.plugin
 from tare.errors import ResultsError
 from tare.model import Comparison, Completed, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
 from tare.report import units, view
-from tare.report.pages.metrics import metric_page
-from tare.report.pages.sizes import link_bytes_per_s, sweeps_of
-from tare.report.plots import launches as plots_launches
+from tare.report.html import figures_of
+from tare.report.pages.sizes import link_bytes_per_s
 from tare.report.plots.charts import NEUTRAL, Band, Box, Dots, Line, Ranges, Rule
 from tare.report.plots.figures import Drawing
-from tare.report.plots.styles import styles
-from tare.report.runs import by_group, launches
 from tare.store import codec
 from tare.store.writer import Store
 from tare.workloads import WORKLOADS, WorkloadPlugin
 from tare.workloads.programs import PROGRAMS
 from tare.workloads.programs.adapter import ProgramAdapter
 from unit.rules.made import ABSOLUTE, INTERVAL, RATIO, Made, Page, Shape, check_headline, results, tables_of
-from unit.summaries import change, make_plan, make_trial
+from unit.summaries import NoSamples, change, make_plan, make_trial
 
 headline = importlib.import_module("tare.analysis.summary.headline")
 compare = importlib.import_module("tare.analysis.summary.compare")
@@ -353,20 +350,9 @@ def drawings(made: Made, link_bps: int = 0) -> list[Drawing]:
     if link_bps:
         linked = tuple(replace(one, link=replace(one.link, rate_bps=link_bps)) for one in summary.environments)
         summary = replace(summary, environments=linked)
-    runs = by_group(launches(summary, made.trials))
-    figures: list[Drawing] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "drawn", lambda self: self)
-        for group in view.groups(summary):
-            style = styles(group.rows, summary)
-            for column in group.columns:
-                own = runs.get(group.name, [])
-                plotted = plots_launches.points(column, group.rows, own)
-                figures += metric_page(column, group, summary, own, plotted, style, is_open=True).figures
-                figures += plots_launches.figures(column, plotted, style)
-            for sweep in sweeps_of(group, summary, style):
-                figures += sweep.figures
-    return figures
+        return [figure for _, figure in figures_of(summary, made.trials, NoSamples())]
 
 
 def marks_of(figure: Drawing, kind: type[T]) -> list[T]:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from tare.compare.claims.model import Region
 from tare.compare.claims.wording import bound_text, words
 from tare.model import Estimate
-from tare.report.plots.bars import WIDTH, Scale, interval
+from tare.report.plots.bars import WIDTH, Scale, interval, picture
 
 BAND: Final = 17.0
 """Height of the drawing above the labels of bounds."""
@@ -41,14 +41,12 @@ def drawing(estimate: Estimate, region: Region, *, counts: bool) -> Markup:
     name = f"{words(region, counts=counts)} is claimed; {position(estimate, region)}"
     low, at, high = map(axis.x, (estimate.low, estimate.value, estimate.high))
     parts = [
-        f'<svg class="bar claim" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(name)}">',
         *_region(axis, region),
         f'<path class="zero" d="M{axis.x(0.0)} 0V{BAND:g}"/>',
         interval(low, at, high, BAND / 2),
         *_labels(axis, region, counts=counts),
-        "</svg>",
     ]
-    return Markup("".join(parts))  # noqa: S704 - numbers, fixed text, and a text that is escaped
+    return picture(parts, HEIGHT, "bar claim", name)
 
 
 def position(estimate: Estimate, region: Region) -> str:

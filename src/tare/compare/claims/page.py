@@ -16,7 +16,7 @@ from tare.compare.claims.wording import contrast_words, holds_if, words
 from tare.model.text import printable
 from tare.report import embed, units
 from tare.report.jinja import templates
-from tare.report.plots.bars import HEIGHT, WIDTH
+from tare.report.plots.bars import WIDTH, picture
 
 DECIDED: Final = (ClaimVerdict.REPRODUCED, ClaimVerdict.CONTRADICTED)
 
@@ -82,7 +82,7 @@ def claims_page(of_paper: Sequence[tuple[Paper, Sequence[Judged]]]) -> str:
 def shares(counts: Mapping[ClaimVerdict, int]) -> Markup:
     """Return a bar of the shares of verdicts; the numbers are beside it."""
     total, at = sum(counts.values()), 0.0
-    parts = [f'<svg class="bar shares" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" aria-hidden="true" focusable="false">']
+    parts = []
     for verdict in ClaimVerdict:
         width = WIDTH * counts.get(verdict, 0) / (total or 1)
         if width:
@@ -91,7 +91,7 @@ def shares(counts: Mapping[ClaimVerdict, int]) -> Markup:
                 f'<g class="v-{LOOKS[verdict].css}"><rect x="{at:.1f}" y="2" width="{drawn:.1f}" height="9"/></g>'
             )
         at += width
-    return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
+    return picture(parts, css="bar shares")
 
 
 def _table(paper: Paper, judged: Sequence[Judged]) -> PaperTable:

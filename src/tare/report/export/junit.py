@@ -21,7 +21,7 @@ from tare.report.export import wording
 from tare.report.export.format import TextFormat
 from tare.report.frames import Source
 from tare.report.frames.comparisons import CellComparison, cell_comparisons
-from tare.report.view import disturbed_text
+from tare.report.remarks import disturbed_text
 
 ERRORS: Final = (Verdict.INVALID, Verdict.NOT_COMPARABLE, Verdict.FAILS)
 SKIPS: Final = (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE, Verdict.NOT_JUDGED)

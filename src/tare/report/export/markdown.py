@@ -55,7 +55,7 @@ def _blocks(source: Source) -> Iterator[str]:
     """Yield the parts of the document, the most important first; each is whole by itself."""
     summary = source.summary
     yield f"### tare: {escape(summary.name)}"
-    warnings = remarks.warnings(summary, view.disturbed_text(summary))
+    warnings = remarks.warnings(summary)
     for warning in warnings[:MOST_WARNINGS]:
         yield f"> ⚠ {escape(warning)}"
     if len(warnings) > MOST_WARNINGS:

@@ -7,7 +7,6 @@ from typing import Final
 from tare.report import render_html, render_text
 from tare.report.export.format import TextFormat
 from tare.report.frames import Source
-from tare.report.samples.counting import counting
 
 
 def terminal(source: Source) -> str:
@@ -17,9 +16,7 @@ def terminal(source: Source) -> str:
 
 def html(source: Source) -> str:
     """Return the report as one page that opens offline."""
-    results = source.results
-    with counting(results.path) as counts_of:
-        return render_html(source.summary, results.trials, results, counts_of(results))
+    return render_html(source.summary, source.results.trials, source.results)
 
 
 TERMINAL: Final = TextFormat(suffix=".txt", meaning="tables of eighty columns, with all metrics", text=terminal)

@@ -5,6 +5,6 @@ In: a run's events and its store. Out: report.html of the results folder. Only `
 
 from __future__ import annotations
 
-from tare.report.live.watcher import Live, followed
+from tare.report.live.watcher import Live
 
-__all__ = ["Live", "followed"]
+__all__ = ["Live"]

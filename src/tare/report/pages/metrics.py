@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tare.model import Comparison, Estimate, Summary
+from tare.model import Comparison, Estimate, Pattern, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
 from tare.report.frames.source import NumberedTrial
-from tare.report.plots import overhead, patterns
+from tare.report.plots import launches, overhead, patterns, samples
 from tare.report.plots.figures import Drawing
-from tare.report.plots.launches import PlottedLaunches
+from tare.report.plots.histograms import MetricSamples
 from tare.report.plots.styles import Style
 from tare.report.verdicts import mark
-from tare.report.view import MetricColumn, TableGroup
+from tare.report.view import MetricColumn, TableGroup, first_screen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +43,18 @@ def metric_page(
     group: TableGroup,
     summary: Summary,
     runs: Sequence[NumberedTrial],
-    plotted: PlottedLaunches,
+    sampled: MetricSamples,
+    found: Sequence[Pattern],
     style: Mapping[str, Style],
-    *,
-    is_open: bool,
 ) -> MetricPage:
-    """Return the page of one metric, without the plots of its launches and samples (`tare.report.samples.drawing`)."""
+    """Return the page of one metric; `found` is what the order of iterations shows in its group."""
+    plotted = launches.points(column, group.rows, runs)
     figures = (
         overhead.forest(column, group.rows, summary),
+        *launches.figures(column, plotted, style),
         *patterns.of_launches(column, summary, runs, plotted, style),
+        *samples.figures(column, sampled, style, summary.baseline),
+        *patterns.of_iterations(column, found, sampled.mains, style),
     )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
@@ -62,7 +65,7 @@ def metric_page(
         columns=tuple(name for name in names if name in filled),
         values=values,
         states=remarks.state_texts(column, summary),
-        open=is_open,
+        open=column in first_screen(group.columns),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tare.model import Estimate
 from tare.report import units
@@ -94,12 +94,12 @@ def _compress(overhead: float) -> float:
 
 def axis(scale: Scale) -> Markup:
     """Return the tick labels of a column."""
-    parts = [_open(14)]
+    parts = []
     for tick in scale.ticks():
         label = scale.label(tick)
         parts.append(f'<text x="{label.at}" y="9" text-anchor="{label.anchor}">{label.text}</text>')
         parts.append(f'<path class="tick" d="M{scale.x(tick)} 11V14"/>')
-    return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
+    return picture(parts, 14)
 
 
 def bar(
@@ -107,7 +107,7 @@ def bar(
 ) -> Markup:
     """Return the bar of one cell: noise floor and margin in the background, interval thick, adjusted interval thin."""
     middle = HEIGHT / 2
-    parts = [_open(HEIGHT)]
+    parts = []
     if noise is not None:
         left, right = scale.x(noise.low), scale.x(noise.high)
         parts.append(
@@ -119,7 +119,7 @@ def bar(
         parts.append(f'<path class="outer" d="M{scale.x(outer.low)} {middle:g}H{scale.x(outer.high)}"/>')
     if estimate is not None:
         parts.append(interval(scale.x(estimate.low), scale.x(estimate.value), scale.x(estimate.high), middle))
-    return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers only
+    return picture(parts)
 
 
 def interval(left: float, at: float, right: float, middle: float) -> str:
@@ -129,5 +129,8 @@ def interval(left: float, at: float, right: float, middle: float) -> str:
     return f'{bar}<circle class="point" cx="{at}" cy="{middle:g}" r="3.6"/>'
 
 
-def _open(height: float) -> str:
-    return f'<svg class="bar" viewBox="0 0 {WIDTH:g} {height:g}" aria-hidden="true" focusable="false">'
+def picture(parts: Iterable[str], height: float = HEIGHT, css: str = "bar", label: str = "") -> Markup:
+    """Return parts, numbers and fixed text only, as an element; without a label it is for those who see it."""
+    told = f'role="img" aria-label="{escape(label)}"' if label else 'aria-hidden="true" focusable="false"'
+    opening = f'<svg class="{css}" viewBox="0 0 {WIDTH:g} {height:g}" {told}>'
+    return Markup("".join([opening, *parts, "</svg>"]))  # noqa: S704 - as above; the label is escaped

@@ -36,20 +36,6 @@ class Drawing:
         """Tell whether the figure takes the whole width of the page."""
         return f'viewBox="0 0 {WIDE:g} ' in self.svg[:60] if self.chart is None else self.chart.wide
 
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """Return a drawn figure as texts, for `restored`."""
-        return self.ident, self.title, self.caption, self.closer_name, self.svg, self.closer_svg
-
-    @classmethod
-    def restored(cls, texts: Sequence[str]) -> Drawing:
-        """Return a drawn figure from the texts that another of tare's processes has made of it."""
-        ident, title, caption, closer_name, *drawn = texts
-        svg, closer = map(Markup, drawn)
-        return cls(
-            ident=ident, title=title, caption=caption, chart=None, closer_name=closer_name, svg=svg, closer_svg=closer
-        )
-
     def drawn(self) -> Drawing:
         """Return the figure as SVG, without the charts."""
         if self.chart is None:

@@ -30,17 +30,6 @@ class Points:
     rounds: list[int] = field(default_factory=list)
     costs_s: list[float] = field(default_factory=list)
 
-    @property
-    def numbers(self) -> Floats:
-        """Return the launches as an array of shape (3, n), for `of_numbers`."""
-        return np.array([self.orders, self.rounds, self.costs_s], dtype=np.float64)
-
-    @classmethod
-    def of_numbers(cls, numbers: Floats) -> Points:
-        """Return the launches that an array has."""
-        orders, rounds, costs_s = numbers
-        return cls(orders=orders.astype(int).tolist(), rounds=rounds.astype(int).tolist(), costs_s=costs_s.tolist())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlottedLaunches:
@@ -53,7 +42,7 @@ class PlottedLaunches:
 
 
 def points(column: MetricColumn, rows: Sequence[str], runs: Sequence[NumberedTrial]) -> PlottedLaunches:
-    """Return the launches of a column that count."""
+    """Return the launches of a column that count, and how they are drawn."""
     result = {name: Points() for name in rows}
     key, group = column.info.key, column.info.group
     for run in runs:
@@ -62,16 +51,11 @@ def points(column: MetricColumn, rows: Sequence[str], runs: Sequence[NumberedTri
             of_row.orders.append(run.number)
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
-    return plotted_as(column, result)
-
-
-def plotted_as(column: MetricColumn, by_row: Mapping[str, Points]) -> PlottedLaunches:
-    """Return how the launches of a column are drawn."""
-    size, unit = column.axis([cost_s for one in by_row.values() for cost_s in one.costs_s])
+    size, unit = column.axis([cost_s for one in result.values() for cost_s in one.costs_s])
     shown = column.shown if column.is_rate else float
-    drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in by_row.items()}
+    drawn = {name: np.array([shown(cost_s) for cost_s in one.costs_s]) / size for name, one in result.items()}
     return PlottedLaunches(
-        by_row=by_row, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size
+        by_row=result, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size
     )
 
 

@@ -14,9 +14,9 @@ from tare.report.frames.source import NumberedTrial
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Chart, Dots, Line, Mark, Rule, linear_axis, padded, row_axis
 from tare.report.plots.figures import Drawing, n_text
+from tare.report.plots.histograms import LogHistogram
 from tare.report.plots.launches import PlottedLaunches
 from tare.report.plots.styles import Style
-from tare.report.samples.histograms import LogHistogram
 from tare.report.view import MetricColumn
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -12,9 +13,29 @@ from tare.report import units
 from tare.report.plots import takeaways
 from tare.report.plots.charts import NEUTRAL, Area, Axis, Chart, Line, Mark, log_axis, padded
 from tare.report.plots.figures import Drawing, n_text
+from tare.report.plots.histograms import Curve, LogHistogram, MetricSamples, gap_columns
 from tare.report.plots.styles import Style
-from tare.report.samples.histograms import Curve, LogHistogram
 from tare.report.view import MetricColumn
+
+CURVE_POINTS: Final = 240
+
+
+def figures(
+    column: MetricColumn, sampled: MetricSamples, style: Mapping[str, Style], baseline: str
+) -> Iterator[Drawing]:
+    """Yield the plots of a column's samples, none if it has none."""
+    if sampled.main is None:
+        return
+    curves = {name: one.curve(CURVE_POINTS) for name, one in sampled.mains.items()}
+    yield ecdf(column, curves, style, baseline, is_gap="gap" in sampled.main)
+    sides = gap_columns(sampled.sides)
+    if sides and sampled.main == sides[0]:
+        both = {
+            name: {side: of_row[side] for side in sides if side in of_row}
+            for name, of_row in sampled.of_row.items()
+            if of_row
+        }
+        yield gaps(column, both, style, baseline)
 
 
 def ecdf(

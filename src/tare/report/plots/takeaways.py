@@ -10,7 +10,7 @@ import numpy as np
 from tare.analysis.stats.resampling import quantiles
 from tare.model import Comparison, Pattern, PatternKind, Summary, Verdict
 from tare.report import units
-from tare.report.samples.histograms import Curve
+from tare.report.plots.histograms import Curve
 from tare.report.view import MetricColumn
 
 

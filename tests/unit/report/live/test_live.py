@@ -1,4 +1,4 @@
-"""A run on fakes whose report is renewed: after blocks, within the budget, never during a launch."""
+"""A run on fakes whose report is renewed: after blocks, for a share of the time, never during a launch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 
 from tare.cli import session
 from tare.model import Failed, Plan, TrialKey
-from tare.report.live import Live, budget, watcher
-from tare.report.live.budget import CREDIT_S, LONGEST_S, SHARE, TRIAL_S, CpuBudget
+from tare.report.live import Live, watcher
+from tare.report.live.watcher import SHARE
 from tare.run import runner
-from tare.run.progress import Progress
 from tare.store.writer import Store
 from tare.study.feasibility.study_files import make_files
 from tare.study.plan.cells import available
@@ -29,8 +28,8 @@ STOPS = " data-ended>"
 class Following:
     """The renewed report of a study on fakes, whose events a test plays."""
 
-    def __init__(self, live: Live, plan: Plan, store: Store, page: Path) -> None:
-        self.live, self.plan, self.store, self.page = live, plan, store, page
+    def __init__(self, live: Live, plan: Plan, store: Store, page: Path, clock: Clock) -> None:
+        self.live, self.plan, self.store, self.page, self.clock = live, plan, store, page, clock
         self.cells = [cell.key for cell in available(plan)]
         self.total = len(self.cells) * plan.study.repetition.rounds
 
@@ -58,11 +57,9 @@ def following(folder: Path) -> Iterator[Following]:
     page = folder / "report.html"
     with (
         Store.create_or_open(folder, plan, {}) as store,
-        Progress(plan) as progress,
-        patch.object(watcher, "CpuBudget", lambda clock: CpuBudget(clock, Clock())),
-        Live(progress, store, page, lambda: session.summary_of(store), Clock()) as live,
+        Live(plan, store, page, lambda: session.summary_of(store), clock := Clock()) as live,
     ):
-        yield Following(live, plan, store, page)
+        yield Following(live, plan, store, page, clock)
 
 
 @pytest.fixture
@@ -72,7 +69,7 @@ def run(tmp_path: Path) -> Iterator[Following]:
 
 
 def test_the_page_has_figures_of_whole_rounds_and_says_that_they_are_preliminary(run: Following) -> None:
-    assert "No figures yet" in run.text
+    assert "getting ready" in run.text
     run.live.round_started(0, 0)
     first = run.text
     for number in range(len(run.cells)):
@@ -80,24 +77,34 @@ def test_the_page_has_figures_of_whole_rounds_and_says_that_they_are_preliminary
         assert run.text == first, "it is renewed when a block ends, not before"
     run.begin(len(run.cells))
     assert f"<b>{len(run.cells)} of {run.total}</b> launches done, round 2 of 3" in run.text
-    assert f"{len(run.cells)} launches in 1 of 3 rounds; there are no verdicts before 3 rounds" in run.text
     assert "<strong>Preliminary:</strong>" in run.text
+    assert "change until the study ends; 1 of 3 rounds: verdicts are given at 3.</p>" in run.text
     assert 'class="first columns-' in run.text, "the table of the first screen is missing"
     assert run.text.count("<!doctype html>") == 1
     assert STOPS not in run.text
 
 
-def test_nothing_is_drawn_when_the_budget_is_used_up(run: Following) -> None:
-    with patch.object(watcher, "render_html", wraps=watcher.render_html) as rendered:
-        for number in range(len(run.cells)):
+def test_after_a_page_that_took_long_nothing_is_drawn_for_so_many_times_as_long(run: Following) -> None:
+    drawn: list[int] = []
+    html_parts = watcher.html_parts
+
+    def slowly(*arguments: Any) -> Iterator[str]:
+        run.clock.now_s += 2.0
+        drawn.append(run.store.count)
+        return html_parts(*arguments)
+
+    blocks = [number * len(run.cells) for number in (1, 2, 3)]
+    with patch.object(watcher, "html_parts", slowly):
+        for number in range(blocks[0] + 1):
             run.launch(number)
-        run.live.budget.used_s = 1000.0
-        run.begin(len(run.cells))
-        assert rendered.call_count == 0
-        run.live.budget.used_s = 0.0
-        for number in range(len(run.cells), 2 * len(run.cells) + 1):
+        run.clock.now_s += 2.0 / SHARE - 1.0
+        for number in range(blocks[0] + 1, blocks[1] + 1):
             run.launch(number)
-        assert rendered.call_count == 1
+        run.clock.now_s += 1.0
+        for number in range(blocks[1] + 1, blocks[2]):
+            run.launch(number)
+        run.live.round_started(3, 0)
+    assert drawn == [blocks[0], blocks[2]]
 
 
 def test_a_failed_launch_is_in_the_page_without_its_markup(run: Following) -> None:
@@ -110,12 +117,11 @@ def test_a_failed_launch_is_in_the_page_without_its_markup(run: Following) -> No
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), OSError(28, "No space left on device")])
 def test_a_page_that_cannot_be_made_does_not_end_the_run(run: Following, error: Exception) -> None:
-    what = "write_whole" if isinstance(error, OSError) else "render_html"
     before = run.text
-    with patch.object(watcher, what, side_effect=error):
+    with patch.object(watcher, "write_whole" if isinstance(error, OSError) else "html_parts", side_effect=error):
         for number in range(len(run.cells) + 1):
             run.launch(number)
-    assert run.text == before if what == "write_whole" else "shown: ZeroDivisionError: by zero" in run.text
+    assert run.text == before
 
 
 def test_the_page_of_a_run_that_was_ended_says_so_and_is_not_loaded_again(tmp_path: Path) -> None:
@@ -157,27 +163,9 @@ def test_a_whole_run_renews_its_page_between_its_launches_only(tmp_path: Path) -
         Store.create_or_open(tmp_path / "r", plan, session.facts(plan, files)) as store,
         patch.object(watcher, "write_whole", write),
         patch.object(runner, "run_launch", launch),
-        patch.object(budget, "CREDIT_S", 1000.0),
-        Progress(plan) as progress,
-        Live(progress, store, tmp_path / "page", lambda: session.summary_of(store)) as live,
+        Live(plan, store, tmp_path / "page", lambda: session.summary_of(store), Clock()) as live,
     ):
         session.execute(plan, store, files, live)
     assert events.count("begin") >= 12
     assert all(events[place + 1] == "end" for place, event in enumerate(events) if event == "begin")
     assert events.count("write") == 1 + 4 - 1, "at the beginning, and after each block but the last"
-
-
-def test_a_budget_is_a_share_of_the_time_and_expects_what_the_last_report_took() -> None:
-    clock, cpu = Clock(), Clock()
-    limit = CpuBudget(clock, cpu)
-    assert limit.allows(10)
-    with limit.spent(), limit.drawing(1000):
-        cpu.now_s += CREDIT_S
-    assert limit.left_s == 0.0
-    assert not limit.allows(1000)
-    clock.now_s += CREDIT_S / SHARE
-    assert limit.allows(1000)
-    assert not limit.allows(1000 + round(2 / TRIAL_S))
-    clock.now_s += 1e6
-    assert limit.allows(1000 + round((LONGEST_S - CREDIT_S) / TRIAL_S) - 1)
-    assert limit.too_large(1000 + round(LONGEST_S / TRIAL_S))

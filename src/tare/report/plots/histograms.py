@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import IO, Final, Protocol, Self
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,23 +148,6 @@ class LogHistogram:
             self._used = used
         self._first = first
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write the histogram as arrays of numbers."""
-        bounds = np.array([self._least, self._greatest])
-        whole = np.array([self._first, self.launches, self.order.iterations])
-        for numbers in (whole, bounds, self._used, self.order.lags, self.order.profiles):
-            np.lib.format.write_array(file, numbers, allow_pickle=False)
-
-    @classmethod
-    def read(cls, file: IO[bytes]) -> Self:
-        """Return what `write` wrote; nothing is added to it later."""
-        whole, bounds, used, lags, profiles = (np.lib.format.read_array(file, allow_pickle=False) for _ in range(5))
-        made = cls()
-        made._first, made.launches, made.order.iterations = map(int, whole)
-        made._least, made._greatest = map(float, bounds)
-        made._used, made.order.lags, made.order.profiles = used, lags, profiles
-        return made
-
     def curve(self, points: int = 300) -> Curve:
         """Return at most `points` quantiles: evenly spaced in the body, denser towards the tail."""
         n = self.n
@@ -204,12 +187,7 @@ def _fractions(points: int, n: int) -> Floats:
 
 
 Histograms = dict[tuple[str, str, str], LogHistogram]
-"""Histograms by row (`row_key`), metric key and column."""
-
-
-def row_key(group: str, environment: str) -> str:
-    """Return the key of a row of the report in `Histograms`."""
-    return f"{group}\n{environment}"
+"""Histograms by row, metric key and column."""
 
 
 def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
@@ -247,6 +225,33 @@ def _count(histograms: Histograms, key: tuple[str, str], columns: list[Floats]) 
             histogram.add(np.asarray(values, dtype=np.float64))
     else:
         histogram.add(whole, sum(values.size > 0 for values in columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSamples:
+    """The histograms of a metric: by row those of all `sides` that are stored with it, of which `main` is its own."""
+
+    main: str | None
+    sides: Sequence[str]
+    of_row: Mapping[str, Mapping[str, LogHistogram]]
+
+    @property
+    def mains(self) -> dict[str, LogHistogram]:
+        """Return the histogram of the side that the metric is computed from, of each row that has it."""
+        main = self.main
+        return {name: sides[main] for name, sides in self.of_row.items() if main is not None and main in sides}
+
+
+def samples_of(metric: str, rows: Sequence[str], histograms: Histograms) -> MetricSamples:
+    """Return what histograms have of a metric in these rows."""
+    keys = {(key, side) for row, key, side in histograms if row in rows}
+    stored, own = columns_of(metric, keys)
+    sides = sorted(side for key, side in keys if key == stored)
+    of_row = {
+        name: {side: histograms[name, stored, side] for side in sides if (name, stored, side) in histograms}
+        for name in rows
+    }
+    return MetricSamples(main=main_column(own), sides=sides, of_row=of_row)
 
 
 def columns_of(metric: str, keys: Iterable[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
