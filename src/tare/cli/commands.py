@@ -28,7 +28,6 @@ from tare.report import BriefReport, laying_out, render
 from tare.report.live import followed
 from tare.report.samples.counting import CountsOf, count_here, counting
 from tare.run.progress import Progress, Watcher
-from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
 from tare.study.feasibility import programs
@@ -235,7 +234,7 @@ def _tell_others() -> None:
 
 def show_report(folder: Path, html: Path | None, figures: Path | None = None, *, details: bool = False) -> int:
     """Print the report of a results folder, and write its HTML and its figures where asked."""
-    with without_cycle_search(), counting(folder if html else None) as counts_of:
+    with counting(folder if html else None) as counts_of:
         results = read_only(folder, skip_damaged=True)
         summary = _report(results, html, counts_of=counts_of, details=details)
         if figures is not None:
@@ -248,7 +247,7 @@ def renew_page(folder: Path) -> None:
     page = folder / PAGE
     if not page.exists():
         return
-    with without_cycle_search(), counting(folder) as counts_of:
+    with counting(folder) as counts_of:
         results = read_only(folder, skip_damaged=True)
         summary = session.summary_of(results, folder)
         with laying_out(summary, results.trials, results, counts_of(results)) as parts:

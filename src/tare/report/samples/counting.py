@@ -23,7 +23,6 @@ from typing import IO, Final
 from tare.analysis.summary.select import select
 from tare.model import Completed, Failed, Interrupted, Outcome, Trial, TrialKey
 from tare.report.samples.histograms import Histograms, LogHistogram, SampleSource, collect
-from tare.store.cycles import without_cycle_search
 from tare.store.results import TRIALS, Results, decode_plan, read_keys, read_plan
 from tare.system import process
 
@@ -128,7 +127,7 @@ def _digest(trials: Iterable[Trial]) -> str:
 def completed_in(folder: Path) -> tuple[Results, dict[str, list[Trial]]]:
     """Return the source of a folder's samples, and its completed launches that count by cell, not decoded."""
     plan = decode_plan(folder, read_plan(folder))
-    selection = select(plan, [_undecoded(*of_line) for of_line in read_keys(folder, plan)])
+    selection = select(plan, [_undecoded(*of_line) for of_line in read_keys(folder)])
     launches = {
         cell: [trial for trial in chosen.values() if isinstance(trial.outcome, Completed)]
         for cell, chosen in selection.trials.items()
@@ -159,7 +158,7 @@ def write_counts(launches: Mapping[str, Sequence[Trial]], source: SampleSource, 
 def main(folder: Path, path: Path) -> None:
     """Count the samples of a folder, and write the histograms to a file that appears when it is whole."""
     unfinished = path.with_name(f"{path.name}.unfinished")
-    with without_cycle_search(), unfinished.open("wb") as file:
+    with unfinished.open("wb") as file:
         source, launches = completed_in(folder)
         write_counts(launches, source, file)
     unfinished.rename(path)
