@@ -5,8 +5,8 @@
 
 Two studies on the fake cluster are generated, whose trials record what those of a lab do: `wide` has 33 environments in
 100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each trial has three metrics with so
-many samples each: 2 x 10^7 samples in a study. Each study is resumed, explained and reported in a process of its own. An
-append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks a node is planned,
+many samples each: 2 x 10^7 samples in a study. Each study is resumed, explained and reported in a process of its own.
+An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks a node is planned,
 placed and mapped on a quarter, a half and all of the nodes. Generating takes about a minute and 700 MB in FOLDER,
 which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
 """
