@@ -25,7 +25,6 @@ from tare.clusters import Needs
 from tare.clusters.lab_site import LabCluster, LabSite
 from tare.images import mpi_wheels
 from tare.model import LabSpec
-from tare.store.shared import read_lines
 from tare.system.namespaces import netlink
 from tare.system.paths import RUN_FOLDER
 from waiting import wait_until
@@ -141,10 +140,9 @@ def trials(results: Path, *, leave: bool = False) -> list[dict[str, Any]]:
 
     A launch that completed left no process behind, unless they `leave` some: nothing of tare is taken for a launch's.
     """
-    file, parts = results / "trials.jsonl", results / "shared.jsonl"
+    file = results / "trials.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
-    shared, _, _ = read_lines(parts.read_bytes() if parts.exists() else b"")
-    found = [shared.filled(json.loads(line)) for line in lines if line.strip()]
+    found = [json.loads(line) for line in lines if line.strip()]
     left = {str(trial["key"]): trial["left"] for trial in found if trial.get("left") and outcome(trial) == "Completed"}
     assert leave or not left
     return found

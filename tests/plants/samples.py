@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-KEPT: Final = ("plan.json", "trials.jsonl", "shared.jsonl")
+KEPT: Final = ("plan.json", "trials.jsonl")
 SAMPLES: Final = Path(__file__).parents[1] / "data" / "explained"
 
 

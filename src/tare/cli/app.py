@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -164,6 +165,7 @@ def clean(
 def main() -> None:
     """Run the command line; each of tare's errors becomes one sentence and an exit code."""
     end_as_interrupt()
+    gc.set_threshold(100_000)  # results are many objects without cycles, for which Python would look again and again
     try:
         status = app(prog_name="tare", standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
         if status == EXIT_INTERRUPTED:

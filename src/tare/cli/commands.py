@@ -28,7 +28,6 @@ from tare.mpi import MPIS, SITE, USUAL
 from tare.report import BriefReport, html_parts, render
 from tare.report.live import Live
 from tare.run.progress import Progress, Watcher
-from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
 from tare.study.feasibility import programs
@@ -213,12 +212,11 @@ def _tell_others() -> None:
 
 def show_report(folder: Path, html: Path | None, figures: Path | None = None, *, details: bool = False) -> int:
     """Print the report of a results folder, and write its HTML and its figures where asked."""
-    with without_cycle_search():
-        results = read_only(folder, skip_damaged=True)
-        summary = _report(results, html, details=details)
-        if figures is not None:
-            _write_figures(summary, results, figures)
-        return summary.exit_code
+    results = read_only(folder, skip_damaged=True)
+    summary = _report(results, html, details=details)
+    if figures is not None:
+        _write_figures(summary, results, figures)
+    return summary.exit_code
 
 
 def renew_page(folder: Path) -> None:
@@ -226,10 +224,9 @@ def renew_page(folder: Path) -> None:
     page = folder / PAGE
     if not page.exists():
         return
-    with without_cycle_search():
-        results = read_only(folder, skip_damaged=True)
-        summary = session.summary_of(results, folder)
-        write_whole(page, html_parts(summary, results.trials, results))
+    results = read_only(folder, skip_damaged=True)
+    summary = session.summary_of(results, folder)
+    write_whole(page, html_parts(summary, results.trials, results))
     say(f"tare: the causes are in the report: {page}")
 
 

@@ -18,7 +18,6 @@ from tare.errors import ResultsError
 from tare.model import Estimate, MetricInfo, Plan, Role, Trial
 from tare.model.text import printable
 from tare.report import units
-from tare.store.cycles import without_cycle_search
 from tare.store.results import Results, read_only, read_plan
 from tare.study import KNOWN, full_name
 
@@ -94,11 +93,10 @@ def read(path: Path) -> ComparedResults:
 
     Folders of earlier versions are read. Raises `ResultsError` if it is no results folder, or if it has no launches.
     """
-    with without_cycle_search():
-        results = read_only(path, skip_damaged=True)
-        if not results.trials:
-            raise ResultsError(f"{path} has no launches yet", remedy="name another folder, or wait for its first round")
-        return _reading(results, _tool_of(path))
+    results = read_only(path, skip_damaged=True)
+    if not results.trials:
+        raise ResultsError(f"{path} has no launches yet", remedy="name another folder, or wait for its first round")
+    return _reading(results, _tool_of(path))
 
 
 def _tool_of(path: Path) -> str:

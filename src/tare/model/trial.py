@@ -121,6 +121,16 @@ class InterfaceTraffic:
     rx_packets: int
     tx_packets: int
 
+    @property
+    def packets(self) -> int:
+        """Return the packets of both directions."""
+        return self.rx_packets + self.tx_packets
+
+    @property
+    def volume_bytes(self) -> int:
+        """Return the bytes of both directions."""
+        return self.rx_bytes + self.tx_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
+from tare.model import InterfaceTraffic
 from tare.report import units
 from tare.report.frames.source import NumberedTrial
-from tare.store.traffic import Carried, carried
 from tare.system.counters.values import MACHINE
 from tare.system.node import SILENT_ROLE
 
@@ -85,16 +85,17 @@ def traffic_tables(
 
 def mean_traffic(environments: Sequence[str], runs: Iterable[NumberedTrial]) -> tuple[RoleTraffic, ...]:
     """Return the mean traffic of each kind of interface that must carry messages, by environment."""
-    by_role: dict[tuple[str, str], list[tuple[Carried, float]]] = {}
+    by_role: dict[tuple[str, str], list[tuple[InterfaceTraffic, float]]] = {}
     for run in runs:
-        for item in carried(run.trial.traffic, but=SILENT_ROLE):
-            by_role.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
+        for item in run.trial.traffic:
+            if item.role != SILENT_ROLE:
+                by_role.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
     order = {name: number for number, name in enumerate(environments)}
     keys = sorted(by_role, key=lambda key: order.get(key[0], len(order)))
     return tuple(_role_traffic(*key, by_role[key]) for key in keys)
 
 
-def _role_traffic(environment: str, role: str, items: Sequence[tuple[Carried, float]]) -> RoleTraffic:
+def _role_traffic(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic, float]]) -> RoleTraffic:
     packets = [item.packets for item, _ in items]
     volumes = [item.volume_bytes for item, _ in items]
     rates = [number / elapsed_s for number, (_, elapsed_s) in zip(packets, items, strict=True) if elapsed_s > 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -206,8 +207,12 @@ def _is_number(fact: object, low: float, high: float) -> bool:
 
 
 def _is_sound(name: str, text: object, form: re.Pattern[str] | None) -> bool:
-    if text is None:
-        return True  # the gap of a part, which is not a fact's
-    if not isinstance(text, str) or len(name) > LONGEST_NAME or name != printable(name):
+    return isinstance(text, str) and _is_sound_text(name, text, form)
+
+
+@lru_cache(maxsize=1024)
+def _is_sound_text(name: str, text: str, form: re.Pattern[str] | None) -> bool:
+    """Return whether a fact is sound; most launches have those of others."""
+    if len(name) > LONGEST_NAME or name != printable(name):
         return False
     return len(text) <= LONGEST_FACT if form is None else form.fullmatch(text) is not None

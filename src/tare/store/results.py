@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tare import model
 from tare.errors import ResultsError
 from tare.store.codec import decode
-from tare.store.cycles import without_cycle_search
 from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, facts_text, too_many
-from tare.store.line_keys import LineKeys
 from tare.store.plausible import sound_host
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
-from tare.store.shared import Shared, read_lines
-from tare.store.trial_lines import TrialLines
+from tare.store.shared import Shared, read_parts
+from tare.store.trial_lines import TrialLines, read_key
 from tare.system.foreign_files import make_printable, read_json, read_regular
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, NDArray[np.float64]]
 
 FORMAT: Final = 2
-"""2 has shared.jsonl; format 1 is read, and becomes 2 when a run resumes it."""
+"""Of 2, lines may refer to shared.jsonl, as those of 0.2.0 do; format 1 becomes 2 when a run resumes it."""
 PLAN: Final = "plan.json"
 TRIALS: Final = "trials.jsonl"
 SHARED: Final = "shared.jsonl"
@@ -130,14 +128,11 @@ class StoredTrials:
 class Scan:
     """What a run must know of a folder to resume it; its trials are not decoded.
 
-    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes,
-    `shared_end` where the valid lines of shared.jsonl end.
+    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes.
     """
 
     ledger: Ledger
     samples: set[str]
-    shared: Shared
-    shared_end: int
     torn_at: int | None
     torn: bytes
 
@@ -232,10 +227,9 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     return plan
 
 
-@without_cycle_search()
 def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_damaged: bool = False) -> StoredTrials:
     """Return the trials of a folder. With `to_show`, texts are made printable; `read_only` describes `skip_damaged`."""
-    data, end, shared, _, damaged = _read_files(path, skip_damaged=skip_damaged)
+    data, end, shared, damaged = _read_files(path, to_show=to_show, skip_damaged=skip_damaged)
     lines = TrialLines(shared, to_show=to_show)
     trials, seen = [], set[model.TrialKey]()
     cells = {cell.key for cell in plan.cells}
@@ -261,25 +255,23 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_dam
     return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged), damaged_facts=facts)
 
 
-def read_keys(path: Path, plan: model.Plan) -> Iterator[tuple[model.TrialKey, str, str]]:
-    """Return of each trial what `LineKeys.read` does: its key, the name of its outcome's class, its file of samples.
+def read_keys(path: Path) -> Iterator[tuple[model.TrialKey, str, str]]:
+    """Return of each trial what `read_key` does: its key, the name of its outcome's class, its file of samples.
 
     No trial is decoded. Raises `ResultsError` or `ValueError` for damaged files.
     """
     data, end, *_ = _read_files(path)
-    return map(LineKeys(frozenset(cell.key for cell in plan.cells)).read, _split(data, end))
+    return map(read_key, _split(data, end))
 
 
-@without_cycle_search()
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
-    data, end, shared, shared_end, _ = _read_files(path)
+    data, end, *_ = _read_files(path)
     ledger, samples = Ledger(), set[str]()
     cells = frozenset(cell.key for cell in plan.cells)
-    keys = LineKeys(cells)
     for number, line in enumerate(_split(data, end), start=1):
         try:
-            key, outcome, file = keys.read(line)
+            key, outcome, file = read_key(line)
         except (ValueError, TypeError) as error:
             raise _not_a_trial(path, number, error) from None
         ledger.add(key, outcome)
@@ -288,9 +280,7 @@ def scan(path: Path, plan: model.Plan) -> Scan:
         if file:
             samples.add(file)
     torn = data[end:]
-    return Scan(
-        ledger=ledger, samples=samples, shared=shared, shared_end=shared_end, torn_at=end if torn else None, torn=torn
-    )
+    return Scan(ledger=ledger, samples=samples, torn_at=end if torn else None, torn=torn)
 
 
 def _not_a_trial(path: Path, number: int, error: Exception) -> ResultsError:
@@ -306,13 +296,12 @@ def _not_of_plan(path: Path, number: int, key: model.TrialKey, cells: Collection
     return ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
 
 
-def _read_files(path: Path, *, skip_damaged: bool = False) -> tuple[bytes, int, Shared, int, list[Damage]]:
-    """Return trials.jsonl, where its valid lines end, the shared parts, where theirs end, and their damaged lines.
-
-    Trials are read before the parts that they refer to, because a run may append both meanwhile.
-    """
+def _read_files(
+    path: Path, *, to_show: bool = False, skip_damaged: bool = False
+) -> tuple[bytes, int, Shared, list[Damage]]:
+    """Return trials.jsonl, where its valid lines end, the parts that they share, and their damaged lines."""
     data = _read_lines(path / TRIALS)
-    shared, shared_end, bad = read_lines(_read_lines(path / SHARED), MOST_DAMAGED if skip_damaged else 0)
+    shared, bad = read_parts(_read_lines(path / SHARED), MOST_DAMAGED if skip_damaged else 0, to_show=to_show)
     complaints = [
         ResultsError(f"{path / SHARED}:{number}: this line is damaged", remedy=f"tare never changes a line: {RESTORE}")
         for number in bad
@@ -325,7 +314,7 @@ def _read_files(path: Path, *, skip_damaged: bool = False) -> tuple[bytes, int, 
     if end == len(data) and end and not _is_json(data[(last := data.rfind(b"\n", 0, end - 1) + 1) : end]):
         end = last
     damaged = [damage_of(path / SHARED, number, error) for number, error in zip(bad, complaints, strict=True)]
-    return data, end, shared, shared_end, damaged
+    return data, end, shared, damaged
 
 
 def _read_lines(file: Path) -> bytes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tare import model
 from tare.model.text import printable
@@ -69,12 +69,15 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
 def check_trial(trial: model.Trial) -> model.Trial:
     """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values.
 
-    Its ranks, its traffic and its facts are not looked at: `check_ranks`, `check_traffic` and `sound_facts` do.
+    Its facts are not looked at: `sound_ranks` and `sound_facts` do.
     """
-    _check(trial.key)
-    _check(trial)
-    if trial.work is not None:
-        _check(trial.work)
+    for value in (trial.key, trial, *trial.ranks, *((trial.work,) if trial.work else ())):
+        if found := out_of_bounds(value):
+            raise ValueError(f"{found[0]} {found[1]:g}")
+    for item in trial.traffic:
+        if found := out_of_bounds(item):  # counters never run backwards
+            counters = f"the counters of {item.interface} of {item.node}"
+            raise ValueError(f"{counters} ran backwards: {found[0]} {found[1]:g}")
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
         raise ValueError(f"{trial.samples_file!r:.80} is not a file of samples")
     if isinstance(trial.outcome, model.Completed):
@@ -82,22 +85,6 @@ def check_trial(trial: model.Trial) -> model.Trial:
         if why:
             return replace(trial, outcome=model.Invalid(reason=why))
     return trial
-
-
-def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
-    """Raise `ValueError` if the number of a rank is impossible."""
-    for place in ranks:
-        if out_of_bounds(place):
-            raise ValueError(f"a rank is number {place.rank}")
-
-
-def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
-    """Raise `ValueError` if a count of traffic is negative: counters never run backwards."""
-    for item in traffic:
-        try:
-            _check(item)
-        except ValueError as error:
-            raise ValueError(f"the counters of {item.interface} of {item.node} ran backwards: {error}") from None
 
 
 def sound_ranks(ranks: Sequence[model.RankPlace]) -> tuple[tuple[model.RankPlace, ...], tuple[str, ...]]:
@@ -116,8 +103,6 @@ def sound_trial(trial: model.Trial) -> model.Trial:
     If a value of it is impossible, it is invalid for that reason, and all that was counted during it is left out.
     """
     try:
-        check_ranks(trial.ranks)
-        check_traffic(trial.traffic)
         return check_trial(trial)
     except (AttributeError, TypeError, ValueError) as error:
         why = f"what was recorded of it is impossible: {printable(str(error))[:LONGEST_NAME]}"
@@ -127,8 +112,3 @@ def sound_trial(trial: model.Trial) -> model.Trial:
         elapsed_s=trial.elapsed_s if is_time(trial.elapsed_s) else 0.0,
         startup_s={}, ranks=(), traffic=(), counters={}, node_counters={}, noise={}, work=None,
     )  # fmt: skip
-
-
-def _check(value: Any) -> None:
-    if found := out_of_bounds(value):
-        raise ValueError(f"{found[0]} {found[1]:g}")

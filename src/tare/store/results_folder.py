@@ -129,13 +129,6 @@ class Lines:
             raise
         self._end += len(data)
 
-    def truncate(self, end: int) -> None:
-        """Drop what follows the last valid line."""
-        if end < self._end:
-            os.ftruncate(self._number, end)
-            os.fsync(self._number)
-            self._end = end
-
     def close(self) -> None:
         """Close the file; may be called more than once."""
         close_file(self._number)

@@ -2,8 +2,8 @@
 
     results/NAME/
       plan.json                 the expanded study, facts about the host, versions; written last, by renaming
-      trials.jsonl              one line a trial, appended and synced as it ends: the commit record
-      shared.jsonl              what trials have in common, each part once, synced before the line that refers to it
+      trials.jsonl              one line a trial, its whole record, appended and synced as it ends: the commit record
+      shared.jsonl              of tare 0.2.0: what its lines refer to (`tare.store.shared`)
       samples/                  one .npz a trial (uncompressed), renamed into place before the trial's line is written
       trials.jsonl.truncated    the contents of torn last lines
       lock                      held while a `tare run` writes here
@@ -29,7 +29,6 @@ from tare.store.results import (
     FORMAT,
     PLAN,
     SAMPLES,
-    SHARED,
     TRIALS,
     Results,
     count_notes,
@@ -54,8 +53,7 @@ from tare.store.results_folder import (
     write_samples,
 )
 from tare.store.schedule import Ledger, can_run
-from tare.store.shared import Shared, line_of
-from tare.store.trial_lines import LineWriter
+from tare.store.trial_lines import encode_line
 from tare.system.fault import reach
 from tare.system.signals import uninterrupted
 
@@ -82,9 +80,6 @@ class Store(Results):
     ledger: Ledger = field(default_factory=Ledger)
     _lock: int = -1
     _file: Lines | None = None
-    _parts: Lines | None = None
-    _shared: Shared = field(default_factory=Shared)
-    _writer: LineWriter | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -169,11 +164,10 @@ class Store(Results):
 
     def close(self) -> None:
         """Close the files and release the lock; may be called more than once."""
-        for file in (self._file, self._parts):
-            if file is not None:
-                file.close()
+        if self._file is not None:
+            self._file.close()
         close_file(self._lock)
-        self._file = self._parts = None
+        self._file = None
         self._lock = -1
 
     def __enter__(self) -> Self:
@@ -186,7 +180,7 @@ class Store(Results):
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         make_samples(path)
         store = cls(path=path, plan=plan, facts=encode(facts), _trials=[], _lock=lock)
-        store._open_files(0)
+        store._file = Lines(path, TRIALS)
         write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
         return store
 
@@ -209,11 +203,10 @@ class Store(Results):
             ledger=read.ledger,
             truncated=count_notes(path),
             _lock=lock,
-            _shared=read.shared,
         )
         if header["format"] < FORMAT:
             write_plan(path, stored, header)  # before the first line that an earlier release cannot read
-        store._open_files(read.shared_end)
+        store._file = Lines(path, TRIALS)
         store.interrupted = store._mark_interrupted(stored)
         if stored.study != plan.study:
             header.setdefault("revisions", []).append({"study": encode(stored.study), "until_unix_s": time.time()})
@@ -259,21 +252,11 @@ class Store(Results):
         repeat = f"-n{key.repeat:02d}" if key.repeat else ""
         return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
-    def _open_files(self, shared_end: int) -> None:
-        self._file, self._parts = Lines(self.path, TRIALS), Lines(self.path, SHARED)
-        self._parts.truncate(shared_end)
-        self._writer = LineWriter(self._shared)
-
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
-        """Append the lines of trials in one write and sync, after the new parts that they refer to."""
-        if self._file is None or self._parts is None or self._writer is None:
+        """Append the lines of trials in one write and sync."""
+        if self._file is None:
             raise ResultsError(f"{self.path} is closed")
-        data, parts = self._writer.encode(trials)
-        if parts:
-            self._parts.append(b"".join(line_of(digest, text) for digest, text in parts.items()))
-            for digest, text in parts.items():
-                self._shared.add(digest, text)
-        self._file.append(data)
+        self._file.append(b"".join(map(encode_line, trials)))
         for trial in trials:
             self.ledger.add(trial.key, type(trial.outcome).__name__)
         if self._trials is not None:

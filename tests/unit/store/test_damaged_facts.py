@@ -17,14 +17,11 @@ from tare import model
 from tare.analysis.summary.isolation import isolation_of
 from tare.cli import commands
 from tare.compare.claims.facts import facts_of
-from tare.errors import ResultsError
 from tare.model import Completed, RankPlace
 from tare.store.damage import facts_text
 from tare.store.plausible import BOUNDS, DAMAGED_FACTS, RIGHTS, out_of_bounds, sound_facts
 from tare.store.results import read_only
 from tare.store.results_checks import sound_ranks, sound_trial
-from tare.store.shared import digest_of, dump, line_of
-from tare.store.writer import Store
 
 PLAN = large_results.plan_of(environments=3, groups=1, rounds=30)
 TRIALS = [trial for trial, _ in large_results.trials_of(PLAN)][:4]
@@ -68,20 +65,6 @@ def test_a_damaged_fact_of_stored_results_is_left_out_and_the_report_says_so(
     commands.show_report(folder, folder / "report.html")
     assert "Facts that no launch can have were left out: uid_map." in " ".join(capsys.readouterr().out.split())
     assert "left out: uid_map" in (folder / "report.html").read_text()
-
-
-def test_so_is_one_in_a_part_that_trials_share(tmp_path: Path) -> None:
-    with Store.create_or_open(tmp_path, PLAN) as store:
-        for trial in TRIALS:
-            rights = {"uid_map": "1 2 3 4 5", "capabilities": "0", "by": "root", "limits": "cores=1", "setuid": "none"}
-            store.append(replace(trial, ranks=(replace(PLACE, rights=rights),), facts={"mtu": "1" * 70_000, "a": "b"}))
-    assert b"$ref" in (tmp_path / "trials.jsonl").read_bytes()
-    results = read_only(tmp_path)
-    assert {tuple(rank.rights) for trial in results.trials for rank in trial.ranks} == {
-        ("capabilities", "by", "limits", "setuid")
-    }
-    assert {tuple(trial.facts) for trial in results.trials} == {("a",)}
-    assert results.damaged_facts == ("mtu", "uid_map")
 
 
 @pytest.mark.parametrize("cores", ["x", "9" * 400, [], -1, float("1e99"), {"a": 1}])
@@ -136,23 +119,6 @@ def test_every_right_that_is_taken_apart_has_a_form() -> None:
                 read.add(key.value)
     assert "uid_map" in read
     assert read - {"devices", "mounts"} <= set(RIGHTS)
-
-
-def test_a_small_folder_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store.create_or_open(tmp_path, PLAN) as store:
-        store.append(TRIALS[0])
-    part = dump({**{f"{number:x}": 1 for number in range(3000)}, "z": None})
-    with (tmp_path / "shared.jsonl").open("ab") as file:
-        file.write(line_of(digest_of(part), part))
-    line = json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])
-    line["noise"] = {"$ref": digest_of(part), "values": "1"}
-    with (tmp_path / "trials.jsonl").open("w") as file:
-        for round_ in range(20):
-            file.write(json.dumps({**line, "key": {**line["key"], "round": round_}}, separators=(",", ":")) + "\n")
-    assert len(read_only(tmp_path).trials) == 20
-    monkeypatch.setattr("tare.store.shared.MOST_KEPT_BYTES", 10 * 3000 * 50)
-    with pytest.raises(ResultsError, match=r"trials\.jsonl:\d+: .* GiB of shared facts"):
-        read_only(tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, of in BOUNDS.items() for name in of])

@@ -375,16 +375,6 @@ def test_a_reason_has_no_control_characters_and_a_bounded_length(folder: Path) -
     assert len(reason) <= damage.LONGEST_REASON
 
 
-def test_of_a_damaged_shared_part_the_trials_that_need_it_are_left_out(tmp_path: Path) -> None:
-    with Store.create_or_open(tmp_path, PLAN) as store:
-        run_block(store, 0, 0, 0)
-    lines = (tmp_path / "trials.jsonl").read_bytes().splitlines()
-    assert len(lines) == len(PLAN.cells)
-    (tmp_path / "shared.jsonl").write_bytes(b'{"digest":"aaaaaaaaaaaaaaaa","value":1}\n' + b"x" * 20 + b"\n")
-    results = read_only(tmp_path, skip_damaged=True)
-    assert [(item.file, item.line) for item in results.damaged][:2] == [("shared.jsonl", 1)]
-
-
 def test_a_run_never_resumes_a_damaged_folder(tmp_path: Path) -> None:
     with Store.create_or_open(tmp_path, PLAN) as store:
         run_block(store, 0, 0, 0)

@@ -15,7 +15,7 @@ from tare.cli.output import write_page
 from tare.errors import ResultsError
 from tare.report.export.csv import folder_of_files
 from tare.store import results_folder
-from tare.store.results import PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
+from tare.store.results import PLAN, SAMPLES, TRIALS, TRUNCATED
 from tare.system import safe_files
 from tare.system.safe_files import check_only_root_changes, folder_at, output_file, write_output
 from unit.stored import PLAN as PLANNED
@@ -256,7 +256,6 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 WRITES: dict[str, Callable[[Path], object]] = {
     "lock": results_folder.take_lock,
     TRIALS: lambda path: results_folder.open_lines(path, TRIALS),
-    SHARED: lambda path: results_folder.open_lines(path, SHARED),
     TRUNCATED: lambda path: results_folder.set_torn_line_aside(path, 0, b"torn"),
 }
 REPLACES: dict[str, Callable[[Path], object]] = {

@@ -10,7 +10,6 @@ from statistics import fmean, median
 from tare.analysis.explain.kinds import AddedTime, TimeKind, added, spent_by
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.runtimes import RUNTIMES
-from tare.store.traffic import carried
 from tare.system.node import SILENT_ROLE
 
 
@@ -161,8 +160,9 @@ def has_daemon(environment: Environment) -> bool:
 def _carried(trial: Trial) -> tuple[float, float]:
     """Return the packets and bytes of a launch on the first data interface of each node, both directions."""
     first: dict[str, tuple[float, float]] = {}
-    for each in carried(trial.traffic, but=SILENT_ROLE):
-        first.setdefault(each.node, (each.packets, each.volume_bytes))
+    for each in trial.traffic:
+        if each.role != SILENT_ROLE:
+            first.setdefault(each.node, (each.packets, each.volume_bytes))
     return sum(packets for packets, _ in first.values()), sum(volume for _, volume in first.values())
 
 

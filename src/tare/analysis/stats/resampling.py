@@ -20,7 +20,7 @@ from tare.analysis.stats.arrays import FloatArray
 
 BOOTSTRAP_RESAMPLES: Final = 2000
 _TOGETHER: Final = 100
-"""Resamples that are drawn together; all at once would take gigabytes for 100,000 rounds."""
+"""Resamples that are drawn together; all at once would take gigabytes for many rounds."""
 
 
 def resampled_medians(values: FloatArray, seed: int) -> FloatArray:

@@ -6,7 +6,7 @@ is another thing than one that is as fast and may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,6 @@ from tare.analysis.summary import surroundings
 from tare.analysis.summary.surroundings import NOT_KNOWN
 from tare.model import Isolation, RankPlace, Trial
 from tare.runtimes import RUNTIMES
-from tare.store.parts import part_of
 
 CAPABILITIES: Final = (
     "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
@@ -52,17 +51,7 @@ def isolation_of(
 
 
 def _telling(trials: Iterable[Trial]) -> list[RankPlace]:
-    return [rank for ranks in _unlike(trials) for rank in ranks if rank.rights]
-
-
-def _unlike(trials: Iterable[Trial]) -> Iterator[Sequence[RankPlace]]:
-    """Yield the ranks of trials; of those that are alike but for their processes, the first."""
-    seen: set[int] = set()
-    for trial in trials:
-        part = part_of(trial.ranks)
-        if part is None or id(part) not in seen:
-            yield trial.ranks
-        seen.add(id(part))
+    return [rank for trial in trials for rank in trial.ranks if rank.rights]
 
 
 def limits(ranks: Iterable[RankPlace]) -> str:

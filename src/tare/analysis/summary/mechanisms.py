@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tare.model import Completed, Finding, ProofGap, RankPlace, Trial
-from tare.store.parts import part_of
 
 TRANSPORT_LOSS: Final = "transport loss"
 BINDING_COLLAPSE: Final = "binding collapse"
@@ -29,31 +28,23 @@ def findings(
     If the cell is `oversubscribed`, its ranks share cores because the study asks for it.
     """
     launches = [trial.ranks for trial in trials if trial.ranks]
-    unlike = _unlike(launches)
     result = []
     for kind, detect in DETECTORS:
         if oversubscribed and kind is not TRANSPORT_LOSS:
             continue
-        found = [(text, count) for ranks, count in unlike if (text := detect(ranks))]
+        found = [text for ranks in launches if (text := detect(ranks))]
         if found:
             result.append(
                 Finding(
                     group=group,
                     environment=environment,
                     kind=kind,
-                    text=found[0][0],
-                    launches=sum(count for _, count in found),
+                    text=found[0],
+                    launches=len(found),
                     of=len(launches),
                 )
             )
     return tuple(result)
-
-
-def _unlike(launches: Iterable[Sequence[RankPlace]]) -> list[tuple[tuple[RankPlace, ...], int]]:
-    """Return the ranks of launches with their number; those that are alike but for their processes count as one."""
-    numbers = Counter(part_of(ranks) or id(ranks) for ranks in launches)
-    first = {part_of(ranks) or id(ranks): ranks for ranks in reversed(list(launches))}
-    return [(tuple(first[one]), count) for one, count in numbers.items()]
 
 
 def transport_loss(ranks: Sequence[RankPlace]) -> str | None:

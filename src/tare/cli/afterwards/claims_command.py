@@ -18,7 +18,6 @@ from tare.compare.claims.judge import studies_of
 from tare.compare.claims.model import ClaimVerdict, Test
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.store.codec import encode
-from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
 FOLDER: Final = Path("claims")
@@ -30,8 +29,7 @@ def show_claims(wanted: ClaimsOptions) -> int:
     papers = [read_paper(path) for path in _files(wanted.papers or ())]
     claims = [claim for paper in papers for claim in paper.claims.values()]
     studies = {name for claim in claims if isinstance(claim.by, Test) for name in studies_of(claim.by)}
-    with without_cycle_search():
-        judged = judge(claims, measured_in(wanted.on or (), studies))
+    judged = judge(claims, measured_in(wanted.on or (), studies))
     of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
     if wanted.as_json:
         print(json.dumps([encode(each) for each in judged], indent=1, ensure_ascii=True, allow_nan=False))

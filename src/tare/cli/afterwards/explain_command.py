@@ -40,7 +40,6 @@ from tare.model.text import printable
 from tare.report import units
 from tare.run.trace import check_can_trace, lines_of, read_traces, tracing
 from tare.store.codec import encode
-from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, read_only
 from tare.system.user_namespace import is_real_root
@@ -73,10 +72,10 @@ def explain_results(wanted: ExplainOptions) -> int:
     """
     results = read_only(wanted.results)
     study = results.plan.study
-    found = _found(results, wanted)
+    found = _explained(results, wanted)
     if wanted.run and found.costs:
         _measure(studies_of(study, found.costs, rounds=wanted.rounds), results, wanted)
-        found = _found(results, wanted)
+        found = _explained(results, wanted)
         commands.renew_page(wanted.results)
     remedies: tuple[RemedyAnswer, ...] | None = None
     if wanted.remedy:
@@ -84,7 +83,7 @@ def explain_results(wanted: ExplainOptions) -> int:
         missing = remedy_studies_of(study, proven, found.places, rounds=wanted.rounds)
         if missing:
             _measure(missing, results, wanted)
-            found = _found(results, wanted)
+            found = _explained(results, wanted)
         remedies = tuple(remedy_answer(remedy, found.places, found.failures, study.margin) for remedy in proven)
     if wanted.trace and found.costs:
         _trace(results, found.costs, wanted)
@@ -158,11 +157,6 @@ def _command(study: Study, wanted: ExplainOptions, option: str) -> str:
         return f"salloc --nodes={nodes} --exclusive {command}"
     as_root = cluster is None or cluster.needs_root
     return f"sudo {command}" if as_root and not is_real_root() else command
-
-
-def _found(results: Results, wanted: ExplainOptions) -> ExplainedResults:
-    with without_cycle_search():
-        return _explained(results, wanted)
 
 
 def _explained(results: Results, wanted: ExplainOptions) -> ExplainedResults:

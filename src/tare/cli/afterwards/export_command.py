@@ -15,7 +15,6 @@ from tare.errors import UsageError
 from tare.model.text import printable
 from tare.report.export import FORMATS, FilesFormat, TextFormat
 from tare.report.frames import Source
-from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 from tare.system.safe_files import write_output
 
@@ -34,14 +33,13 @@ def report_results(asked: ReportOptions) -> int:
 def export_results(folder: Path, name: str, output: Path | None) -> int:
     """Write a results folder in a format, and return the exit code of the results."""
     write = _writer(name, output)
-    with without_cycle_search():
-        results = read_only(folder, skip_damaged=True)
-        for caveat in results.caveats:
-            print(f"tare: {printable(caveat)}", file=sys.stderr)
-        source = Source(results, session.summary_of(results, folder))
-        with writing("the report", output or "standard output", "file with -o"):
-            write(source)
-        return source.summary.exit_code
+    results = read_only(folder, skip_damaged=True)
+    for caveat in results.caveats:
+        print(f"tare: {printable(caveat)}", file=sys.stderr)
+    source = Source(results, session.summary_of(results, folder))
+    with writing("the report", output or "standard output", "file with -o"):
+        write(source)
+    return source.summary.exit_code
 
 
 def _writer(name: str, output: Path | None) -> Callable[[Source], None]:

@@ -11,7 +11,6 @@ from tare.analysis.summary import summarise
 from tare.analysis.summary.rows import self_name
 from tare.analysis.summary.select import PlannedCells, Selection, select
 from tare.model import Cause, Cell, Completed, Metric, Role, Summary, Trial
-from tare.store.cycles import without_cycle_search
 from tare.store.results import Results
 
 
@@ -80,9 +79,8 @@ class Source:
     def summary(self) -> Summary:
         """Return everything that a report shows."""
         results = self.results
-        with without_cycle_search():
-            summary = summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
-            return replace(summary, causes=self._explain(results, summary))
+        summary = summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
+        return replace(summary, causes=self._explain(results, summary))
 
     @cached_property
     def selection(self) -> Selection:

@@ -17,7 +17,7 @@ from tare.system.counters.values import CounterValues, HostWatch, Key, growth
 from tare.system.node import Node, Watch
 
 DIGITS: Final = 6
-"""Significant digits of a stored number: results have 100,000 trials."""
+"""Significant digits of a stored number: results have 20,000 trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
