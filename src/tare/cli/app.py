@@ -105,6 +105,23 @@ command(app, ClaimsOptions)(of_results.claims)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
+def check(
+    command: options.Command,
+    time_limit: Annotated[float, typer.Option(min=3, help="Seconds after which the check is ended.")] = 60.0,
+    folder: Annotated[
+        str, typer.Option(help="A folder that every node sees, for the probe; your home has one otherwise.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    show_line: Annotated[bool, typer.Option("--print", help="Print the line with the probe in it, and end.")] = False,
+) -> None:
+    """Say whether a job is set up right, in its own launch line."""
+    from tare.cli.check.command import run_check
+
+    limit_s = time_limit
+    raise typer.Exit(run_check(command, time_limit_s=limit_s, folder=folder, as_json=as_json, show_line=show_line))
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
 def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: options.Command,
     rounds: Annotated[
