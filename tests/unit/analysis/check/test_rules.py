@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -155,3 +156,9 @@ def test_a_program_whose_mpi_cannot_be_asked_is_no_verdict() -> None:
     hidden = unknown(made)
     assert hidden is not None
     assert exit_code((), hidden) == 3
+
+
+def test_the_docs_list_every_rule_with_what_is_right_and_its_reports() -> None:
+    rows = [f"| `{rule.name}` | {rule.usual} | {' '.join(rule.threads)}" for rule in RULES]
+    text = Path("docs/check.md").read_text()
+    assert [line.rstrip(" |") for line in text.splitlines() if line.startswith("| `")] == [row.rstrip(" |") for row in rows]
