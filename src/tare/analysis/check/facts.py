@@ -19,7 +19,7 @@ SIZES: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE", "SLURM_STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class RankInterface:
     """A network interface as its namespace shows it; `mtu` 0 if unknown."""
 
     name: str
@@ -87,7 +87,7 @@ class RankFacts:
     shm_bytes: float | None = None
     limits: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[RankInterface, ...] = ()
     devices: str = ""
     program: str = ""
     kind: str = ""
@@ -223,10 +223,10 @@ def _pair(data: Mapping[str, Any], key: str) -> PairTimes | None:
     )
 
 
-def _interface(data: Any) -> Interface:
+def _interface(data: Any) -> RankInterface:
     table = data if isinstance(data, dict) else {}
     mtu = _text(table, "mtu")
-    return Interface(
+    return RankInterface(
         name=_text(table, "name"),
         mtu=int(mtu) if mtu.isdecimal() and len(mtu) < 9 else 0,
         is_up=_text(table, "operstate") in ("up", "unknown"),

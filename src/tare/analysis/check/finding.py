@@ -19,7 +19,7 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckFinding:
     """`seen` is a sentence on what is wrong, `remedy` what to change. `rule` is the name of the rule."""
 
     rule: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CheckRule:
     """A thing that can be wrong. `look` returns what was seen and the remedy, or None if it is right.
 
     `usual` says how it is where nothing is wrong; `threads` are public reports of it (docs/check.md).
@@ -41,10 +41,10 @@ class Rule:
     look: Callable[[JobFacts], tuple[str, str] | None]
     threads: tuple[str, ...] = ()
 
-    def finding(self, job: JobFacts) -> Finding | None:
+    def finding(self, job: JobFacts) -> CheckFinding | None:
         """Return the rule's finding on a job, None if there is none."""
         found = self.look(job)
-        return Finding(rule=self.name, severity=self.severity, seen=found[0], remedy=found[1]) if found else None
+        return CheckFinding(rule=self.name, severity=self.severity, seen=found[0], remedy=found[1]) if found else None
 
 
 WORKS: Final = 0

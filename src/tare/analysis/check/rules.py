@@ -8,7 +8,7 @@ from typing import Final
 
 from tare.analysis.check import remedies
 from tare.analysis.check.facts import JobFacts, MpiAnswer, RankFacts
-from tare.analysis.check.finding import Rule, Severity
+from tare.analysis.check.finding import CheckRule, Severity
 from tare.model.text import bytes_label, counted
 
 Seen = tuple[str, str] | None
@@ -244,8 +244,8 @@ def _cannot_look(job: JobFacts) -> Seen:
     return None
 
 
-def _rule(name: str, look: Callable[[JobFacts], Seen], severity: Severity, usual: str, threads: str = "") -> Rule:
-    return Rule(name=name, severity=severity, usual=usual, look=look, threads=tuple(threads.split()))
+def _rule(name: str, look: Callable[[JobFacts], Seen], severity: Severity, usual: str, threads: str = "") -> CheckRule:
+    return CheckRule(name=name, severity=severity, usual=usual, look=look, threads=tuple(threads.split()))
 
 
 BROKEN, SLOW, RISK = Severity.BROKEN, Severity.SLOW, Severity.RISK

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from tare.analysis.check.facts import JobFacts, MpiAnswer, read_ranks
-from tare.analysis.check.finding import Finding, Severity
+from tare.analysis.check.finding import CheckFinding, Severity
 from tare.analysis.check.judge import exit_code, judge, unknown
 from tare.cli.output import print_json, say
 from tare.errors import UsageError
 from tare.images.check_probe import ensure_probe
 from tare.model.text import counted, printable, without_dashes
 from tare.mpi.lines.line import LaunchLine, read_line
-from tare.mpi.lines.words import Role
+from tare.mpi.lines.words import LayerRole
 from tare.system import process
 from tare.system.paths import cache_folder
 from tare.workloads.failure_reasons import COLOUR, reason_said
@@ -40,7 +40,7 @@ HOST_OPTIONS: Final = ("-H", "-host", "--host", "-hosts", "--hosts", "-w", "--no
 def run_check(command: Sequence[str], *, time_limit_s: float, folder: str, as_json: bool, show_line: bool) -> int:
     """Check a launch line and print what was found; return 0 if it is right, 1 if not, 3 if that cannot be told."""
     line = read_line(without_dashes(command))
-    if (inside := line.container) is not None and inside.syntax.role is Role.INSIDE:
+    if (inside := line.container) is not None and inside.syntax.role is LayerRole.INSIDE:
         raise UsageError(
             f"{inside.name} enters a container that runs already, where tare's probe is not",
             remedy=f"check the line that starts it ({inside.name} run ...), or run tare check inside of it",
@@ -114,11 +114,11 @@ def wanted_hosts(line: LaunchLine) -> int | None:
     return int(given) if given.isdecimal() else None
 
 
-def _data(finding: Finding) -> dict[str, object]:
+def _data(finding: CheckFinding) -> dict[str, object]:
     return {**asdict(finding), "severity": finding.severity.name.lower()}
 
 
-def _text(job: JobFacts, findings: Sequence[Finding], hidden: Finding | None) -> list[str]:
+def _text(job: JobFacts, findings: Sequence[CheckFinding], hidden: CheckFinding | None) -> list[str]:
     there = f"{counted(len(job.ranks), 'rank')} on {counted(len(job.machines), 'node')}"
     if not findings and hidden is None:
         return [f"✓ This job is set up right: {there}, {_library(job)}.", *_times(job)]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from tare.errors import UsageError
-from tare.mpi.lines.words import SYNTAX, Role, Syntax
+from tare.mpi.lines.words import SYNTAX, LayerRole, Syntax
 
 SHELL: Final = frozenset({"|", "||", "&&", ";", "&", ">", "<", ">>", "2>", "2>&1"})
 EXAMPLE: Final = "tare check -- mpirun -n 4 ./app"
@@ -47,12 +47,12 @@ class LaunchLine:
     @property
     def launcher(self) -> Layer | None:
         """Return the layer that starts ranks; None if there is none."""
-        return next((layer for layer in self.layers if layer.syntax.role is Role.LAUNCHER), None)
+        return next((layer for layer in self.layers if layer.syntax.role is LayerRole.LAUNCHER), None)
 
     @property
     def container(self) -> Layer | None:
         """Return the innermost layer that is a container; None if there is none."""
-        inside = (Role.CONTAINER, Role.INSIDE)
+        inside = (LayerRole.CONTAINER, LayerRole.INSIDE)
         return next((layer for layer in reversed(self.layers) if layer.syntax.role in inside), None)
 
     def before_program(self, probe: PurePath, *arguments: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class LaunchLine:
         kept = [
             self.words[layer.first : layer.end]
             for layer in self.layers
-            if layer.syntax.role in (Role.LAUNCHER, Role.WRAPPER)
+            if layer.syntax.role in (LayerRole.LAUNCHER, LayerRole.WRAPPER)
         ]
         return (*(word for words in kept for word in words), *self.command)
 
@@ -99,7 +99,7 @@ def read_line(words: Sequence[str]) -> LaunchLine:
             f"no program follows {layers[-1].name!r} in `{' '.join(given)}`",
             remedy=f"give the whole line, with the program: {EXAMPLE}",
         )
-    if NEXT_PART in given[position:] and layers and layers[0].syntax.role is Role.LAUNCHER:
+    if NEXT_PART in given[position:] and layers and layers[0].syntax.role is LayerRole.LAUNCHER:
         raise UsageError(
             "the line starts several programs (`:`)", remedy="check one part of it at a time, up to the colon"
         )

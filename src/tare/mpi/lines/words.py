@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 
-class Role(Enum):
+class LayerRole(Enum):
     """What a layer of a launch line is for."""
 
     LAUNCHER = "starts ranks"
@@ -32,7 +32,7 @@ class Syntax:
     program; empty if there are none.
     """
 
-    role: Role
+    role: LayerRole
     valued: frozenset[str] = frozenset()
     pairs: frozenset[str] = frozenset()
     letters: str = ""
@@ -53,7 +53,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 MPIRUN: Final = Syntax(
-    role=Role.LAUNCHER,
+    role=LayerRole.LAUNCHER,
     # Open MPI 4 and 5 (mpirun(1), prterun(1)), Hydra (MPICH, Intel MPI) and MVAPICH: no option means two things.
     valued=_words(
         "-n --n -np --np -c -N -npernode --npernode -ppn --ppn -perhost -npersocket --npersocket -H -host "
@@ -69,7 +69,7 @@ MPIRUN: Final = Syntax(
     pairs=_words("-mca --mca -gmca --gmca -prtemca --prtemca -pmixmca --pmixmca -env -genv --tmpdir"),
 )
 SRUN: Final = Syntax(
-    role=Role.LAUNCHER,
+    role=LayerRole.LAUNCHER,
     letters="AaBbCcDdeFGghijLMmNnopqRrSTtUWwx",
     has_long_values=True,
     flags=_words(
@@ -82,14 +82,14 @@ SRUN: Final = Syntax(
     ),
 )
 FLUX: Final = Syntax(
-    role=Role.LAUNCHER,
+    role=LayerRole.LAUNCHER,
     verbs=frozenset({"run", "submit"}),
     letters="nNcgtqBox",
     has_long_values=True,
     flags=_words("--exclusive --label-io --unbuffered --verbose --watch --wait --quiet"),
 )
 APPTAINER: Final = Syntax(
-    role=Role.CONTAINER,
+    role=LayerRole.CONTAINER,
     verbs=frozenset({"exec", "run"}),
     valued=_words(
         "-B --bind --mount --env --env-file -H --home -W --workdir --pwd --cwd -S --scratch -o --overlay "
@@ -107,7 +107,7 @@ DOCKER_FLAGS: Final = _words(
     "verify --no-hosts --passwd --mpi --gpu --nccl --cvmfs --openmpi-pmi2 --openmpi-pmix"
 )
 DOCKER: Final = Syntax(
-    role=Role.CONTAINER,
+    role=LayerRole.CONTAINER,
     verbs=frozenset({"run"}),
     letters="aceghlmpuvw",
     has_long_values=True,
@@ -116,7 +116,7 @@ DOCKER: Final = Syntax(
     show=("--volume", "{folder}:{folder}:ro"),
 )
 DOCKER_EXEC: Final = Syntax(
-    role=Role.INSIDE,
+    role=LayerRole.INSIDE,
     verbs=frozenset({"exec"}),
     letters="euw",
     has_long_values=True,
@@ -124,14 +124,14 @@ DOCKER_EXEC: Final = Syntax(
     places=1,
 )
 CH_RUN: Final = Syntax(
-    role=Role.CONTAINER,
+    role=LayerRole.CONTAINER,
     valued=_words("-b --bind -c --cd -g --gid -u --uid -m --mount --unset-env --feature --ldconfig -s --storage"),
     places=1,
     show=("--bind", "{folder}:/mnt"),
     place="/mnt",
 )
 KUBECTL: Final = Syntax(
-    role=Role.INSIDE,
+    role=LayerRole.INSIDE,
     verbs=frozenset({"exec"}),
     valued=_words(
         "-c --container -n --namespace --context --kubeconfig --cluster --user -s --server --token --pod- "
@@ -154,7 +154,7 @@ SYNTAX: Final[Mapping[str, tuple[Syntax, ...]]] = {
     "kubectl": (KUBECTL,),
     "sarus": (
         Syntax(
-            role=Role.CONTAINER,
+            role=LayerRole.CONTAINER,
             verbs=frozenset({"run"}),
             letters="ew",
             has_long_values=True,
@@ -165,25 +165,25 @@ SYNTAX: Final[Mapping[str, tuple[Syntax, ...]]] = {
     ),
     "shifter": (
         Syntax(
-            role=Role.CONTAINER,
+            role=LayerRole.CONTAINER,
             valued=_words("-i --image -V --volume -e --env --env-file -w --workdir -m --module"),
             show=("--volume={folder}:{folder}",),
         ),
     ),
-    "env": (Syntax(role=Role.WRAPPER, valued=_words("-u --unset -C --chdir -S --split-string"), assigns=True),),
-    "nice": (Syntax(role=Role.WRAPPER, valued=_words("-n --adjustment")),),
-    "ionice": (Syntax(role=Role.WRAPPER, valued=_words("-c --class -n --classdata")),),
-    "nohup": (Syntax(role=Role.WRAPPER),),
-    "stdbuf": (Syntax(role=Role.WRAPPER, valued=_words("-i --input -o --output -e --error")),),
-    "taskset": (Syntax(role=Role.WRAPPER, places=1),),
+    "env": (Syntax(role=LayerRole.WRAPPER, valued=_words("-u --unset -C --chdir -S --split-string"), assigns=True),),
+    "nice": (Syntax(role=LayerRole.WRAPPER, valued=_words("-n --adjustment")),),
+    "ionice": (Syntax(role=LayerRole.WRAPPER, valued=_words("-c --class -n --classdata")),),
+    "nohup": (Syntax(role=LayerRole.WRAPPER),),
+    "stdbuf": (Syntax(role=LayerRole.WRAPPER, valued=_words("-i --input -o --output -e --error")),),
+    "taskset": (Syntax(role=LayerRole.WRAPPER, places=1),),
     "numactl": (
         Syntax(
-            role=Role.WRAPPER,
+            role=LayerRole.WRAPPER,
             valued=_words("-i -p -P -N -C -m -l --interleave --preferred --cpunodebind --physcpubind --membind"),
         ),
     ),
-    "time": (Syntax(role=Role.WRAPPER, valued=_words("-f --format -o --output")),),
-    "timeout": (Syntax(role=Role.WRAPPER, valued=_words("-k --kill-after -s --signal"), places=1),),
-    "setarch": (Syntax(role=Role.WRAPPER, places=1),),
+    "time": (Syntax(role=LayerRole.WRAPPER, valued=_words("-f --format -o --output")),),
+    "timeout": (Syntax(role=LayerRole.WRAPPER, valued=_words("-k --kill-after -s --signal"), places=1),),
+    "setarch": (Syntax(role=LayerRole.WRAPPER, places=1),),
 }
 """The layers by the name of their program. Of several entries, the one whose verb follows counts."""

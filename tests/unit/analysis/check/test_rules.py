@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tare.analysis.check.facts import Interface, JobFacts, MpiAnswer, PairTimes, RankFacts
+from tare.analysis.check.facts import JobFacts, MpiAnswer, PairTimes, RankFacts, RankInterface
 from tare.analysis.check.finding import Severity
 from tare.analysis.check.judge import exit_code, judge, unknown
 from tare.analysis.check.rules import RULES
 
 NEAR = PairTimes(other=1, small_us=0.5, large_us=100.0, large_bytes=1 << 20, sent_bytes=1000)
 FAR = replace(NEAR, bytes={"eth0": 1000.0})
-ETH0 = Interface(name="eth0", mtu=1500, is_up=True)
+ETH0 = RankInterface(name="eth0", mtu=1500, is_up=True)
 
 
 def rank(number: int, *, machine: str = "a", size: int = 4, **changed: object) -> RankFacts:
@@ -28,7 +28,7 @@ def rank(number: int, *, machine: str = "a", size: int = 4, **changed: object) -
         cpus=frozenset({number}),
         shm_bytes=8e9,
         variables={"OMPI_COMM_WORLD_SIZE": str(size), "OMPI_COMM_WORLD_RANK": str(number)},
-        interfaces=(ETH0, Interface(name="docker0", mtu=1500)),
+        interfaces=(ETH0, RankInterface(name="docker0", mtu=1500)),
         program="./app",
         kind="elf",
         mpi_library="/usr/lib/libmpi.so.40",
@@ -161,4 +161,6 @@ def test_a_program_whose_mpi_cannot_be_asked_is_no_verdict() -> None:
 def test_the_docs_list_every_rule_with_what_is_right_and_its_reports() -> None:
     rows = [f"| `{rule.name}` | {rule.usual} | {' '.join(rule.threads)}" for rule in RULES]
     text = Path("docs/check.md").read_text()
-    assert [line.rstrip(" |") for line in text.splitlines() if line.startswith("| `")] == [row.rstrip(" |") for row in rows]
+    assert [line.rstrip(" |") for line in text.splitlines() if line.startswith("| `")] == [
+        row.rstrip(" |") for row in rows
+    ]
