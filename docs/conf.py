@@ -31,6 +31,7 @@ NAVIGATION: Final = {
         "comparing",
         "formats",
         "notebooks",
+        "check",
         "troubleshooting",
     ),
     "Reference": (

@@ -47,6 +47,7 @@ CODES: Final = (
         "the two ranks do not share memory as fast as they could",
         "apply the remedies that it prints",
     ),
+    (EXIT_OVER_LIMIT, "`tare check`", "the job is broken, or slower than it need be", "change what each finding says"),
     (
         EXIT_OVER_LIMIT,
         "`tare history --fail-on-change`",
@@ -59,6 +60,7 @@ CODES: Final = (
         "wrong usage, a bad file, or a combination that cannot work; nothing was measured",
         "correct the input",
     ),
+    (EXIT_INCONCLUSIVE, "`tare check`", "the program's MPI could not be asked", "give the program that calls MPI"),
     (
         EXIT_INCONCLUSIVE,
         STUDY,

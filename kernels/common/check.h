@@ -2,6 +2,8 @@
 #ifndef TARE_CHECK_H
 #define TARE_CHECK_H
 
+#include "common/fatal.h"
+
 #include <mpi.h>
 
 /* The test is inline so that a call inside a measured operation costs one comparison. */
@@ -14,9 +16,5 @@
 
 /* Print rank, call, place and MPI's text on stderr, then abort the job. */
 _Noreturn void check_mpi_failed(int code, const char *call, const char *file, int line);
-
-/* Print rank, reason and place on stderr, then abort the job: for what no rank can go on from. */
-_Noreturn void check_fatal(const char *reason, const char *file, int line);
-#define FATAL(reason) check_fatal((reason), __FILE__, __LINE__)
 
 #endif

@@ -1,7 +1,7 @@
 #include "common/json.h"
 
 #include "common/base64.h"
-#include "common/check.h"
+#include "common/fatal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -14,6 +14,7 @@ from tare import __version__
 from tare.cli import options
 from tare.cli.afterwards import of_results
 from tare.cli.afterwards.options import ClaimsOptions, CompareOptions, ExplainOptions, HistoryOptions, ReportOptions
+from tare.cli.check.options import CheckOptions
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import command
 from tare.cli.usage import given_command, usage_error, worded
@@ -82,6 +83,14 @@ command(app, ExplainOptions)(of_results.explain)
 command(app, CompareOptions)(of_results.compare)
 command(app, HistoryOptions)(of_results.history)
 command(app, ClaimsOptions)(of_results.claims)
+
+
+@command(app, CheckOptions, context_settings={"allow_interspersed_args": False})
+def check(asked: CheckOptions) -> int:
+    """Say whether a job is set up right, in its own launch line."""
+    from tare.cli.check.command import run_check
+
+    return run_check(asked)
 
 
 @command(app, options.QuickOptions, context_settings={"allow_interspersed_args": False})

@@ -32,7 +32,8 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
         "runtimes/podman_hpc.py", "run/trace/bpftrace.py",
     ),
     STATE: (
-        "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py", "clusters/connections.py",
+        "cli/check/command.py", "cli/lab_commands.py", "cli/lab_kubernetes.py", "cli/network_commands.py",
+        "clusters/connections.py",
         "clusters/ssh_clean.py", "runtimes/containers/user_podman.py", "system/process.py", "images/bundled_image.py",
         "images/build.py",
         "images/cache.py", "images/direct_build.py", "images/host_build.py", "images/host_mpi.py",

@@ -84,11 +84,16 @@ KNOWN: Mapping[str, str] = {
     "a word of ip-address(8)": "agent/remote/machine.py: local",
     DOCKER: "daemons/docker.py: docker; networks/wiring/plug.py: docker",
     "the package of the official client": "clusters/pods/api.py: kubernetes",
+    "a word of somebody's launch line, or of their MPI": (
+        "analysis/check/facts.py: host mpich openmpi program slurm; "
+        "analysis/check/remedies.py: apptainer docker mpich openmpi podman podman-hpc; analysis/check/rules.py: slurm; "
+        "mpi/lines/words.py: apptainer docker podman podman-hpc sarus shifter"
+    ),
     "a word of ip-tunnel(8)": "networks/wiring/ipip.py: local",
 }
 """What names stand for in other files, and those files with the names. A new plug-in must add nothing to this table."""
 
-PARTS = ("clusters/pods/", "mpi/launch/", "networks/wiring/", "runtimes/containers/")
+PARTS = ("clusters/pods/", "mpi/launch/", "mpi/lines/", "networks/wiring/", "runtimes/containers/")
 """What members are made from: it knows the names of none."""
 
 

@@ -1,0 +1,66 @@
+"""Build the probe of `tare check`: one static program that runs in any image, with its second stage inside."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from tare.errors import CommandFailed, InfrastructureError, MissingTool
+from tare.images.cache import Progress, ensure, silent
+from tare.images.recipe import sources_digest
+from tare.images.sources import kernels_source
+from tare.system import process
+from tare.system.packages import install
+from tare.system.paths import cache_folder
+
+COMPILERS: Final = ("cc", "gcc", "clang", "mpicc")
+OPTIONS: Final = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-w")
+SECOND: Final = "ask_mpi.c"
+"""The second stage. It is started by the program's own loader, so it is linked against libc alone, and dynamically."""
+OLD: Final = ("-fno-pie", "-no-pie", "-nostartfiles", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-Wl,--no-as-needed")
+"""For loaders and C libraries of older images: what starts a program and dlopen have changed their place."""
+COMMON: Final = ("base64", "json", "rights", "surroundings", "mounts", "devices", "system_call", "cpus", "clock")
+LIMIT_S: Final = 300.0
+
+
+def ensure_probe(cache_dir: Path | None = None, progress: Progress = silent) -> Path:
+    """Return the probe; build it first if it is not in the cache.
+
+    Raises `MissingTool` without a C compiler, and `InfrastructureError` with the end of its output if it fails.
+    """
+    compiler = next((path for name in COMPILERS if (path := process.find(name))), None)
+    if compiler is None:
+        raise MissingTool("the check's probe must be compiled, and there is no C compiler", remedy=install("gcc"))
+    sources = kernels_source()
+    digest = hashlib.sha256(f"{sources_digest(sources)} {compiler}".encode()).hexdigest()[:16]
+    place = (cache_dir or cache_folder()) / "check" / digest
+    program = place / "tare-probe"
+
+    def make(work: Path) -> None:
+        progress("the check's probe: compiling")
+        _build(compiler, sources, work)
+
+    return ensure(
+        place, lambda: program if program.is_file() else None, make, what="the check's probe", progress=progress
+    )
+
+
+def _build(compiler: str, sources: Path, work: Path) -> None:
+    first, second = sources / "check", work / "ask-mpi"
+    files = sorted(str(file) for file in first.glob("*.c") if file.name != SECOND)
+    common = [str(sources / "common" / f"{name}.c") for name in COMMON]
+    start = (compiler, *OPTIONS, "-I", str(sources))
+    embedded = f'-DASK_MPI="{second}"'
+    try:
+        process.run((*start, *OLD, "-o", str(second), str(first / SECOND), "-ldl"), timeout_s=LIMIT_S)
+        process.run(
+            (*start, "-static", "-s", embedded, "-o", str(work / "tare-probe"), *files, *common, "-lm"),
+            timeout_s=LIMIT_S,
+        )
+    except CommandFailed as error:
+        raise InfrastructureError(
+            f"the check's probe could not be compiled (status {error.status}): {error.stderr_tail[-400:]}",
+            remedy=f"it is linked statically: {install('libc6-dev')} (Fedora: glibc-static)",
+        ) from error
+    second.unlink()
