@@ -13,10 +13,10 @@ import pytest
 
 from integration.live import Watch, ended, lab_site, links_in, live, pids_of, tare, wait_for, write_study
 from integration.studies import stopped
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import netlink
 
 pytestmark = live("cni")

@@ -14,10 +14,10 @@ import pytest
 
 from integration.live import lab_site, live, settled, wait_for
 from integration.node_state import rules_of, shown
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import hold
 
 pytestmark = live("cni", "nftables", "iptables")

@@ -13,12 +13,12 @@ import pytest
 from integration.live import Ended, Watch, by_environment, lab_site, live, outcome, tare, write_study
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
 from integration.studies import roles, watched
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 

@@ -18,7 +18,6 @@ from integration import hostile_pod
 from integration.live import Watch, ended, lab_site, live, pids_of, reached, start, trials, wait_for, write_study
 from integration.node_state import are_as_before, argv_of, shown, state_of
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.daemons import certificate, etcd
 from tare.errors import InfrastructureError
@@ -28,6 +27,7 @@ from tare.networks.wiring.host_stack import control_address
 from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import inside_network
 
 CANNOT = "this machine cannot: "

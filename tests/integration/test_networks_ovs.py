@@ -13,11 +13,11 @@ import pytest
 import tare.networks
 from integration.live import Watch, lab_site, live
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
-from tare.agent.order import Files
 from tare.model import Environment, Placement
 from tare.networks.ovs import BRIDGE, Ovs
 from tare.networks.wiring.vswitch import Vswitch
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 
 pytestmark = live("nftables", "openvswitch")
 

@@ -20,7 +20,6 @@ from integration.live import Watch, by_environment, ended, lab_site, live, outco
 from integration.node_state import LONG_S, are_as_before, argv_of, shown, state_of
 from integration.studies import SILENT, prove, roles, watched
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement
@@ -28,6 +27,7 @@ from tare.networks.wiring import bird, bpf, ipip
 from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.node import Nic
 
 pytestmark = live("bird", "nftables")

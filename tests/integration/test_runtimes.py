@@ -41,7 +41,6 @@ from integration.live import (
 )
 from integration.studies import SILENT
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.analysis.summary import surroundings
 from tare.images import find_recipe
 from tare.images.build import ensure_image
@@ -49,6 +48,7 @@ from tare.model import Environment, Placement
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
 from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.containers.deployment import Files
 from tare.runtimes.podman_rootless import IMAGE_OWNERS, USER
 from tare.system.node import Node
 from tare.system.paths import cache_folder

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from integration.live import lab_site, live
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
@@ -16,6 +15,7 @@ from tare.model import Environment, Placement
 from tare.mpi.launch import write_agent
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility.study_files import import_images
 from tare.system.namespaces import plain_python
 from tare.system.process import run

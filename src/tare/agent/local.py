@@ -11,14 +11,15 @@ from typing import Any
 
 from tare.agent import upkeep
 from tare.agent.facts import facts_of
+from tare.agent.geometry import environment_on
 from tare.agent.left_by_launch import LeftByLaunches, keepers_of
-from tare.agent.order import Order
 from tare.agent.pods import Connect, PodBuilder
 from tare.agent.protocol import DescribedPods, LeftBehind, Phase
 from tare.agent.sides import Side, groups_of, ssh_host
 from tare.daemons import docker, ssh
 from tare.errors import TareError
 from tare.networks import Network, find
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
 from tare.system.counters.sources import Sources
@@ -33,7 +34,7 @@ from tare.system.node.surroundings import NodeHas, read_node
 class _DeploymentOnNode:
     """What a node holds of a deployment, by phase."""
 
-    order: Order
+    order: Deployment
     node: Node
     network: Network
     stacks: dict[Phase, ExitStack] = field(default_factory=dict)
@@ -81,10 +82,10 @@ class LocalNode:
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         self._surroundings = None
         node = next((each for each in order.nodes if each.name == self.node.name), self.node)
-        order = replace(order, environment=order.environment_on(node))
+        order = replace(order, environment=environment_on(order, node))
         network = find(order.environment.network)
         deployment = self._deployments[order.study] = _DeploymentOnNode(order=order, node=node, network=network)
         stack = deployment.stack(Phase.PREPARED)
@@ -191,7 +192,7 @@ class LocalNode:
 
 
 @contextmanager
-def _listening(sides: Sequence[Side], order: Order) -> Iterator[tuple[Side, ...]]:
+def _listening(sides: Sequence[Side], order: Deployment) -> Iterator[tuple[Side, ...]]:
     """Keep an sshd in each pod; yield the sides with its port, and with its processes, which are not a job's."""
     keys = Path(order.files.sshd).parent
     hosts = [

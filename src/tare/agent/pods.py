@@ -16,7 +16,6 @@ from tare.agent.geometry import (
     nic_of_pod,
     pods_per_node,
 )
-from tare.agent.order import Order
 from tare.agent.session_folder import session_folder, state_folder
 from tare.agent.sides import Side
 from tare.images.inside.variables import merged
@@ -27,6 +26,7 @@ from tare.networks.wiring.link import link_set, nic_set
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import Deployment
 from tare.runtimes.containers.held_namespaces import job_group
 from tare.runtimes.containers.request import SHARED_MEMORY
 from tare.system.devices import given, gpus_of
@@ -45,7 +45,7 @@ class PodBuilder:
     node: Node
     folder: Path
     connect: Connect
-    order: Order
+    order: Deployment
     network: Network
 
     def make(self, stack: ExitStack) -> tuple[Side, ...]:

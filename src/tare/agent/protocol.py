@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.agent.order import Order
 from tare.agent.sides import Side
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import NodeReading
 from tare.system.node import Node, Wired
 from tare.system.node.surroundings import NodeHas
@@ -48,7 +48,7 @@ class LeftBehind:
 
 
 class NodeService(Protocol):
-    """What is done on one node. `study` names a deployment (`Order.study`); what belongs to it is held by the service.
+    """What is done on one node. `study` is the name of a `Deployment`; the service holds what belongs to it.
 
     Errors are those of `tare.errors`. A phase that failed is left like one that was completed.
     """
@@ -63,7 +63,7 @@ class NodeService(Protocol):
     def import_image(self, tag: str, archive: Path) -> None:
         """Make the node's Docker daemon have an image."""
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         """Create what must exist on every node before anything is shared."""
 
     def share(self, study: str) -> None:

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from tare import study
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.agent.sides import Side
 from tare.cli import lab_commands, lab_state
 from tare.cli.options import NetworkOptions
@@ -32,6 +31,7 @@ from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.site import deployed_alone, needs, opened
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import Files
 from tare.runtimes.containers.held_namespaces import enter
 from tare.study.feasibility import study_files
 from tare.study.plan import cells, composition

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare.agent.geometry import as_launched, is_inside
+from tare.agent.geometry import as_launched
 from tare.agent.sides import Side
 from tare.clusters import Site
 from tare.daemons import ssh
@@ -25,6 +25,7 @@ from tare.mpi.launch.job import Job, JobHost, MpiWiring
 from tare.mpi.launch.srun import launch_by_srun
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import is_inside
 from tare.system import caller_variables
 from tare.system.fault import reach
 from tare.system.node import Pod

@@ -18,7 +18,6 @@ from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
 from nodes import make_node
 from tare.agent import geometry
-from tare.agent.order import IMAGE_PREFIX, Files
 from tare.agent.sides import Side
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
@@ -30,6 +29,7 @@ from tare.run import job, runner
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.containers import held_namespaces
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Files, is_inside
 from tare.runtimes.docker import run_options
 from tare.study.plan import composition
 from tare.system.namespaces import plain_python
@@ -187,7 +187,7 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = geometry.is_inside(case.environment.sides, at.index, len(site.nodes))
+        inside = is_inside(case.environment.sides, at.index, len(site.nodes))
         wanted = case.environment if inside else geometry.bare_side(case.environment)
         sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))

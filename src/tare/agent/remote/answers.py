@@ -16,13 +16,13 @@ from ipaddress import IPv4Address
 from pathlib import PurePath
 from typing import Any, Final, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tare.agent.geometry import host_name, pods_per_node
-from tare.agent.order import Order
+from tare.agent.geometry import environment_on, host_name, pods_per_node
 from tare.agent.protocol import CALLS, DescribedPods, NodeService
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.remote.wire import NotUnderstood
 from tare.agent.sides import Side
 from tare.model.text import printable
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues
 from tare.system.node import Endpoint, Node
@@ -240,7 +240,7 @@ MORE: Final[Mapping[Any, Check]] = {
 """What is checked beyond the types of fields."""
 
 
-def understood(call: str, told: Any, node: Node, order: Order | None) -> Any:
+def understood(call: str, told: Any, node: Node, order: Deployment | None) -> Any:
     """Return an answer to a call as the head takes it; `order` is that of the deployment which the call names."""
     if call == "facts":
         return with_gpus(node, told)
@@ -263,9 +263,9 @@ def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
     return replace(asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches)
 
 
-def made_sides(order: Order, node: Node, told: Sequence[Side]) -> tuple[Side, ...]:
+def made_sides(order: Deployment, node: Node, told: Sequence[Side]) -> tuple[Side, ...]:
     """Return the pods of a node; where they are, their names and the paths of programs are as the order says."""
-    environment = order.environment_on(node)
+    environment = environment_on(order, node)
     host_mpi = order.files.host_mpi_of(environment)
     count = pods_per_node(environment, order.placement)
     return tuple(
@@ -279,9 +279,9 @@ def made_sides(order: Order, node: Node, told: Sequence[Side]) -> tuple[Side, ..
     )
 
 
-def of_each_pod(order: Order, node: Node, told: DescribedPods) -> DescribedPods:
+def of_each_pod(order: Deployment, node: Node, told: DescribedPods) -> DescribedPods:
     """Return the description of a node's pods; raise `NotUnderstood` unless it has the limits of each."""
-    count = pods_per_node(order.environment_on(node), order.placement)
+    count = pods_per_node(environment_on(order, node), order.placement)
     _one_each(node, "described", told.state, count)
     if not all(_one_each(node, "described", told.limits, count)):
         refuse(node.machine or node.name, "described", "a pod without limits")

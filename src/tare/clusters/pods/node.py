@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tare.agent.order import Order
 from tare.agent.protocol import DescribedPods, LeftBehind, Phase
 from tare.agent.remote import answers
 from tare.agent.remote.conversation import Unreachable
@@ -30,6 +29,7 @@ from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.model import Launching, Placement
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.interfaces import Counts, interface_counters
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import Moment, merged
@@ -52,7 +52,7 @@ class _DeploymentInPods:
     `passes` are the node's own interfaces that the messages of its pod pass.
     """
 
-    order: Order
+    order: Deployment
     specs: tuple[PodSpec, ...]
     changed: tuple[str, ...] = ()
     services: list[PodService] = field(default_factory=list)
@@ -98,7 +98,7 @@ class KubernetesNode:
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         specs = self._making.pods(order, self.node.name, self.node.machine)
         self._be_reachable()
         deployment = self._deployments[order.study] = _DeploymentInPods(order=order, specs=specs)
@@ -177,7 +177,7 @@ class KubernetesNode:
 
     # --- its jobs, where each launch is one -----------------------------------------------------------------------
 
-    def order(self, study: str) -> Order:
+    def order(self, study: str) -> Deployment:
         """Return what was ordered of a deployment."""
         return self._deployments[study].order
 

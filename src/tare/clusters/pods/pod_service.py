@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.agent.geometry import enters_containers
-from tare.agent.order import IMAGE_PREFIX, Files, Order
 from tare.agent.protocol import DescribedPods
 from tare.agent.remote import answers
 from tare.agent.remote.archive import packed
@@ -24,6 +23,7 @@ from tare.clusters.pods.pods import Pods
 from tare.errors import InfrastructureError
 from tare.images.registry.reference import is_reference
 from tare.model import Environment, Launching, Placement, Sides
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Deployment, Files
 from tare.system.counters.values import CounterValues
 from tare.system.node import Nic, Node, Watch, Wired
 from tare.system.node.cgroups import NO_GROUP
@@ -42,7 +42,7 @@ class PodService:
     """
 
     side: Side
-    _inside: Order
+    _inside: Deployment
     """What the service was asked for."""
 
     def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: ExecServer, pods: Pods, folder: Path) -> None:
@@ -58,7 +58,7 @@ class PodService:
         self.further: FurtherNetwork | None = None
         self._pulled = ""
 
-    def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
+    def begin(self, site: str, order: Deployment, pod: Mapping[str, Any], data_address: str) -> None:
         """Start the service and have it describe the pod as a host of the deployment."""
         there = pod.get("spec", {}).get("nodeName")
         if there != self.spec.node:
@@ -241,13 +241,13 @@ def key_of(pod: str, container: str) -> str:
     return pod if container == RANKS else f"{pod}/{container}"
 
 
-def _inner_order(order: Order, node: Node) -> Order:
+def _inner_order(order: Deployment, node: Node) -> Deployment:
     """Return what the service in a pod is asked: to look at its containers of ranks."""
     environment = order.environment
     together = Placement(nodes=1, ranks_per_node=order.placement.ranks_per_node)
     if enters_containers(environment, order.placement):
         together = replace(order.placement, nodes=1)
-    return Order(
+    return Deployment(
         study=order.study,
         slot=order.slot,
         environment=Environment(

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from tare.agent.geometry import is_inside, on_daemon_nodes
-from tare.agent.order import Files, Order
+from tare.agent.geometry import on_daemon_nodes
 from tare.agent.protocol import Phase
 from tare.agent.remote.at_once import on_each
 from tare.agent.sides import ssh_host
@@ -20,6 +19,7 @@ from tare.errors import RefusedError
 from tare.model import Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.run.deploy.hosts import Deployed
+from tare.runtimes.containers.deployment import Deployment, Files, is_inside
 from tare.system.fault import reach
 from tare.system.node import Wired
 
@@ -36,7 +36,7 @@ def deployed(
         files = replace(files, shown=(*files.shown, str(keys)), sshd=str(keys / ssh.EMPTY))
     if environment.launch is Launching.HOST_MPI:
         files = _with_host_mpi(files)
-    order = _order(site, environment, placement, slot=slot, nic=nic, files=files)
+    order = _deployment(site, environment, placement, slot=slot, nic=nic, files=files)
     nodes = tuple(site.service(node) for node in order.nodes)
     with ExitStack() as stack:
         if keys is not None:
@@ -72,15 +72,17 @@ def _leave_at_the_end(stack: ExitStack, up: Deployed, phase: Phase) -> None:
     stack.push(leave)
 
 
-def _order(site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files) -> Order:
-    """Return the order for the nodes; a bare side is not on the nodes with daemons."""
+def _deployment(
+    site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
+) -> Deployment:
+    """Return what the nodes are asked for; a bare side is not on the nodes with daemons."""
     chosen = site.daemon_nodes if on_daemon_nodes(environment) else site.nodes
     count = len(chosen[: placement.nodes])
     nodes = tuple(
         (chosen if is_inside(environment.sides, number, count) else site.nodes)[number].among(count)
         for number in range(count)
     )
-    return Order(
+    return Deployment(
         study=f"{site.name}-{slot}",
         slot=slot,
         environment=environment,

@@ -16,7 +16,6 @@ from typing import Any, cast, get_type_hints
 import pytest
 
 from nodes import make_node
-from tare.agent.order import IMAGE_PREFIX, Files, Order
 from tare.agent.protocol import CALLS, DescribedPods, LeftBehind, NodeService
 from tare.agent.remote import answers, serve
 from tare.agent.remote.conversation import Conversation
@@ -33,6 +32,7 @@ from tare.model.topology import HardwareThread
 from tare.mpi.launch import agent
 from tare.run.on_node import Shell
 from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Deployment, Files
 from tare.system.counters.values import CounterValues
 from tare.system.node import Endpoint, Pod, Watch
 from tare.system.node.cgroups import Group
@@ -41,7 +41,7 @@ from tare.system.node.surroundings import NodeHas
 NODE = make_node(pid=0, group=Group(path="", hierarchies=()), machine="alpha")
 OTHER = replace(NODE, name="n1", index=1, machine="beta")
 BARE = Environment(name="bare", runtime="bare", network="host", mpi="openmpi")
-ORDER = Order(
+ORDER = Deployment(
     study="s1-0",
     slot=0,
     environment=BARE,

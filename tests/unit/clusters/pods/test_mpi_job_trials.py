@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent.order import Files, Order
 from tare.agent.sides import Side
 from tare.clusters.kubernetes import refuse_in_pods
 from tare.clusters.pods.api import ApiError
@@ -33,6 +32,7 @@ from tare.model import Environment, LabSpec, Placement, Share, Study, Workload
 from tare.model import Launching as Way
 from tare.run.deploy.hosts import Deployed
 from tare.run.site import needs
+from tare.runtimes.containers.deployment import Deployment, Files
 from tare.study.plan.cells import expand
 from tare.study.plan.composition import _refuse_launch as refuse_launch
 from tare.system.counters.monitor import counters, key_of, traffic, unread
@@ -261,7 +261,9 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
 
 def test_the_job_of_a_deployment_has_its_ranks_and_names_the_interface() -> None:
     placement, files = Placement(nodes=2, ranks_per_node=4), Files(host_prefix=Path("/nowhere"))
-    order = Order(study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files)
+    order = Deployment(
+        study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files
+    )
     job = job_of(order, POD, ("m0", "m1"), longest_s=60.5)
     assert (job.name, job.nodes, job.slots, job.deadline_s) == ("e3-job", ("m0", "m1"), 4, 61 + 120)
     assert hosts_of(JOBS, Placement(nodes=2), "n0") == ("n0c0",), "a worker is not named as its node"

@@ -12,7 +12,6 @@ import pytest
 
 from nodes import make_node
 from tare.agent.local import LocalNode
-from tare.agent.order import Files
 from tare.agent.remote.at_once import on_each
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.images.build import Image
@@ -20,6 +19,7 @@ from tare.images.convert import ConvertedImage
 from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import study_files
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues, Moment

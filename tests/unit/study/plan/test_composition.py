@@ -21,7 +21,6 @@ from tare.agent import geometry, local, pods
 from tare.agent import sides as sides_of
 from tare.agent.geometry import nic_of_pod
 from tare.agent.local import LocalNode
-from tare.agent.order import IMAGE_PREFIX, Files
 from tare.agent.probe import probe
 from tare.agent.sides import Side
 from tare.errors import InfrastructureError, RefusedError
@@ -31,6 +30,7 @@ from tare.run.deploy.hosts import Deployed, host_of
 from tare.run.deploy.pods import deployed
 from tare.runtimes import PodRequest
 from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Files
 from tare.study.plan import composition
 from tare.system.binds import format_bind
 from tare.system.node import Container, Endpoint, Nic, Node, Pod, Wired

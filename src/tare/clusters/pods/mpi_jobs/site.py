@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Final
 
-from tare.agent.order import Order
 from tare.agent.sides import Side
 from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.manifests import PodSpec
@@ -19,6 +18,7 @@ from tare.clusters.pods.mpi_jobs.run import MpiJobs
 from tare.clusters.pods.node import KubernetesNode
 from tare.mpi.launch import Entry
 from tare.mpi.launch.job import Inside
+from tare.runtimes.containers.deployment import Deployment
 
 Names = Callable[[bool], Mapping[str, Any]]
 """The fields of pods, on a node's network or not, by which a launcher finds the workers' names."""
@@ -64,7 +64,7 @@ class JobsOfSite:
             gate.remove(job.name)
 
 
-def job_of(order: Order, pod: PodSpec, machines: tuple[str, ...], *, longest_s: float) -> MpiJob:
+def job_of(order: Deployment, pod: PodSpec, machines: tuple[str, ...], *, longest_s: float) -> MpiJob:
     """Return the MPIJob of a deployment, without the command of a launch.
 
     Its implementation does not matter: the launch itself names the hosts, for every MPI.
