@@ -18,7 +18,6 @@ from tare.agent.geometry import (
 )
 from tare.agent.session_folder import session_folder, state_folder
 from tare.agent.sides import Side
-from tare.images.inside.variables import merged
 from tare.model import Environment, Placement, Share
 from tare.networks import Network
 from tare.networks.wiring import infiniband, transports
@@ -29,7 +28,7 @@ from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.deployment import Deployment
 from tare.runtimes.containers.held_namespaces import job_group
 from tare.runtimes.containers.request import SHARED_MEMORY
-from tare.system.devices import given, gpus_of
+from tare.system.devices import given
 from tare.system.node import Container, Endpoint, Nic, Node, Pod
 from tare.system.node.kernel_files import read_text
 from tare.system.node.limits import Limits, limited, limits_of
@@ -102,31 +101,18 @@ class PodBuilder:
 
     def _request(self, number: int) -> PodRequest:
         order, node, network = self.order, self.node, self.network
-        environment, placement, files = order.environment, order.placement, order.files
+        environment, placement = order.environment, order.placement
         limits, cores = _pod_has(environment, placement, node, number)
         host = host_name(node, number, pods_per_node(environment, placement))
-        makes_containers = RUNTIMES[environment.runtime].makes_containers
         return PodRequest(
-            name=f"tare-{order.study}-{host}",
-            study=order.study,
+            deployment=order,
             node=node,
-            wiring=network.wiring,
-            rootfs=files.rootfs if environment.image else None,
-            image_tag=files.image_tag,
-            packed=dict(files.packed).get(environment.runtime) if environment.image else None,
-            network_options=network.container_options(node, order.study, number),
-            shown=files.shown,
-            read_only=() if makes_containers or node.is_machine else files.read_only,
-            cwd=files.cwd,
             host=host,
+            wiring=network.wiring,
+            network_options=network.container_options(node, order.study, number),
             cores=cores,
             devices=given(environment.devices),
-            gpus=gpus_of(environment.devices),
             limits=limits,
-            binds=environment.binds,
-            variables=merged(files.variables if environment.image else (), environment.env),
-            foreign=files.foreign,
-            sshd=files.sshd,
             shared_memory=_shared_memory(node),
             names=() if network.wiring is Wiring.DOCKER else _names(node, host),
         )

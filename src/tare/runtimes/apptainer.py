@@ -175,7 +175,7 @@ def exec_options(
         *sshd_rights(request),
         *hidden(request),
         "--pwd",
-        (alone and request.cwd) or "/",
+        (alone and request.files.cwd) or "/",
         *shown_options(request, alone=alone),
         str(image),
     )
@@ -194,14 +194,14 @@ def hidden(request: PodRequest) -> tuple[str, ...]:
 
 def sshd_rights(request: PodRequest) -> tuple[str, ...]:
     """Return the option that gives an sshd inside the rights that it needs, if there is to be one."""
-    return (f"--add-caps={','.join(ssh.RIGHTS)}",) if request.sshd else ()
+    return (f"--add-caps={','.join(ssh.RIGHTS)}",) if request.files.sshd else ()
 
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
     """Return the options that say what a container sees of its node."""
     shown = tuple(map(shown_as, request.folders))
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
-    locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
+    locked = (f"--bind={request.files.sshd}:{ssh.SEPARATION}:ro",) if request.files.sshd else ()
     return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)
 
 

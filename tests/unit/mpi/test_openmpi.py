@@ -16,7 +16,7 @@ import pytest
 
 from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
-from nodes import make_node
+from nodes import make_node, make_request
 from tare.agent import geometry
 from tare.agent.sides import Side
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
@@ -27,7 +27,7 @@ from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.run import job, runner
 from tare.run.deploy.hosts import Deployed
-from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes import RUNTIMES
 from tare.runtimes.containers import held_namespaces
 from tare.runtimes.containers.deployment import IMAGE_PREFIX, Files, is_inside
 from tare.runtimes.docker import run_options
@@ -143,15 +143,13 @@ def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
     network = NETWORKS[wanted.network]
     in_image = bool(wanted.image)
-    request = PodRequest(
-        name=f"tare-LAB-3-{at.name}",
+    request = make_request(
+        at,
         study="LAB-3",
-        node=at,
+        environment=wanted,
         wiring=network.wiring,
-        rootfs=FILES.rootfs if in_image else None,
-        image_tag=FILES.image_tag,
+        files=FILES,
         network_options=network.container_options(at, "LAB-3") if wanted.runtime == "docker" else (),
-        shown=FILES.shown,
     )
     own = network.wiring is not Wiring.NODE or (in_image and wanted.runtime == "bare")
     pid = 2000 + at.index if own or wanted.runtime == "docker" else at.pid

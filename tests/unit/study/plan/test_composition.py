@@ -250,9 +250,9 @@ def test_when_the_body_is_interrupted_everything_is_taken_down_and_one_node_s_fa
 def test_a_pod_carries_our_mark_has_the_nic_that_the_environment_owns_and_is_a_host_of_its_own(parts: Recorded) -> None:
     up = put_up(parts, nic=2)
     request = parts.journal.requests["n1"]
-    assert (request.name, request.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
+    assert (request.name, request.deployment.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
     assert request.network_options == ("--network", "lab-3-n1")
-    assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
+    assert (request.files, request.rootfs) == (FILES, FILES.rootfs)
     assert sorted(parts.nics) == ["n0 data2", "n1 data2"]
     hosts = up.hosts(Placement(ranks_per_node=3))
     assert [(host.name, host.ranks, host.agent.argv if host.agent else None) for host in hosts] == [
