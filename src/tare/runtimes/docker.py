@@ -54,6 +54,7 @@ class Docker(Runtime):
     daemon = "dockerd, as root"
     takes_docker_networks = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     clients = ("docker",)
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})

@@ -47,6 +47,7 @@ class Podman(Runtime):
     holds_containers = True
     runs_sshd = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     programs = MappingProxyType({"podman": "podman", "crun": "crun"})
 

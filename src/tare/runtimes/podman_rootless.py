@@ -74,6 +74,7 @@ class PodmanRootless(Runtime):
     needs_root = True
     holds_containers = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     limits_each_container = False
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from golden_texts import check_commands
-from nodes import change_request, make_node, make_pod, make_request
+from nodes import change_request, make_node, make_pod, make_request, value
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Placement
 from tare.networks.wiring.plug import Wiring
@@ -99,6 +99,15 @@ def test_how_a_runtime_gives_gpus_equals_its_golden_file(name: str) -> None:
         for command, before in zip(GIVES[name](asked), without, strict=True)
     ]
     check(f"gpus-{name}", [given, *more])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, each in RUNTIMES.items() if each.sizes_shared_memory and not each.by_cluster]
+)
+def test_shared_memory_is_as_large_as_asked_for_or_as_its_node_s(name: str) -> None:
+    for size, wanted in ((0, "1g"), (64 << 20, "67108864")):
+        commands = GIVES[name](change_request(REQUEST, shm_size=size))
+        assert {value(command, "--shm-size") for command in commands if "--shm-size" in command} == {wanted}
 
 
 @pytest.mark.parametrize(

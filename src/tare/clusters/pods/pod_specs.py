@@ -52,6 +52,7 @@ class PodDefaults:
                 node_image=self.node_image,
                 host_network=environment.network == HOST,
                 runtime_class=environment.runtime_class,
+                shared_memory=str(environment.shm_size or ""),
                 cpus=cpus,
                 memory=memory,
                 pull_policy=settings.pull_policy,

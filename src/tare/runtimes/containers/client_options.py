@@ -20,7 +20,8 @@ def study_label(request: PodRequest) -> tuple[str, ...]:
 def memory_options(request: PodRequest) -> tuple[str, ...]:
     """Return the options for the memory that containers of a pod share, and for the hosts that the first one knows."""
     hosts = (f"--add-host={name}" for name in request.names)
-    return ("--ipc", "shareable", "--shm-size", request.shared_memory, *hosts)
+    size = str(request.environment.shm_size or request.shared_memory)
+    return ("--ipc", "shareable", "--shm-size", size, *hosts)
 
 
 def volumes(request: PodRequest, *, relabels: bool = False) -> tuple[str, ...]:

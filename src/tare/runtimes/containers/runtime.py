@@ -51,6 +51,8 @@ class Runtime(ABC):
     """Whether its containers can be attached to a network that Docker makes."""
     isolates_devices: bool = False
     """Whether its containers see only those devices of their node that they are given."""
+    sizes_shared_memory: bool = False
+    """Whether its containers have a /dev/shm of their own, of any size (`shm_size`)."""
     gives_gpus: bool = False
     """Whether its containers can be given every kind of GPU."""
     limits_each_container: bool = True

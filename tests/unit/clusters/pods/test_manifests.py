@@ -318,8 +318,9 @@ def test_a_pod_is_made_as_the_study_says() -> None:
         registry="r.example/me", pull_policy="Always", pull_secrets=("key",), resources=("rdma/hca=1",),
         annotations=("k8s.v1.cni.cncf.io/networks=roce",), pod='{"priorityClassName": "high"}',
     )  # fmt: skip
-    (spec,) = pods(settings, Placement(ranks_per_node=2), env=("A=b",))
+    (spec,) = pods(settings, Placement(ranks_per_node=2), env=("A=b",), shm_size=64 << 20)
     pod = manifests.pod(spec)
+    assert pod["spec"]["volumes"][0]["emptyDir"] == {"medium": "Memory", "sizeLimit": "67108864"}
     ranks, service = pod["spec"]["containers"]
     assert (pod["metadata"]["name"], pod["spec"]["nodeSelector"]) == ("e3-n0", {"kubernetes.io/hostname": "worker-7"})
     assert pod["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "roce"}
