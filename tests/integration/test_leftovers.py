@@ -127,7 +127,7 @@ def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(
     try:
         with deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up:
             during = [interfaces(node.pid) for node in site.nodes]
-            inside = [interfaces(side.pod.pid) for side in up.sides]
+            inside = [interfaces(pod.pid) for pod in up.pods]
             if broken:
                 raise RuntimeError("the round broke")
     except RuntimeError:

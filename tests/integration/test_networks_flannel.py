@@ -55,7 +55,7 @@ def up(site: LabSite, network: str, link: Link | None = None) -> AbstractContext
 
 def stack_of(one: Deployed, host: int) -> int:
     """Return a process in the stack of a host: the one whose NIC is watched."""
-    return next(w.pid for w in one.sides[host].endpoint.watches if w.role == "data NIC under flannel")
+    return next(w.pid for w in one.pods[host].endpoint.watches if w.role == "data NIC under flannel")
 
 
 def programs(lab: str) -> set[str]:
@@ -69,7 +69,7 @@ def test_daemons_rules_and_routes_are_in_a_stack_of_their_own_and_everything_is_
 ) -> None:
     before = [state_of(node) for node in site.nodes]
     with up(site, network) as one:
-        first, second = one.sides
+        first, second = one.pods
         assert (first.endpoint.mtu, one.subnet) == (MTU[network], str(flannel.NETWORK))
         stack, node = stack_of(one, 0), site.nodes[0]
         during = state_of(node)
@@ -121,7 +121,7 @@ def test_the_store_answers_who_has_its_certificate_and_nobody_else_on_the_contro
 def test_a_link_of_its_own_is_set_where_the_nic_is_and_taken_back(site: LabSite) -> None:
     before = [state_of(node) for node in site.nodes]
     with up(site, "canal", Link(mtu=9000, offloads=("tso=off",))) as one:
-        first, second = one.sides
+        first, second = one.pods
         assert first.endpoint.mtu == 8950
         assert first.endpoint.facts["interface data1"] == "mtu 9000, tso off"
         wait_for(lambda: ping(first.pod.pid, second.endpoint.address, packet_bytes=8950), "reply to a full packet")

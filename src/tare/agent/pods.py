@@ -17,19 +17,18 @@ from tare.agent.geometry import (
     pods_per_node,
 )
 from tare.agent.session_folder import session_folder, state_folder
-from tare.agent.sides import Side
-from tare.model import Environment, Placement, Share
+from tare.daemons.ssh import SshHost
+from tare.model import Control, Environment, Placement, Share
 from tare.networks import Network
 from tare.networks.wiring import infiniband, transports
 from tare.networks.wiring.link import link_set, nic_set
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.deployment import Deployment
 from tare.runtimes.containers.held_namespaces import job_group
 from tare.runtimes.containers.request import SHARED_MEMORY
 from tare.system.devices import given
-from tare.system.node import Container, Endpoint, Nic, Node, Pod
+from tare.system.node import Client, Container, Endpoint, Nic, Node, Pod
 from tare.system.node.kernel_files import read_text
 from tare.system.node.limits import Limits, limited, limits_of
 
@@ -47,15 +46,15 @@ class PodBuilder:
     order: Deployment
     network: Network
 
-    def make(self, stack: ExitStack) -> tuple[Side, ...]:
+    def make(self, stack: ExitStack) -> tuple[Pod, ...]:
         """Make the node's pods, one after the other; `stack` removes them."""
         order = self.order
         nic = stack.enter_context(nic_set(self.node, self.node.nics[order.nic], order.environment.link))
         stack.enter_context(self.network.on_node(self.node, nic))
         count = pods_per_node(order.environment, order.placement)
-        return tuple(self._side(stack, nic, number) for number in range(count))
+        return tuple(self._pod(stack, nic, number) for number in range(count))
 
-    def _side(self, stack: ExitStack, nic: Nic, number: int) -> Side:
+    def _pod(self, stack: ExitStack, nic: Nic, number: int) -> Pod:
         order, node = self.order, self.node
         environment, placement, files = order.environment, order.placement, order.files
         runtime = RUNTIMES[environment.runtime]
@@ -81,8 +80,8 @@ class PodBuilder:
             if containers:
                 job_group(node).create()
         host_mpi = files.host_mpi_of(environment)
-        return Side(
-            pod=pod,
+        return replace(
+            pod,
             endpoint=_over_fabric(endpoint, environment, pod),
             prefix=files.prefix_in(environment),
             containers=containers,
@@ -116,6 +115,12 @@ class PodBuilder:
             shared_memory=_shared_memory(node),
             names=() if network.wiring is Wiring.DOCKER else _names(node, host),
         )
+
+
+def ssh_host(pod: Pod, environment: Environment) -> SshHost:
+    """Return how a deployed host is reached by ssh."""
+    address = pod.endpoint.address if environment.control is Control.DATA else pod.control
+    return SshHost(name=pod.host or pod.node.name, address=address, port=pod.ssh_port, pod=pod)
 
 
 def _shared_memory(node: Node) -> str:

@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.agent.sides import Side
 from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import NodeReading
-from tare.system.node import Node, Wired
+from tare.system.node import Node, Pod, Wired
 from tare.system.node.surroundings import NodeHas
 
 
@@ -69,10 +68,10 @@ class NodeService(Protocol):
     def share(self, study: str) -> None:
         """Create what the network's nodes share; only the first of them is asked."""
 
-    def deploy(self, study: str) -> tuple[Side, ...]:
+    def deploy(self, study: str) -> tuple[Pod, ...]:
         """Make the node's pods with their network and containers."""
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Pod, ...]:
         """Make the node's pods reach all `pods` of the deployment; return them with their final endpoints.
 
         If the environment is launched over ssh, an sshd listens in each of them.

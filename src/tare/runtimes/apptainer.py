@@ -16,13 +16,12 @@ from typing import Final
 from tare.daemons import ssh
 from tare.errors import MissingTool, RefusedError
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.held_namespaces import enter, held, limited_containers, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import caller_variables, devices
 from tare.system.binds import Bind, format_bind, mount_fields
-from tare.system.node import Container, Pod
+from tare.system.node import Client, Container, Pod
 from tare.system.packages import install, script
 from tare.system.process import find, run
 from tare.system.user_namespace import is_real_root

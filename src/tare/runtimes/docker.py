@@ -17,7 +17,6 @@ from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers import gpu_options
 from tare.runtimes.containers.boot_id import show_boot_id
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.client_options import (
     DROPPED,
     limit_config,
@@ -32,7 +31,7 @@ from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system.binds import format_bind, label
 from tare.system.devices import client_options, host_config
-from tare.system.node import Container, Node, Pod
+from tare.system.node import Client, Container, Node, Pod
 from tare.system.node.cgroups import MARK, Group
 from tare.system.process import need
 

@@ -18,7 +18,6 @@ from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
 from nodes import make_node, make_request
 from tare.agent import geometry
-from tare.agent.sides import Side
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
 from tare.mpi.launch import Launch
@@ -139,7 +138,7 @@ class Site:
         return ()
 
 
-def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
+def pod(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Pod:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
     network = NETWORKS[wanted.network]
     in_image = bool(wanted.image)
@@ -176,19 +175,19 @@ def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
         endpoint = Endpoint(address=pod_address(nic), prefix=24, interface="eth0", mtu=nic.mtu)
     else:
         endpoint = Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=nic.mtu)
-    return Side(pod=pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
+    return replace(pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
 
 
 def launched(case: Case, lines: list[str] | None = None) -> Launch:
     site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
-    sides = []
+    pods = []
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
         inside = is_inside(case.environment.sides, at.index, len(site.nodes))
         wanted = case.environment if inside else geometry.bare_side(case.environment)
-        sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
-    up = Deployed(environment=case.environment, sides=tuple(sides))
+        pods.append(pod(wanted, at, at.nics[slot], [] if lines is None else lines))
+    up = Deployed(environment=case.environment, pods=tuple(pods))
     cell = Cell(
         key="k",
         group="g",

@@ -10,9 +10,8 @@ from types import MappingProxyType
 
 from tare.errors import RefusedError
 from tare.images.cache import Progress
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.request import PodRequest
-from tare.system.node import Container, Pod
+from tare.system.node import Client, Container, Pod
 from tare.system.user_namespace import is_real_root
 
 

@@ -108,7 +108,7 @@ class Asked(LocalNode):
 def test_only_a_launch_that_begins_may_use_what_was_read_before_it() -> None:
     nodes = (Asked(0), Asked(1))
     environment = Environment(name="bare", runtime="bare", network="host")
-    up = Deployed(environment=environment, sides=(), name="study", nodes=nodes)
+    up = Deployed(environment=environment, pods=(), name="study", nodes=nodes)
     up.take(Moment(number=9, since=7), whole=False, begins=True)
     up.take(Moment(number=12, since=7), whole=False)
     up.counters(Moment(number=13, since=7), whole=False)
