@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 from statistics import median
 
 from tare.clusters import Needs
@@ -19,9 +20,10 @@ from tare.clusters.lab_site import LabCluster, LabSite
 from tare.daemons import docker
 from tare.images import find_recipe
 from tare.images.build import ensure_image
-from tare.model import LabSpec
+from tare.model import Environment, LabSpec, Placement
 from tare.networks import Wiring
 from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.containers.deployment import Deployment, Files
 from tare.system.node import Node
 
 BOUND = 0.5
@@ -65,12 +67,21 @@ def one_after_the_other(node: Node, tag: str, number: int) -> float:
 
 def in_a_pod(site: LabSite, node: Node, tag: str, number: int) -> float:
     """Return the seconds until as many containers of a pod can be entered."""
-    request = PodRequest(
-        name="tare-bench-pod",
+    deployment = Deployment(
         study="bench",
+        slot=0,
+        environment=Environment(name="docker", runtime="docker", network="host", image="debian-openmpi"),
+        placement=Placement(nodes=1),
+        nodes=(node,),
+        nic=0,
+        hosts=2,
+        files=Files(host_prefix=Path("/nowhere"), image_tag=tag),
+    )
+    request = PodRequest(
+        deployment=deployment,
         node=node,
+        host="pod",
         wiring=Wiring.NODE,
-        image_tag=tag,
         network_options=("--network", "host"),
         session=str(site.folder),
     )

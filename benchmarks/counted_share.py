@@ -55,7 +55,7 @@ class Virtual:
         """Stand in for `run_launch`."""
         began_s, elapsed_s = self.now_s, self.launch_s + START_S
         self.now_s += elapsed_s + HARNESS_S
-        hosts = [side.pod.node.name for side in ready.deployed.sides]
+        hosts = [pod.node.name for pod in ready.deployed.pods]
         ranks = [
             {"type": "rank", "rank": rank, "hostname": host, "boot_id": host, "pid": rank + 1, "namespaces": {}}
             for rank, host in enumerate(hosts)

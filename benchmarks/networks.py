@@ -19,9 +19,10 @@ import scipy.stats
 
 from tare.clusters import Needs
 from tare.clusters.lab_site import LabCluster, LabSite
-from tare.model import LabSpec
+from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, Wiring, find
 from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.containers.deployment import Deployment, Files
 
 BOUND_S = 0.060
 BOUND = ("bridge", "direct", "macvlan", "calico")
@@ -60,10 +61,20 @@ def wired(site: LabSite, name: str, runs: int) -> list[float]:
 
 def request(site: LabSite, node: int, number: int) -> PodRequest:
     """Return what a pod without an image is made of."""
-    return PodRequest(
-        name=f"tare-{site.name}-0-b{node}{number}",
+    deployment = Deployment(
         study=f"{site.name}-0",
+        slot=0,
+        environment=Environment(name="bare", runtime="bare", network="host"),
+        placement=Placement(),
+        nodes=site.nodes,
+        nic=0,
+        hosts=len(site.nodes),
+        files=Files(host_prefix=Path("/nowhere")),
+    )
+    return PodRequest(
+        deployment=deployment,
         node=site.nodes[node],
+        host=f"b{node}{number}",
         wiring=Wiring.OWN,
         session=str(site.folder),
     )

@@ -23,7 +23,6 @@ import pyroute2  # noqa: F401  (its import is part of Python's start)
 import scipy.stats
 
 from tare import study
-from tare.agent.order import Files
 from tare.cli import session
 from tare.clusters import Needs
 from tare.clusters.lab_site import LabCluster
@@ -33,6 +32,7 @@ from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal
 from tare.networks.wiring import plug
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import study_files
 
 BOUND = 0.10

@@ -142,11 +142,11 @@ def node(number: int) -> dict[str, Any]:
 def planned() -> tuple[float, int]:
     """Return the seconds in which the large study is planned and its pods are described, and their number."""
     from tare import study
-    from tare.agent.order import Files, Order
     from tare.cli import session
     from tare.clusters.kubernetes import KubernetesCluster
     from tare.clusters.pods import api, manifests
     from tare.clusters.pods.pod_specs import PodDefaults
+    from tare.runtimes.containers.deployment import Deployment, Files
 
     with (
         mock.patch.object(api, "opened", return_value=FakeApi(500)),
@@ -156,7 +156,7 @@ def planned() -> tuple[float, int]:
         plan = session.make_plan(study.parse(LARGE))
         session.check_available(plan)
         cell = plan.cells[0]
-        order = Order(
+        order = Deployment(
             study="large-0", slot=0, environment=cell.environment, placement=cell.placement, nodes=(), nic=0,
             hosts=1000, files=Files(host_prefix=Path("/opt/tare"), image_tag="tare/app:0123456789abcdef"),
         )  # fmt: skip

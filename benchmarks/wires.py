@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tare.agent.order import Files
 from tare.clusters import Needs, Site
 from tare.clusters.lab_site import LabCluster
 from tare.model import Cell, Environment, LabSpec, Placement, Role, Workload
@@ -22,6 +21,7 @@ from tare.networks import NETWORKS
 from tare.run import job
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import plain_python
 
 PLACEMENT = Placement()

@@ -69,7 +69,7 @@ def took(nodes: int, folder: Path) -> dict[str, float]:
         for name, mpi in MPIS.items():
             timed(name, lambda mpi=mpi: _mapped(mpi, _job(nodes), folder))
         ranks = tuple(_ranks(nodes))
-        own = [side.pod.node for side in up.sides]
+        own = [pod.node for pod in up.pods]
         timed("proof", lambda: (
             proof.check_places(ranks, cell.placement, nodes=own),
             proof.check_transport(ranks),

@@ -46,6 +46,11 @@ def test_several_containers_share_a_pod_on_every_network() -> None:
     assert refused == {pair: RUNTIMES[pair[0]].one_container for pair in SUPPORTED}
 
 
+def test_a_size_of_shared_memory_is_refused_where_a_container_has_its_node_s() -> None:
+    for (runtime, network), refused in refusals(SUPPORTED, Placement(), shm_size=64 << 20).items():
+        assert refused != RUNTIMES[runtime].sizes_shared_memory, (runtime, network)
+
+
 def test_a_pod_each_needs_a_network_that_has_an_address_for_each() -> None:
     refused = refusals(SUPPORTED, Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE))
     for (runtime, network), it_is in refused.items():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from contract.compositions import NODE
-from nodes import make_pod, make_request
+from nodes import change_request, make_pod, make_request
 from tare.clusters.pods import manifests
 from tare.runtimes import (
     RUNTIMES,
@@ -70,7 +69,7 @@ COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
         *apptainer.exec_options(asked, Path("/image"), alone=True),
     ),
     "apptainer-instance": lambda asked: (
-        *apptainer_instance.ApptainerInstance().start_command(replace(asked, rootfs=Path("/image"))),
+        *apptainer_instance.ApptainerInstance().start_command(asked),
         *apptainer_instance.ApptainerInstance().exec_command(asked),
     ),
     "apptainer-sif-setuid": lambda asked: of_level(apptainer_sif_levels.ApptainerSifSetuid(), asked),
@@ -104,7 +103,7 @@ def test_every_runtime_with_containers_is_held_to_it() -> None:
 @pytest.mark.parametrize("devices", [(), ("/dev/fuse",), INFINIBAND], ids=["none", "fuse", "infiniband"])
 def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[str, ...]) -> None:
     gpus = tuple(gpu for gpu in (NVIDIA, ROCM, "cdi:nvidia.com/gpu=0") if not RUNTIMES[name].refuse_gpu(gpu, "i"))
-    for word in (*COMMANDS[name](request(devices)), *COMMANDS[name](replace(request(devices), gpus=gpus))):
+    for word in (*COMMANDS[name](request(devices)), *COMMANDS[name](change_request(request(devices), gpus=gpus))):
         assert not any(forbidden.lower() in word.lower() for forbidden in (*FORBIDDEN, *SOCKETS)), word
 
 

@@ -32,14 +32,15 @@ from tare.clusters import remote_files
 from tare.errors import CommandFailed, TareError
 from tare.model import Placement
 from tare.model.text import printable
-from unit.agent.remote.test_answers import COUNTERS, DESCRIBED, MACHINE, NODE, ORDER, SIDE
+from unit.agent.remote.test_answers import CONNECTED, COUNTERS, DESCRIBED, MACHINE, NODE, ORDER
 
 PATHS: Final = ("/cache/a", "/cache/b")
 ANSWERS: Final[Mapping[str, Any]] = {
-    "begin_swarm": "SWMTKN-1-3pu6hszjas19-0abc", "clean": ("a cgroup",), "counters": COUNTERS, "deploy": (SIDE,),
+    "begin_swarm": "SWMTKN-1-3pu6hszjas19-0abc", "clean": ("a cgroup",), "counters": COUNTERS, "deploy": (CONNECTED,),
     "described": DESCRIBED, "end_left": LeftBehind(processes={"sleep": 1}), "ended": "what holds the pod has ended",
     "facts": {"GPUs": ("a",), "kernel": "6.1", "cores": 2, "offloads": {"tso": "on"}}, "greet": MACHINE,
-    "interfaces": {"lo": (1, 2, 3, 4)}, "join": (SIDE,), "missing": PATHS, "open": replace(NODE, pid=7), "probe": "no",
+    "interfaces": {"lo": (1, 2, 3, 4)}, "join": (CONNECTED,), "missing": PATHS,
+    "open": replace(NODE, pid=7), "probe": "no",
     "signal": 3, "start_docker": replace(NODE, docker_socket="/s"), "sweep": ("/x: was taken back",), "unfit": None,
 }  # fmt: skip
 """What a node may answer to each call that returns something."""
@@ -221,10 +222,10 @@ def check_call(sent: tuple[str, bytes]) -> None:
             return
     assert within(value), (call, value)
     if call in ("deploy", "join"):
-        (side,) = value
-        assert (side.prefix, side.variables, side.pod.node, side.pod.host) == (SIDE.prefix, (), NODE, SIDE.pod.host)
-        assert IPv4Address(side.endpoint.address)
-        assert not side.endpoint.interface.startswith("-")
+        (pod,) = value
+        assert (pod.prefix, pod.variables, pod.node, pod.host) == (CONNECTED.prefix, (), NODE, CONNECTED.host)
+        assert IPv4Address(pod.endpoint.address)
+        assert not pod.endpoint.interface.startswith("-")
     elif call == "counters":
         value = value.values()
         numbers = [number for each in (*value.growing.values(), *value.states.values()) for number in each.values()]

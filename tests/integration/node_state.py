@@ -122,7 +122,7 @@ def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]]) -> No
 
 def reach_each_other(up: Deployed) -> None:
     """Hold the pods to answer each other, with packets that fill the MTU and with none that is larger."""
-    for one, other in (up.sides, up.sides[::-1]):
+    for one, other in (up.pods, up.pods[::-1]):
         pid, here, there = one.pod.pid, one.endpoint, other.endpoint
         assert here.address != there.address
         assert ping(pid, there.address, count=3, timeout_s=LONG_S, source=here.address), "nobody answers"

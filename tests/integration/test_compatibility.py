@@ -16,7 +16,6 @@ import pytest
 from compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from factory_job import job_of
 from integration.live import compiled, lab_site, live, tare
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.images import find_recipe
 from tare.images.build import ensure_image
@@ -26,6 +25,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.mpi.launch import write_agent, write_map
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import compatibility
 from tare.study.feasibility.compatibility import JobOutcome
 from tare.system import process

@@ -30,11 +30,11 @@ from integration.live import (
 )
 from integration.node_state import argv_of
 from integration.studies import watched
-from tare.agent.order import Files
 from tare.daemons import ssh
 from tare.errors import InfrastructureError
 from tare.model import Environment, Launching, Placement
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "cni", "mmdebstrap", "sshd")
 

@@ -13,10 +13,10 @@ import pytest
 
 from integration.live import Watch, ended, lab_site, links_in, live, pids_of, tare, wait_for, write_study
 from integration.studies import stopped
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import netlink
 
 pytestmark = live("cni")
@@ -127,7 +127,7 @@ def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(
     try:
         with deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up:
             during = [interfaces(node.pid) for node in site.nodes]
-            inside = [interfaces(side.pod.pid) for side in up.sides]
+            inside = [interfaces(pod.pid) for pod in up.pods]
             if broken:
                 raise RuntimeError("the round broke")
     except RuntimeError:

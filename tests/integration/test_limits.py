@@ -126,3 +126,16 @@ def test_a_fraction_of_a_cpu_is_a_limit_on_time_in_whatever_way_ranks_are_starte
         assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
         assert trial["facts"]["cpu_quota"] == "0.3", "what the kernel says to the rank itself"
     assert watch.left(result.lab) == []
+
+
+def test_shared_memory_is_as_large_as_the_environment_says(tmp_path: Path) -> None:
+    sizes = {"docker": 48, "podman": 80}
+    listed = [f"{name}: {{runtime: {name}, shm_size: {size}MiB}}" for name, size in sizes.items()]
+    result, watch = watched(
+        write_study(tmp_path, "shm", f"{{{', '.join(listed)}}}", placements="[{nodes: 1, ranks_per_node: 2}]")
+    )
+    found = by_environment(tmp_path / "results" / "shm")
+    for name, size in sizes.items():
+        assert found[name], (name, result.stderr)
+        assert all(trial["facts"]["pod /dev/shm"] == f"{size} MiB" for trial in found[name])
+    assert watch.left(result.lab) == []

@@ -15,7 +15,6 @@ import pytest
 
 from factory_job import job_of
 from integration.live import compiled, lab_site, live, sent_on, wait_for
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.images.kernels import ensure_kernels
 from tare.model import Environment, Placement
@@ -23,6 +22,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.mpi.launch import Launch, write_agent, write_map
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.runtimes.containers.held_namespaces import enter
 from tare.system import process
 from tare.system.namespaces import plain_python

@@ -14,10 +14,10 @@ import pytest
 
 from integration.live import lab_site, live, settled, wait_for
 from integration.node_state import rules_of, shown
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.model import Environment, Placement
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import hold
 
 pytestmark = live("cni", "nftables", "iptables")
@@ -99,10 +99,10 @@ def test_a_network_is_what_the_same_network_is_by_hand(network: str) -> None:
     with lab_site(nics=2) as site:
         node = site.nodes[0]
         with deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/"))) as up:
-            side = up.sides[0]
-            wait_for(lambda: settled(node.pid) and settled(side.pod.pid), "carriers")
-            ours = seen(node.pid), seen(side.pod.pid)
-            address = f"{side.endpoint.address}/{side.endpoint.prefix}"
+            pod = up.pods[0]
+            wait_for(lambda: settled(node.pid) and settled(pod.pid), "carriers")
+            ours = seen(node.pid), seen(pod.pid)
+            address = f"{pod.endpoint.address}/{pod.endpoint.prefix}"
     with lab_site(nics=2) as site, pod_by_hand(site, 0) as pod:
         node = site.nodes[0]
         for line in (BY_HAND[network] + ADDRESS).strip().splitlines():

@@ -13,12 +13,12 @@ import pytest
 from integration.live import Ended, Watch, by_environment, lab_site, live, outcome, tare, write_study
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
 from integration.studies import roles, watched
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 
@@ -83,10 +83,10 @@ def test_pods_reach_each_other_and_all_is_undone(name: str, folder: Path, site: 
     with up(site, folder / name, slot=3) as made:
         assert [state_of(node) for node in site.nodes] != before
         reach_each_other(made)
-        addresses = [side.endpoint.address for side in made.sides]
+        addresses = [pod.endpoint.address for pod in made.pods]
         if name == "routed.conflist":
             assert addresses == ["10.100.0.2", "10.100.1.2"]
-            assert shown(made.sides[0].pod.pid, "cat", "/proc/sys/net/core/somaxconn").strip() == "500"
+            assert shown(made.pods[0].pid, "cat", "/proc/sys/net/core/somaxconn").strip() == "500"
         leases = [list(Path(f"/proc/{node.pid}/root/run").glob("tare-cni-*/leases/*/10.*")) for node in site.nodes]
         assert all(len(each) == (name != "moved.conf") for each in leases)
     assert not [left for node in site.nodes for left in Path(f"/proc/{node.pid}/root/run").glob("tare-cni-*")]

@@ -149,15 +149,15 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
 
 def carry_what_is_sent(up: Deployed) -> None:
     """Hold the interfaces that are named as the proof to carry what the pods send, and the others to silence."""
-    first, second = up.sides
+    first, second = up.pods
     assert first.endpoint.watches
 
     def carried() -> list[int]:
         values = up.counters().interfaces
-        watches = [values[key_of(side.pod.node, watch)] for side in up.sides for watch in side.endpoint.watches]
+        watches = [values[key_of(pod.node, watch)] for pod in up.pods for watch in pod.endpoint.watches]
         return [received + sent for received, _, sent, _ in watches]
 
-    watches = [watch for side in up.sides for watch in side.endpoint.watches]
+    watches = [watch for pod in up.pods for watch in pod.endpoint.watches]
     before = carried()
     size = first.endpoint.mtu - 100
     address, source = second.endpoint.address, first.endpoint.address

@@ -18,7 +18,6 @@ from integration import hostile_pod
 from integration.live import Watch, ended, lab_site, live, pids_of, reached, start, trials, wait_for, write_study
 from integration.node_state import are_as_before, argv_of, shown, state_of
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.daemons import certificate, etcd
 from tare.errors import InfrastructureError
@@ -28,6 +27,7 @@ from tare.networks.wiring.host_stack import control_address
 from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import inside_network
 
 CANNOT = "this machine cannot: "
@@ -55,7 +55,7 @@ def up(site: LabSite, network: str, link: Link | None = None) -> AbstractContext
 
 def stack_of(one: Deployed, host: int) -> int:
     """Return a process in the stack of a host: the one whose NIC is watched."""
-    return next(w.pid for w in one.sides[host].endpoint.watches if w.role == "data NIC under flannel")
+    return next(w.pid for w in one.pods[host].endpoint.watches if w.role == "data NIC under flannel")
 
 
 def programs(lab: str) -> set[str]:
@@ -69,7 +69,7 @@ def test_daemons_rules_and_routes_are_in_a_stack_of_their_own_and_everything_is_
 ) -> None:
     before = [state_of(node) for node in site.nodes]
     with up(site, network) as one:
-        first, second = one.sides
+        first, second = one.pods
         assert (first.endpoint.mtu, one.subnet) == (MTU[network], str(flannel.NETWORK))
         stack, node = stack_of(one, 0), site.nodes[0]
         during = state_of(node)
@@ -121,7 +121,7 @@ def test_the_store_answers_who_has_its_certificate_and_nobody_else_on_the_contro
 def test_a_link_of_its_own_is_set_where_the_nic_is_and_taken_back(site: LabSite) -> None:
     before = [state_of(node) for node in site.nodes]
     with up(site, "canal", Link(mtu=9000, offloads=("tso=off",))) as one:
-        first, second = one.sides
+        first, second = one.pods
         assert first.endpoint.mtu == 8950
         assert first.endpoint.facts["interface data1"] == "mtu 9000, tso off"
         wait_for(lambda: ping(first.pod.pid, second.endpoint.address, packet_bytes=8950), "reply to a full packet")

@@ -13,11 +13,11 @@ import pytest
 import tare.networks
 from integration.live import Watch, lab_site, live
 from integration.node_state import are_as_before, reach_each_other, shown, state_of
-from tare.agent.order import Files
 from tare.model import Environment, Placement
 from tare.networks.ovs import BRIDGE, Ovs
 from tare.networks.wiring.vswitch import Vswitch
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 
 pytestmark = live("nftables", "openvswitch")
 
@@ -31,7 +31,7 @@ def test_pods_answer_each_other_through_open_vswitch_and_nothing_is_left(monkeyp
         before = [state_of(node) for node in site.nodes]
         with deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/"))) as up:
             up.wait_until_ready()
-            first, _ = up.sides
+            first, _ = up.pods
             assert first.endpoint.address == "10.214.1.1"
             reach_each_other(up)
             (switch,) = Path(f"/proc/{site.nodes[0].pid}/root/run").glob("tare-ovs-*")

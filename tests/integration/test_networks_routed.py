@@ -20,7 +20,6 @@ from integration.live import Watch, by_environment, ended, lab_site, live, outco
 from integration.node_state import LONG_S, are_as_before, argv_of, shown, state_of
 from integration.studies import SILENT, prove, roles, watched
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement
@@ -28,6 +27,7 @@ from tare.networks.wiring import bird, bpf, ipip
 from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.system.node import Nic
 
 pytestmark = live("bird", "nftables")
@@ -110,7 +110,7 @@ def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_we
     way = "via 10.214.1.2 dev data1" if network == "calico" or by_programs else "dev tareip1-1"
     before = [state_of(node) for node in site.nodes]
     with up(site, network) as made:
-        first, second = made.sides
+        first, second = made.pods
         pod = first.pod.pid
         (stack,) = {watch.pid for watch in first.endpoint.watches if watch.role == NIC}
         assert "inet 10.216.1.1/32" in shown(pod, "ip", "-4", "address", "show", "dev", "eth0")
@@ -136,10 +136,10 @@ def test_where_the_kernel_has_tunnels_routes_lead_into_them(site: LabSite, monke
     monkeypatch.setattr(ipip, "kernel_has_tunnels", lambda: True)
     monkeypatch.setattr(ipip, "tunnel_command", other_kind)
     with up(site, "calico-ipip") as made:
-        (tunnel,) = [watch for watch in made.sides[0].endpoint.watches if watch.role == WRAPPED]
+        (tunnel,) = [watch for watch in made.pods[0].endpoint.watches if watch.role == WRAPPED]
         assert tunnel.interface == "tareip1-1"
         assert "10.216.1.2 dev tareip1-1 proto bird" in shown(tunnel.pid, "ip", "route")
-        assert made.sides[0].endpoint.facts["IP-in-IP"] == "the kernel's ipip"
+        assert made.pods[0].endpoint.facts["IP-in-IP"] == "the kernel's ipip"
 
 
 def test_a_bird_that_cannot_start_is_told_with_its_own_words(site: LabSite, monkeypatch: pytest.MonkeyPatch) -> None:

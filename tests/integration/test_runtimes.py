@@ -41,7 +41,6 @@ from integration.live import (
 )
 from integration.studies import SILENT
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.analysis.summary import surroundings
 from tare.images import find_recipe
 from tare.images.build import ensure_image
@@ -49,6 +48,7 @@ from tare.model import Environment, Placement
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
 from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.containers.deployment import Files
 from tare.runtimes.podman_rootless import IMAGE_OWNERS, USER
 from tare.system.node import Node
 from tare.system.paths import cache_folder
@@ -297,7 +297,7 @@ def test_a_container_of_charliecloud_shows_its_node_and_the_folders_that_it_is_g
 def test_a_container_of_podman_is_like_docker_s_and_keeps_nothing_on_this_machine(tmp_path: Path) -> None:
     before = [path for path in PODMAN_S_OWN if Path(path).exists()]
     with brought_up("podman", tmp_path, LIVE.parent) as (node, up, rootfs):
-        pod = up.sides[0].pod
+        pod = up.pods[0]
         told = inside(up, "cat /proc/sys/kernel/random/boot_id; hostname; command -v orted; cat /proc/1/comm; id -u")
         assert told.stdout.splitlines() == [node.boot_id, "n0", "/usr/bin/orted", "podman-init", "0"]
         of_node = os.statvfs(f"/proc/{node.pid}/root/dev/shm")
@@ -331,7 +331,7 @@ def test_the_user_of_rootless_podman_is_known_in_the_pod_alone_and_its_root_is_n
             assert inside(up, f"touch {place}/tare-was-here", check=False).status != 0
         inside(up, "touch /tmp/tare-was-here")
         assert not (rootfs / "tmp" / "tare-was-here").exists(), "the image in the cache was written to"
-        pod = Path(f"/proc/{up.sides[0].pod.pid}")
+        pod = Path(f"/proc/{up.pods[0].pid}")
         assert pod.stat().st_uid == USER
         mapped = (pod / "uid_map").read_text().splitlines()
         assert ",".join(" ".join(line.split()) for line in mapped) == IMAGE_OWNERS

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from integration.live import lab_site, live
-from tare.agent.order import Files
 from tare.clusters.lab_site import LabSite
 from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
@@ -16,6 +15,7 @@ from tare.model import Environment, Placement
 from tare.mpi.launch import write_agent
 from tare.run.deploy.hosts import Deployed
 from tare.run.deploy.pods import deployed
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility.study_files import import_images
 from tare.system.namespaces import plain_python
 from tare.system.process import run
@@ -64,8 +64,8 @@ def up(request: pytest.FixtureRequest, site: LabSite, files: Files) -> Iterator[
 
 def inside(up: Deployed, number: int, script: str, *words: str) -> str:
     """Run a script in one of the containers of the first node, as a rank is started there."""
-    (side,) = up.sides
-    argv = (*side.pod.outside, *side.containers[number].enter, "/bin/sh", "-c", script, "look", *words)
+    (pod,) = up.pods
+    argv = (*pod.outside, *pod.containers[number].enter, "/bin/sh", "-c", script, "look", *words)
     return run(argv, timeout_s=None).stdout
 
 
@@ -76,7 +76,7 @@ def test_no_container_reads_or_writes_what_launches_a_job(up: Deployed, site: La
     paths = [str(site.folder / name) for name in PRIVATE]
     before = {path: Path(path).read_bytes() for path in paths}
     for number in range(2):
-        assert inside(up, number, 'ls -A "$1"', str(site.folder)).split() == [Path(up.sides[0].session).name]
+        assert inside(up, number, 'ls -A "$1"', str(site.folder)).split() == [Path(up.pods[0].session).name]
         assert inside(up, number, LOOK, *paths) == ""
     assert {path: Path(path).read_bytes() for path in paths} == before
     assert not list(site.folder.glob("**/planted"))
@@ -91,7 +91,7 @@ def test_no_container_sets_what_holds_for_the_whole_machine(up: Deployed) -> Non
 
 
 def test_the_session_folder_is_empty_private_and_shared_by_a_pod_s_containers(up: Deployed) -> None:
-    session = up.sides[0].session
+    session = up.pods[0].session
     assert Path(session).stat().st_mode & 0o777 == 0o700
     assert inside(up, 0, 'ls -A "$1"; echo one > "$1/rank"', session) == ""
     assert inside(up, 1, 'cat "$1/rank"', session) == "one\n"
@@ -99,9 +99,9 @@ def test_the_session_folder_is_empty_private_and_shared_by_a_pod_s_containers(up
 
 
 def test_root_s_daemons_follow_no_link_that_a_container_has_made_in_it(up: Deployed, site: LabSite) -> None:
-    session = up.sides[0].session
+    session = up.pods[0].session
     inside(up, 0, 'ln -s "$2" "$1/link"', session, str(site.folder))
-    on_node = up.sides[0].pod.outside
+    on_node = up.pods[0].outside
     assert run((*on_node, "ls", str(site.folder))).stdout.count("owner.json") == 1, "the node does not see it"
     wrote = run((*on_node, "/bin/sh", "-c", f"echo x > {session}/link/victim"), check=False)
     assert wrote.status != 0
@@ -111,7 +111,7 @@ def test_root_s_daemons_follow_no_link_that_a_container_has_made_in_it(up: Deplo
 def test_nothing_of_a_session_is_left(site: LabSite, files: Files) -> None:
     wanted = Environment(name="e", runtime="apptainer", network="host", image="debian-openmpi")
     with deployed(site, wanted, TWO_CONTAINERS, slot=9, nic=0, files=files) as made:
-        session = Path(made.sides[0].session)
+        session = Path(made.pods[0].session)
         assert session.is_dir()
     assert not session.exists()
     left = [entry.name for entry in site.folder.iterdir() if entry.name.startswith("session-")]

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.model import Environment, Launching, Placement, Share, Sides, Tracking
+from tare.model import Environment, Launching, Placement, Share, Tracking
 from tare.model.placement import cores_of_container, place
 from tare.model.topology import NodeCores, Topology
 from tare.networks import HOST
 from tare.runtimes import BARE, RUNTIMES
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.node import Nic, Node
 
 OUTSIDE: Final = (Launching.DAEMON, Launching.HYBRID, Launching.SRUN)
@@ -21,11 +22,6 @@ OUTSIDE: Final = (Launching.DAEMON, Launching.HYBRID, Launching.SRUN)
 def on_daemon_nodes(environment: Environment) -> bool:
     """Return whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
     return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
-
-
-def is_inside(sides: Sides, node: int, nodes: int) -> bool:
-    """Return whether a node's ranks run in the environment; the sender is the first node, the receiver the last."""
-    return sides is Sides.BOTH or node == (0 if sides is Sides.SENDER else nodes - 1)
 
 
 def bare_side(environment: Environment) -> Environment:
@@ -39,6 +35,12 @@ def bare_side(environment: Environment) -> Environment:
         devices=environment.devices,
         link=replace(environment.link, br_netfilter=None, conntrack=Tracking.AS_IT_IS),
     )
+
+
+def environment_on(deployment: Deployment, node: Node) -> Environment:
+    """Return the environment of a node's ranks: the bare one if they are on the other side."""
+    inside = node in deployment.wired_nodes
+    return deployment.environment if inside else bare_side(deployment.environment)
 
 
 def as_launched(environment: Environment, placement: Placement) -> Placement:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from tare.agent import upkeep
-from tare.agent.sides import Side, groups_of, held_containers
+from tare.agent.pod_cgroups import groups_of, held_containers
 from tare.errors import InfrastructureError
 from tare.runtimes import RUNTIMES
 from tare.system.namespaces import processes_beside
-from tare.system.node import Node, marked_processes
+from tare.system.node import Node, Pod, marked_processes
 from tare.system.node.cgroups import Group
 from tare.system.node.process_stat import parent_of, start_time
 from tare.system.node.stragglers import named
@@ -54,32 +54,32 @@ class LeftByLaunches:
     kept: dict[int, int] = field(default_factory=dict)
     kills: dict[Group, int] = field(default_factory=dict)
 
-    def keep(self, sides: Collection[Side]) -> None:
-        """Keep what is there now, while no launch runs; `sides` are those of all deployments."""
-        self.kept = {pid: started for pid in self._there(sides) if (started := start_time(pid))}
-        self.kills = upkeep.memory_kills(sides)
+    def keep(self, pods: Collection[Pod]) -> None:
+        """Keep what is there now, while no launch runs; `pods` are those of all deployments."""
+        self.kept = {pid: started for pid in self._there(pods) if (started := start_time(pid))}
+        self.kills = upkeep.memory_kills(pods)
 
-    def memory_hit(self, sides: Collection[Side]) -> str:
+    def memory_hit(self, pods: Collection[Pod]) -> str:
         """Return a sentence that names the container that has hit its memory limit since it was last asked, or ""."""
-        hit = upkeep.memory_hit(sides, self.kills) or ""
-        self.kills |= upkeep.memory_kills(sides)
+        hit = upkeep.memory_hit(pods, self.kills) or ""
+        self.kills |= upkeep.memory_kills(pods)
         return hit
 
-    def end(self, sides: Sequence[Side], spare: Collection[int]) -> Mapping[str, int]:
+    def end(self, pods: Sequence[Pod], spare: Collection[int]) -> Mapping[str, int]:
         """Kill what launches left in these pods; return how many processes by name.
 
         `spare` are the processes that keep any pod up. One that does not end is named so, and kept from now on.
         """
-        if not self._after_grace(sides, spare):
+        if not self._after_grace(pods, spare):
             return {}
-        counted = marked_processes.end_all(lambda: self.find(sides, spare), lambda: self._kill_groups(sides, spare))
-        for pid, name in named(self.find(sides, spare)).items():
+        counted = marked_processes.end_all(lambda: self.find(pods, spare), lambda: self._kill_groups(pods, spare))
+        for pid, name in named(self.find(pods, spare)).items():
             self.kept[pid] = start_time(pid)
             counted[name] -= 1
             counted[f"{name} (does not end)"] += 1
         return dict(+counted)
 
-    def find(self, sides: Sequence[Side], spare: Collection[int] = ()) -> set[int]:
+    def find(self, pods: Sequence[Pod], spare: Collection[int] = ()) -> set[int]:
         """Return the processes that launches have left in these pods.
 
         The daemons of a node start processes for other pods at any time. So on a node with cgroups, what is not in
@@ -87,13 +87,13 @@ class LeftByLaunches:
         """
         found = set[int]()
         for _ in range(marked_processes.LOOKS):
-            started = {pid: start_time(pid) for pid in self._there(sides) - set(spare)}
+            started = {pid: start_time(pid) for pid in self._there(pods) - set(spare)}
             found = {pid for pid, at in started.items() if at not in (0, self.kept.get(pid))}
             if found or all(started.values()):  # else one has just ended, and may have started another
                 break
         if not found or not self.node.group.hierarchies:
             return found
-        own = {pid for side in sides for group, _ in groups_of(side) for pid in group.pids()}
+        own = {pid for pod in pods for group, _ in groups_of(pod) for pid in group.pids()}
         return {pid for pid in found if pid in own or not self._is_kept_child(pid)}
 
     def _is_kept_child(self, pid: int) -> bool:
@@ -102,28 +102,28 @@ class LeftByLaunches:
                 return True
         return False
 
-    def _there(self, sides: Collection[Side]) -> set[int]:
+    def _there(self, pods: Collection[Pod]) -> set[int]:
         """Return the processes that are where the launches of these pods run."""
         if self.node.group.hierarchies:
             return self.node.group.pids()
         if not self.node.is_machine:
-            return {pid for side in sides if side.pod.pid for pid in processes_beside(side.pod.pid)}
+            return {pid for pod in pods if pod.pid for pid in processes_beside(pod.pid)}
         found = marked_processes.below_us() | self.node.launches.pids()
         if self.node.machine:  # others start what runs here: an sshd, Slurm, a kubelet
             found |= marked_processes.pids_of_launches(self.folder)
-        if any(RUNTIMES[side.pod.runtime].by_cluster for side in sides):
+        if any(RUNTIMES[pod.runtime].by_cluster for pod in pods):
             return found | _in_our_pod(self.folder)
         return found | {
-            pid for first in held_containers(sides) if first for pid in marked_processes.container_pids(first)
+            pid for first in held_containers(pods) if first for pid in marked_processes.container_pids(first)
         }
 
-    def _after_grace(self, sides: Sequence[Side], spare: Collection[int]) -> bool:
+    def _after_grace(self, pods: Sequence[Pod], spare: Collection[int]) -> bool:
         """Return whether something is left that does not end by itself in time.
 
         Pauses are counted, not the clock: while the machine stands still, nothing can end.
         """
         pauses = 0
-        while found := self.find(sides, spare):
+        while found := self.find(pods, spare):
             patient = any(name.startswith(DAEMONS) for name in named(found).values())
             if pauses * PAUSE_S > (LONG_S if patient else BRIEF_S):
                 return True
@@ -131,32 +131,32 @@ class LeftByLaunches:
             pauses += 1
         return False
 
-    def _kill_groups(self, sides: Sequence[Side], spare: Collection[int]) -> None:
+    def _kill_groups(self, pods: Sequence[Pod], spare: Collection[int]) -> None:
         """Kill what is in the cgroups of pods; in containers of other users too, which have numbers of their own."""
         if self.node.is_machine:
-            for side in sides:
-                self._end_in_container(side)
+            for pod in pods:
+                self._end_in_container(pod)
             if self.node.launches.hierarchies:
                 with suppress(InfrastructureError):
                     self.node.launches.kill(deadline_s=marked_processes.DEADLINE_S / 2)
             return
-        for group, keepers in (pair for side in sides if side.pod.group.hierarchies for pair in groups_of(side)):
+        for group, keepers in (pair for pod in pods if pod.group.hierarchies for pair in groups_of(pod)):
             with suppress(InfrastructureError):
                 group.kill(spare=keepers.union(spare), deadline_s=marked_processes.DEADLINE_S / 2)
 
-    def _end_in_container(self, side: Side) -> None:
-        holds_containers = RUNTIMES[side.pod.runtime].holds_containers
-        for enter in (side.pod.enter, *(each.enter for each in side.containers)) if holds_containers else ():
+    def _end_in_container(self, pod: Pod) -> None:
+        holds_containers = RUNTIMES[pod.runtime].holds_containers
+        for enter in (pod.enter, *(each.enter for each in pod.containers)) if holds_containers else ():
             if not enter:  # the service is in the pod itself
                 continue
             kept = " ".join(filter(None, map(_number_inside, self.kept)))
-            what = f"ending processes in {side.pod.name}"
+            what = f"ending processes in {pod.name}"
             run((*enter, "/bin/sh", "-c", END_ALL, kept), check=False, timeout_s=20, what=what)
 
 
-def keepers_of(sides: Collection[Side]) -> frozenset[int]:
+def keepers_of(pods: Collection[Pod]) -> frozenset[int]:
     """Return the processes that keep pods up, including their sshds."""
-    return frozenset(pid for side in sides for _, keepers in groups_of(side) for pid in keepers)
+    return frozenset(pid for pod in pods for _, keepers in groups_of(pod) for pid in keepers)
 
 
 def _in_our_pod(folder: Path) -> set[int]:

@@ -11,20 +11,21 @@ from typing import Any
 
 from tare.agent import upkeep
 from tare.agent.facts import facts_of
+from tare.agent.geometry import environment_on
 from tare.agent.left_by_launch import LeftByLaunches, keepers_of
-from tare.agent.order import Order
-from tare.agent.pods import Connect, PodBuilder
+from tare.agent.pod_cgroups import groups_of
+from tare.agent.pods import Connect, PodBuilder, ssh_host
 from tare.agent.protocol import DescribedPods, LeftBehind, Phase
-from tare.agent.sides import Side, groups_of, ssh_host
 from tare.daemons import docker, ssh
 from tare.errors import TareError
 from tare.networks import Network, find
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
 from tare.system.counters.sources import Sources
 from tare.system.counters.state import read_state
 from tare.system.counters.values import HostWatch
-from tare.system.node import Node, Wired, limits, marked_processes
+from tare.system.node import Node, Pod, Wired, limits, marked_processes
 from tare.system.node.allowed import read_allowed
 from tare.system.node.surroundings import NodeHas, read_node
 
@@ -33,18 +34,18 @@ from tare.system.node.surroundings import NodeHas, read_node
 class _DeploymentOnNode:
     """What a node holds of a deployment, by phase."""
 
-    order: Order
+    order: Deployment
     node: Node
     network: Network
     stacks: dict[Phase, ExitStack] = field(default_factory=dict)
-    sides: tuple[Side, ...] = ()
+    pods: tuple[Pod, ...] = ()
     reader: Reader | None = None
     state: tuple[Mapping[str, str], ...] = ()
 
     def open_reader(self, shared: Sources, machine: Sources | None) -> Reader:
         """Return what reads the counters of its hosts; deployments of the node share `shared`, its nodes `machine`."""
         if self.reader is None:
-            self.reader = Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared, machine)
+            self.reader = Reader(tuple(map(watch_of, self.pods)), self.network.counted, shared, machine)
         return self.reader
 
     def close_reader(self) -> None:
@@ -81,10 +82,10 @@ class LocalNode:
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         self._surroundings = None
         node = next((each for each in order.nodes if each.name == self.node.name), self.node)
-        order = replace(order, environment=order.environment_on(node))
+        order = replace(order, environment=environment_on(order, node))
         network = find(order.environment.network)
         deployment = self._deployments[order.study] = _DeploymentOnNode(order=order, node=node, network=network)
         stack = deployment.stack(Phase.PREPARED)
@@ -95,7 +96,7 @@ class LocalNode:
         stack = deployment.stack(Phase.SHARED)
         stack.enter_context(deployment.network.share(deployment.order.nodes, study))
 
-    def deploy(self, study: str) -> tuple[Side, ...]:
+    def deploy(self, study: str) -> tuple[Pod, ...]:
         deployment = self._deployments[study]
         maker = PodBuilder(
             node=deployment.node,
@@ -104,19 +105,19 @@ class LocalNode:
             order=deployment.order,
             network=deployment.network,
         )
-        deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
-        return deployment.sides
+        deployment.pods = maker.make(deployment.stack(Phase.DEPLOYED))
+        return deployment.pods
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Pod, ...]:
         deployment = self._deployments[study]
         stack = deployment.stack(Phase.JOINED)
         endpoints = stack.enter_context(deployment.network.join(deployment.node, pods))
-        pairs = zip(deployment.sides, endpoints, strict=True)
-        deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
+        pairs = zip(deployment.pods, endpoints, strict=True)
+        deployment.pods = tuple(replace(pod, endpoint=endpoint) for pod, endpoint in pairs)
         if deployment.order.files.sshd:
-            deployment.sides = stack.enter_context(_listening(deployment.sides, deployment.order))
-        self._left.keep(tuple(self._every_side()))
-        return deployment.sides
+            deployment.pods = stack.enter_context(_listening(deployment.pods, deployment.order))
+        self._left.keep(tuple(self._every_pod()))
+        return deployment.pods
 
     def leave(self, study: str, phase: Phase) -> None:
         deployment = self._deployments.get(study)
@@ -143,8 +144,8 @@ class LocalNode:
     # --- while it is up -------------------------------------------------------------------------------------------
 
     def wait_until_ready(self, study: str) -> None:
-        upkeep.wait_for_carriers(self._sides(study))
-        self._left.keep(tuple(self._every_side()))
+        upkeep.wait_for_carriers(self._pods(study))
+        self._left.keep(tuple(self._every_pod()))
 
     def prefer(self, weight: int) -> None:
         limits.prefer(self.node.group, weight)
@@ -153,26 +154,26 @@ class LocalNode:
         self, study: str, whole: bool = True, machine: bool = True, moment: int = 0, since: int = 0
     ) -> RawReading:
         deployment = self._deployments[study]
-        job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
+        job_s = upkeep.usage_s(deployment.pods, self._folder) if self.node.is_machine else None
         reader = deployment.reader or deployment.open_reader(self._counted, self._machine)
         return reader.take(job_s=job_s, whole=whole, machine=machine, moment=moment, since=since)
 
     def described(self, study: str) -> DescribedPods:
         deployment = self._deployments[study]
         if not deployment.state:
-            deployment.state = tuple(map(state_of, deployment.sides))
+            deployment.state = tuple(map(state_of, deployment.pods))
         if self._surroundings is None:
             self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
-        return DescribedPods(state=deployment.state, limits=upkeep.limits_of(deployment.sides), node=self._surroundings)
+        return DescribedPods(state=deployment.state, limits=upkeep.limits_of(deployment.pods), node=self._surroundings)
 
     def ended(self, study: str) -> str | None:
-        return upkeep.ended(self._sides(study))
+        return upkeep.ended(self._pods(study))
 
     def end_left(self, study: str) -> LeftBehind:
-        sides = self._sides(study)
+        pods = self._pods(study)
         return LeftBehind(
-            processes=self._left.end(sides, keepers_of(tuple(self._every_side()))),
-            memory_hit=self._left.memory_hit(sides),
+            processes=self._left.end(pods, keepers_of(tuple(self._every_pod()))),
+            memory_hit=self._left.memory_hit(pods),
         )
 
     def signal(self, number: int, programs: Collection[str], key: str = "") -> int:
@@ -182,46 +183,46 @@ class LocalNode:
     def facts(self) -> Mapping[str, Any]:
         return facts_of(self.node)
 
-    def _sides(self, study: str) -> tuple[Side, ...]:
-        return self._deployments[study].sides
+    def _pods(self, study: str) -> tuple[Pod, ...]:
+        return self._deployments[study].pods
 
-    def _every_side(self) -> Iterator[Side]:
+    def _every_pod(self) -> Iterator[Pod]:
         for deployment in tuple(self._deployments.values()):
-            yield from deployment.sides
+            yield from deployment.pods
 
 
 @contextmanager
-def _listening(sides: Sequence[Side], order: Order) -> Iterator[tuple[Side, ...]]:
-    """Keep an sshd in each pod; yield the sides with its port, and with its processes, which are not a job's."""
+def _listening(pods: Sequence[Pod], order: Deployment) -> Iterator[tuple[Pod, ...]]:
+    """Keep an sshd in each pod; yield the pods with its port, and with its processes, which are not a job's."""
     keys = Path(order.files.sshd).parent
     hosts = [
         replace(host, port=ssh.port_of(host.pod, host.address, keys, order.environment.ssh_port))
-        for host in (ssh_host(side, order.environment) for side in sides)
+        for host in (ssh_host(pod, order.environment) for pod in pods)
     ]
     with ssh.listening(hosts, keys) as daemons:
         yield tuple(
-            replace(side, ssh_port=host.port, pod=replace(side.pod, keepers=side.pod.keepers | pids))
-            for side, host, pids in zip(sides, hosts, daemons, strict=True)
+            replace(pod, ssh_port=host.port, keepers=pod.keepers | pids)
+            for pod, host, pids in zip(pods, hosts, daemons, strict=True)
         )
 
 
-def watch_of(side: Side) -> HostWatch:
+def watch_of(pod: Pod) -> HostWatch:
     """Return what is watched of a host."""
     return HostWatch(
-        node=side.pod.node,
-        pid=side.pod.pid,
-        watches=side.endpoint.watches,
-        host=side.pod.host,
-        groups=tuple(dict.fromkeys(group for group, _ in groups_of(side))),
+        node=pod.node,
+        pid=pod.pid,
+        watches=pod.endpoint.watches,
+        host=pod.host,
+        groups=tuple(dict.fromkeys(group for group, _ in groups_of(pod))),
     )
 
 
-def state_of(side: Side) -> Mapping[str, str]:
+def state_of(pod: Pod) -> Mapping[str, str]:
     """Return the facts of a host's data interface and of its first container; its network states others itself."""
-    pod, endpoint = side.pod, side.endpoint
+    endpoint = pod.endpoint
     if not pod.pid and not pod.node.is_machine:
         return {}
-    pid = next((each.pid for each in side.containers if each.pid), pod.pid)
-    folders = (folder for group, _ in reversed(tuple(groups_of(side))) for folder in group.folders)
+    pid = next((each.pid for each in pod.containers if each.pid), pod.pid)
+    folders = (folder for group, _ in reversed(tuple(groups_of(pod))) for folder in group.folders)
     allowed = read_allowed(pid, folders, "" if pod.node.is_machine else os.getcwd()) if pid else {}
     return read_state(pod.pid, endpoint.interface, pod.node.pid) | allowed

@@ -16,21 +16,19 @@ from tare.agent.geometry import (
     nic_of_pod,
     pods_per_node,
 )
-from tare.agent.order import Order
 from tare.agent.session_folder import session_folder, state_folder
-from tare.agent.sides import Side
-from tare.images.inside.variables import merged
-from tare.model import Environment, Placement, Share
+from tare.daemons.ssh import SshHost
+from tare.model import Control, Environment, Placement, Share
 from tare.networks import Network
 from tare.networks.wiring import infiniband, transports
 from tare.networks.wiring.link import link_set, nic_set
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest
-from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import Deployment
 from tare.runtimes.containers.held_namespaces import job_group
 from tare.runtimes.containers.request import SHARED_MEMORY
-from tare.system.devices import given, gpus_of
-from tare.system.node import Container, Endpoint, Nic, Node, Pod
+from tare.system.devices import given
+from tare.system.node import Client, Container, Endpoint, Nic, Node, Pod
 from tare.system.node.kernel_files import read_text
 from tare.system.node.limits import Limits, limited, limits_of
 
@@ -45,18 +43,18 @@ class PodBuilder:
     node: Node
     folder: Path
     connect: Connect
-    order: Order
+    order: Deployment
     network: Network
 
-    def make(self, stack: ExitStack) -> tuple[Side, ...]:
+    def make(self, stack: ExitStack) -> tuple[Pod, ...]:
         """Make the node's pods, one after the other; `stack` removes them."""
         order = self.order
         nic = stack.enter_context(nic_set(self.node, self.node.nics[order.nic], order.environment.link))
         stack.enter_context(self.network.on_node(self.node, nic))
         count = pods_per_node(order.environment, order.placement)
-        return tuple(self._side(stack, nic, number) for number in range(count))
+        return tuple(self._pod(stack, nic, number) for number in range(count))
 
-    def _side(self, stack: ExitStack, nic: Nic, number: int) -> Side:
+    def _pod(self, stack: ExitStack, nic: Nic, number: int) -> Pod:
         order, node = self.order, self.node
         environment, placement, files = order.environment, order.placement, order.files
         runtime = RUNTIMES[environment.runtime]
@@ -82,8 +80,8 @@ class PodBuilder:
             if containers:
                 job_group(node).create()
         host_mpi = files.host_mpi_of(environment)
-        return Side(
-            pod=pod,
+        return replace(
+            pod,
             endpoint=_over_fabric(endpoint, environment, pod),
             prefix=files.prefix_in(environment),
             containers=containers,
@@ -102,34 +100,27 @@ class PodBuilder:
 
     def _request(self, number: int) -> PodRequest:
         order, node, network = self.order, self.node, self.network
-        environment, placement, files = order.environment, order.placement, order.files
+        environment, placement = order.environment, order.placement
         limits, cores = _pod_has(environment, placement, node, number)
         host = host_name(node, number, pods_per_node(environment, placement))
-        makes_containers = RUNTIMES[environment.runtime].makes_containers
         return PodRequest(
-            name=f"tare-{order.study}-{host}",
-            study=order.study,
+            deployment=order,
             node=node,
-            wiring=network.wiring,
-            rootfs=files.rootfs if environment.image else None,
-            image_tag=files.image_tag,
-            packed=dict(files.packed).get(environment.runtime) if environment.image else None,
-            network_options=network.container_options(node, order.study, number),
-            shown=files.shown,
-            read_only=() if makes_containers or node.is_machine else files.read_only,
-            cwd=files.cwd,
             host=host,
+            wiring=network.wiring,
+            network_options=network.container_options(node, order.study, number),
             cores=cores,
             devices=given(environment.devices),
-            gpus=gpus_of(environment.devices),
             limits=limits,
-            binds=environment.binds,
-            variables=merged(files.variables if environment.image else (), environment.env),
-            foreign=files.foreign,
-            sshd=files.sshd,
             shared_memory=_shared_memory(node),
             names=() if network.wiring is Wiring.DOCKER else _names(node, host),
         )
+
+
+def ssh_host(pod: Pod, environment: Environment) -> SshHost:
+    """Return how a deployed host is reached by ssh."""
+    address = pod.endpoint.address if environment.control is Control.DATA else pod.control
+    return SshHost(name=pod.host or pod.node.name, address=address, port=pod.ssh_port, pod=pod)
 
 
 def _shared_memory(node: Node) -> str:

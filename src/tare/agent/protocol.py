@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tare.agent.order import Order
-from tare.agent.sides import Side
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import NodeReading
-from tare.system.node import Node, Wired
+from tare.system.node import Node, Pod, Wired
 from tare.system.node.surroundings import NodeHas
 
 
@@ -48,7 +47,7 @@ class LeftBehind:
 
 
 class NodeService(Protocol):
-    """What is done on one node. `study` names a deployment (`Order.study`); what belongs to it is held by the service.
+    """What is done on one node. `study` is the name of a `Deployment`; the service holds what belongs to it.
 
     Errors are those of `tare.errors`. A phase that failed is left like one that was completed.
     """
@@ -63,16 +62,16 @@ class NodeService(Protocol):
     def import_image(self, tag: str, archive: Path) -> None:
         """Make the node's Docker daemon have an image."""
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         """Create what must exist on every node before anything is shared."""
 
     def share(self, study: str) -> None:
         """Create what the network's nodes share; only the first of them is asked."""
 
-    def deploy(self, study: str) -> tuple[Side, ...]:
+    def deploy(self, study: str) -> tuple[Pod, ...]:
         """Make the node's pods with their network and containers."""
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Pod, ...]:
         """Make the node's pods reach all `pods` of the deployment; return them with their final endpoints.
 
         If the environment is launched over ssh, an sshd listens in each of them.

@@ -7,60 +7,59 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tare.agent.sides import Side, held_containers, limited_groups
+from tare.agent.pod_cgroups import held_containers, limited_groups
 from tare.networks.wiring.plug import wait_until_running
 from tare.system.namespaces import command_line
-from tare.system.node import limits, marked_processes
+from tare.system.node import Pod, limits, marked_processes
 from tare.system.node.cgroups import Group
 from tare.system.node.process_stat import runs
 
 
-def wait_for_carriers(sides: Iterable[Side]) -> None:
+def wait_for_carriers(pods: Iterable[Pod]) -> None:
     """Wait until the data interfaces of all pods are running; those of a machine itself are."""
-    made = [side for side in sides if side.pod.pid and not side.pod.node.is_machine]
-    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in made}:
+    made = [pod for pod in pods if pod.pid and not pod.node.is_machine]
+    for pid, interface in {(pod.pid, pod.endpoint.interface) for pod in made}:
         wait_until_running(pid, interface)
 
 
-def ended(sides: Sequence[Side]) -> str | None:
+def ended(pods: Sequence[Pod]) -> str | None:
     """Return which container or daemon has ended although it should be running, or None.
 
     Runtimes whose containers live only as long as a rank hold namespaces instead, or use the node itself if they need
     none.
     """
-    for side in sides:
-        pod = side.pod
+    for pod in pods:
         held = [(f"the container {pod.container}" if pod.container else f"what holds the pod {pod.name}", pod.pid)]
-        held += [(f"the container {each.name}", each.pid) for each in side.containers]
-        held += list(side.endpoint.daemons.items())
+        held += [(f"the container {each.name}", each.pid) for each in pod.containers]
+        held += list(pod.endpoint.daemons.items())
         for what, pid in held:
             if pid and not runs(pid):
                 return f"{what} on {pod.node.name} has ended"
     return None
 
 
-def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
+def usage_s(pods: Iterable[Pod], run_folder: Path) -> float:
     """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
-    return marked_processes.usage_s(run_folder) + sum(map(marked_processes.container_usage_s, held_containers(sides)))
+    return marked_processes.usage_s(run_folder) + sum(map(marked_processes.container_usage_s, held_containers(pods)))
 
 
-def memory_kills(sides: Iterable[Side]) -> dict[Group, int]:
+def memory_kills(pods: Iterable[Pod]) -> dict[Group, int]:
     """Return for each container's cgroup how many processes the kernel has killed for exceeding its memory limit."""
-    return {group: limits.memory_kills(group) for side in sides for _, group in limited_groups(side)}
+    return {group: limits.memory_kills(group) for pod in pods for _, group in limited_groups(pod)}
 
 
-def memory_hit(sides: Iterable[Side], before: Mapping[Group, int]) -> str | None:
+def memory_hit(pods: Iterable[Pod], before: Mapping[Group, int]) -> str | None:
     """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
-    for side in sides:
-        for what, group in limited_groups(side):
+    for pod in pods:
+        for what, group in limited_groups(pod):
             if limits.memory_kills(group) > before.get(group, 0):
                 return limits.memory_hit(what, group)
     return None
 
 
-def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
+def limits_of(pods: Iterable[Pod]) -> tuple[tuple[str, ...], ...]:
     """Return the limits of the containers of each host (`tare.system.node.limits.stated`)."""
-    return tuple(tuple(limits.stated(group) for _, group in limited_groups(side)) for side in sides)
+    return tuple(tuple(limits.stated(group) for _, group in limited_groups(pod)) for pod in pods)
 
 
 def signal_programs(pids: Iterable[int], number: int, programs: Collection[str], key: str = "") -> int:

@@ -15,8 +15,6 @@ from statistics import median
 from typing import Any, Final
 
 from tare import study
-from tare.agent.order import Files
-from tare.agent.sides import Side
 from tare.cli import lab_commands, lab_state, session
 from tare.cli.options import NetworkOptions
 from tare.cli.output import print_json, say
@@ -31,10 +29,12 @@ from tare.networks.wiring.ping import ping
 from tare.run.deploy.hosts import Deployed
 from tare.run.site import needs
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import Files
 from tare.runtimes.containers.held_namespaces import enter
 from tare.study.feasibility import study_files
 from tare.study.plan import cells, composition
 from tare.system import process
+from tare.system.node import Pod
 from tare.system.node.cgroups import bases
 from tare.system.node.owners import owner, write_note
 from tare.system.paths import made_run_folder, run_folder
@@ -210,7 +210,7 @@ def _noted(wanted: NetworkOptions, up: Deployed) -> Iterator[None]:
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
     write_note(folder, wanted.name, cgroups=bases())
-    state = {**owner(), "network": wanted.network, "runtime": wanted.runtime, "pods": [_pod(side) for side in up.sides]}
+    state = {**owner(), "network": wanted.network, "runtime": wanted.runtime, "pods": [_pod(pod) for pod in up.pods]}
     (folder / f"{STATE}.new").write_text(json.dumps(state))
     try:
         yield
@@ -223,15 +223,15 @@ def _ready(wanted: NetworkOptions) -> None:
     (folder / f"{STATE}.new").rename(folder / STATE)
 
 
-def _pod(side: Side) -> dict[str, Any]:
+def _pod(pod: Pod) -> dict[str, Any]:
     return {
-        "name": side.pod.node.name,
-        "runtime": side.pod.runtime,
-        "pid": side.pod.pid,
-        "enter": list(side.pod.enter),
-        "address": side.endpoint.address,
-        "interface": side.endpoint.interface,
-        "mtu": side.endpoint.mtu,
+        "name": pod.node.name,
+        "runtime": pod.runtime,
+        "pid": pod.pid,
+        "enter": list(pod.enter),
+        "address": pod.endpoint.address,
+        "interface": pod.endpoint.interface,
+        "mtu": pod.endpoint.mtu,
     }
 
 
@@ -239,25 +239,25 @@ def report(wanted: NetworkOptions, up: Deployed) -> list[str]:
     """Return the lines about a network that is up: its pods, whether they reach each other, and how to enter them."""
     product = find(up.environment.network).product
     lines = [f"network {wanted.network} on the lab {wanted.name}: {product}"]
-    for side in up.sides:
-        at = f"{side.endpoint.interface} {side.endpoint.address}/{side.endpoint.prefix}"
-        lines.append(f"  {side.pod.node.name}  {at}  MTU {side.endpoint.mtu}  pod {side.pod.name}")
-    lines += [f"  {line}" for line in heard(up.sides)]
+    for pod in up.pods:
+        at = f"{pod.endpoint.interface} {pod.endpoint.address}/{pod.endpoint.prefix}"
+        lines.append(f"  {pod.node.name}  {at}  MTU {pod.endpoint.mtu}  pod {pod.name}")
+    lines += [f"  {line}" for line in heard(up.pods)]
     named = "" if wanted.name == "net" else f" --name {wanted.name}"
-    first = up.sides[0].pod.node.name
+    first = up.pods[0].node.name
     return [*lines, f"enter: tare network exec{named} {first} -- ip address", f"end:   tare network down{named}"]
 
 
-def heard(sides: Sequence[Side]) -> Iterator[str]:
+def heard(pods: Sequence[Pod]) -> Iterator[str]:
     """Yield the replies that the first pod gets from each other: to small packets, and to one that fills the MTU."""
-    first = sides[0]
-    for other in sides[1:]:
+    first = pods[0]
+    for other in pods[1:]:
         target, mtu = other.endpoint.address, min(first.endpoint.mtu, other.endpoint.mtu)
-        trips = ping(first.pod.pid, target, count=5, source=first.endpoint.address)
-        full_packet = ping(first.pod.pid, target, count=1, packet_bytes=mtu, source=first.endpoint.address)
+        trips = ping(first.pid, target, count=5, source=first.endpoint.address)
+        full_packet = ping(first.pid, target, count=1, packet_bytes=mtu, source=first.endpoint.address)
         round_trip = f", {1e6 * median(trips):.0f} us" if trips else ""
         passed = "passes whole" if full_packet else "does not pass"
-        names = f"{first.pod.node.name} -> {other.pod.node.name}"
+        names = f"{first.node.name} -> {other.node.name}"
         yield f"{names}: {len(trips)} of 5 echoes{round_trip}; a packet of {mtu} bytes {passed}"
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from tare.agent import clean
-from tare.agent.order import Files
 from tare.analysis import stats
 from tare.analysis.explain.stored_costs import causes_in
 from tare.analysis.summary import summarise
@@ -27,6 +26,7 @@ from tare.run.facts import facts
 from tare.run.progress import duration
 from tare.run.site import deployed_alone, opened
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import Files
 from tare.store.writer import Results, Store, read_only
 from tare.study.feasibility import preflight, study_files
 from tare.study.feasibility.availability import make_plan

@@ -14,12 +14,11 @@ from typing import Any, Protocol
 
 from tare.agent.probe import probe
 from tare.agent.protocol import NodeService
-from tare.agent.sides import Side
 from tare.clusters.needs import Needs
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import Topology
 from tare.mpi.launch.job import Inside
-from tare.system.node import Node, page_cache
+from tare.system.node import Node, Pod, page_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,7 @@ class Site(Protocol):
     def sweep(self) -> Sequence[str]:
         """Take back rights of files that programs of images left on other machines; return sentences on them."""
 
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
+    def launching(self, study: str, pods: Sequence[Pod]) -> AbstractContextManager[Inside | None]:
         """Keep up how launchers start in the first pod of a deployment; None: they start on the head."""
 
     def described(self) -> Mapping[str, Any]:
@@ -134,7 +133,7 @@ class SiteDefaults:
     def sweep(self) -> Sequence[str]:
         return ()
 
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[Inside | None]:
+    def launching(self, study: str, pods: Sequence[Pod]) -> AbstractContextManager[Inside | None]:
         return nullcontext(None)
 
     def described(self) -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from tare.agent.protocol import NodeService
 from tare.agent.remote.timing import RENEWED_S, scaled
-from tare.agent.sides import Side
 from tare.clusters.base import Allocated, Site, SiteDefaults
 from tare.clusters.needs import Needs
 from tare.clusters.pods import manifests, nodes, objects, pod_specs
@@ -40,7 +39,7 @@ from tare.mpi.launch import Entry
 from tare.mpi.launch.agent import RSH_OPTIONS_WITH_VALUE
 from tare.mpi.launch.job import Inside
 from tare.runtimes.kubernetes import CONTAINER, numbered
-from tare.system.node import Nic, Node, marked_processes
+from tare.system.node import Nic, Node, Pod, marked_processes
 from tare.system.node.cgroups import NO_GROUP
 from tare.system.node.owners import owner
 from tare.system.waiting import wait_until
@@ -83,14 +82,14 @@ class KubernetesSite(SiteDefaults):
         return self.services[node.name]
 
     @contextmanager
-    def launching(self, study: str, sides: Sequence[Side]) -> Iterator[Inside]:
-        first = sides[0].pod
+    def launching(self, study: str, pods: Sequence[Pod]) -> Iterator[Inside]:
+        first = pods[0]
         node = self.services[first.node.name]
         if self.jobs is not None and node.order(study).environment.launch is Launching.MPIJOB:
-            with self.jobs.launching(self.gate, self.services, study, sides) as inside:
+            with self.jobs.launching(self.gate, self.services, study, pods) as inside:
                 yield inside
             return
-        pods = {side.pod.host or side.pod.node.name: side.pod.name for side in sides}
+        names = {pod.host or pod.node.name: pod.name for pod in pods}
         told = ("env", f"{marked_processes.RUN}={self.name}", f"{marked_processes.LAUNCH}={self.folder}/{study}")
 
         def start(pod: str, words: list[str]) -> tuple[str, list[str]]:
@@ -98,7 +97,7 @@ class KubernetesSite(SiteDefaults):
                 number, begins = found
                 return key_of(pod, numbered(CONTAINER, number)), begins
             host, command = read_request(words)
-            return pods[host], [*told, "/bin/sh", "-c", command]
+            return names[host], [*told, "/bin/sh", "-c", command]
 
         folder, relays = (
             f"{self.folder}/launch{next(NUMBERS)}",
@@ -110,7 +109,7 @@ class KubernetesSite(SiteDefaults):
 
         try:
             with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-                asking = (side.pod.name for side in sides if side is sides[0] or side.containers)
+                asking = (pod.name for pod in pods if pod is pods[0] or pod.containers)
                 list(pool.map(listen, asking))
             entry = Entry(argv=self.gate.argv(first.name), carry=True, keeps=("TMPDIR",))
             yield Inside(entry=entry, agent=f"{folder}/agent", folder=str(self.folder), rank=f"{folder}/rank")

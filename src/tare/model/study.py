@@ -106,6 +106,7 @@ class Environment:
     that to the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI
     prefers. `placement` has what differs from the study's placements in this environment. `runtime_class` is the
     Kubernetes RuntimeClass of the pods, which chooses their container runtime or their network; "" is the usual one.
+    `shm_size` is the size of /dev/shm in containers, in bytes; 0 is that of their node.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Environment:
     pmi: str = ""
     placement: PlacementChange = PlacementChange()
     runtime_class: str = ""
+    shm_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare.agent.geometry import as_launched, is_inside
-from tare.agent.sides import Side
+from tare.agent.geometry import as_launched
 from tare.clusters import Site
 from tare.daemons import ssh
 from tare.errors import RefusedError
@@ -25,6 +24,7 @@ from tare.mpi.launch.job import Job, JobHost, MpiWiring
 from tare.mpi.launch.srun import launch_by_srun
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import is_inside
 from tare.system import caller_variables
 from tare.system.fault import reach
 from tare.system.node import Pod
@@ -48,25 +48,25 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     it selected.
     """
     plugin, environment = plugin_of(cell.workload), cell.environment
-    by_rank = cores_by_rank(cell, tuple(side.pod for side in up.sides))
+    by_rank = cores_by_rank(cell, up.pods)
     members = tuple(
         JobHost(
-            host=host if host.alias else reached(host, site.reach(side.pod.node), attached=site.allocation is not None),
+            host=host if host.alias else reached(host, site.reach(pod.node), attached=site.allocation is not None),
             program=in_folder(
                 environment.workdir,
-                bound_by_rank(plugin.argv(cell.workload, side.prefix), by_rank)
+                bound_by_rank(plugin.argv(cell.workload, pod.prefix), by_rank)
                 if by_rank
-                else bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
+                else bind(plugin.argv(cell.workload, pod.prefix), cell, pod, ranks=host.ranks),
             ),
             environment={
-                **(preloading(plugin.environment(cell.workload, side.prefix), environment.env) if preload else {}),
-                **bind_variables(cell, side.pod, ranks=host.ranks),
+                **(preloading(plugin.environment(cell.workload, pod.prefix), environment.env) if preload else {}),
+                **bind_variables(cell, pod, ranks=host.ranks),
             },
-            interface=side.endpoint.interface,
-            port=side.endpoint.port,
-            inside=bool(environment.image) and is_inside(environment.sides, number, len(up.sides)),
+            interface=pod.endpoint.interface,
+            port=pod.endpoint.port,
+            inside=bool(environment.image) and is_inside(environment.sides, number, len(up.pods)),
         )
-        for number, (host, side) in enumerate(zip(up.hosts(cell.placement), up.sides, strict=True))
+        for number, (host, pod) in enumerate(zip(up.hosts(cell.placement), up.pods, strict=True))
     )
     job = Job(
         head=site.head if up.ssh is None and up.inside is None else (),
@@ -81,9 +81,9 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
             remedy="leave rank_order out, or use launch: srun",
         )
     if up.inside is not None:
-        each = launch.hosts[0].ranks // (len(up.sides[0].containers) or 1)
+        each = launch.hosts[0].ranks // (len(up.pods[0].containers) or 1)
         return replace(launch, master=up.inside.entry, wrapper=(up.inside.rank, str(each)))
-    return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
+    return launch if up.ssh is None else replace(launch, master=master_entry(up.pods[0]))
 
 
 def preloading(told: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
@@ -119,15 +119,14 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         control_subnet=up.subnet if over_data else site.control_subnet,
         data_subnet=up.subnet,
         transport=environment.transport,
-        control_interface=up.sides[0].endpoint.interface if over_data else site.control_interface,
-        roce=any(side.endpoint.roce for side in up.sides),
+        control_interface=up.pods[0].endpoint.interface if over_data else site.control_interface,
+        roce=any(pod.endpoint.roce for pod in up.pods),
         launcher=up.launcher,
     )
 
 
-def master_entry(side: Side) -> Entry:
+def master_entry(pod: Pod) -> Entry:
     """Return how a launcher for ssh enters the first pod, where it finds its hosts and keys."""
-    pod = side.pod
     groups = tuple(str(folder) for folder in pod.group.folders) if pod.join_groups else ()
     return Entry(argv=pod.enter, cgroups=groups, cpus=pod.node.cores if pod.join_groups else (), carry=True)
 
@@ -150,7 +149,7 @@ def head_environment(site: Site, environment: Environment, up: Deployed, agent: 
         return {**MPIS[environment.mpi].head_environment(up.inside.agent), "TMPDIR": up.inside.folder}
     reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
     told = dict(MPIS[environment.mpi].head_environment(str(reach)))
-    pod = up.sides[0].pod
+    pod = up.pods[0]
     if pod.own_network and pod.node.head_ports:
         told |= MPIS[environment.mpi].listen_on(port_of(name, *pod.node.head_ports))
     if up.ssh is not None:

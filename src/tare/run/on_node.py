@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare.agent.sides import Side
 from tare.clusters import Site
 from tare.daemons.daemons import agent_argv
 from tare.model import Cell, NodeCommand, Workload
@@ -25,6 +24,7 @@ from tare.run import job
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
 from tare.runtimes.containers.held_namespaces import enter
+from tare.system.node import Pod
 from tare.system.process import Result, run
 from tare.system.signals import uninterrupted
 from tare.workloads import answers, plugin_of
@@ -47,25 +47,25 @@ class Shell:
     """Runs commands on the node of one host of a deployment."""
 
     site: Site
-    side: Side
+    pod: Pod
 
     def words(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return a command with its words replaced."""
-        return answers.replaced(words, self.side.client.words)
+        return answers.replaced(words, self.pod.client.words)
 
     def argv(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the argv that runs a command on the node, started on the head."""
-        node = self.side.pod.node
+        node = self.pod.node
         entry = Entry(
             argv=enter(node.pid),
             cgroups=() if node.is_machine else tuple(str(folder) for folder in node.group.leaf.folders),
             cpus=node.cores,
             via=self.site.reach(node),
             attached=self.site.allocation is not None,
-            variables=tuple(self.side.client.variables.items()),
+            variables=tuple(self.pod.client.variables.items()),
         )
         program, *rest = self.words(words)
-        return agent_argv(entry.as_json(), (self.side.client.programs.get(program, program), *rest))
+        return agent_argv(entry.as_json(), (self.pod.client.programs.get(program, program), *rest))
 
     def run(self, words: Sequence[str], *, timeout_s: float) -> Result:
         """Run a command to its end or its time limit."""
@@ -76,7 +76,7 @@ class Shell:
             timeout_s=timeout_s,
             cwd=Path("/"),
             check=False,
-            started=self.site.adopt if self.side.pod.node.is_machine else None,
+            started=self.site.adopt if self.pod.node.is_machine else None,
         )
 
 
@@ -84,16 +84,16 @@ def prepared(site: Site, cell: Cell, up: Deployed, agent: Path, *, name: str) ->
     """Return the command of a cell's launch: that of its ranks, or the commands on the node, for the record."""
     if not plugin_of(cell.workload).runs_on_node:
         return job.command_of(site, up, job.make_launch(site, cell, up), agent, name=name)
-    shell = Shell(site=site, side=up.sides[0])
+    shell = Shell(site=site, pod=up.pods[0])
     listed = [shell.words(command.run) for command in cell.workload.commands]
     argv = tuple(word for number, words in enumerate(listed) for word in ((";",) if number else ()) + words)
     launch = Launch(head=(), launcher=argv, hosts=(), contexts=())
-    return job.LaunchCommand(launch=launch, argv=argv, environment=up.sides[0].client.variables)
+    return job.LaunchCommand(launch=launch, argv=argv, environment=up.pods[0].client.variables)
 
 
 def run_commands(site: Site, up: Deployed, workload: Workload) -> Result:
     """Run the commands of a launch until one answers otherwise than expected, and undo them; return their records."""
-    shell = Shell(site=site, side=up.sides[0])
+    shell = Shell(site=site, pod=up.pods[0])
     began_s = time.monotonic()
     treatment = _treatment(shell, is_fake=RUNTIMES[up.environment.runtime].is_fake)
     said: list[Mapping[str, Any]] = [{"type": "start", "protocol": PROTOCOL, "ranks": 0}, treatment]
@@ -130,7 +130,7 @@ def _treatment(shell: Shell, *, is_fake: bool) -> dict[str, Any]:
 
 
 def _refuted(shell: Shell) -> str:
-    node, client = shell.side.pod.node, shell.side.client
+    node, client = shell.pod.node, shell.pod.client
     read = shell.run(("cat", BOOT_ID), timeout_s=PROOF_S)
     if read.stdout.strip() != node.boot_id:
         why = read.stderr_tail[-answers.SHOWN :] or "its boot ID is another one"

@@ -162,7 +162,7 @@ def untreated(ready: ReadyCell, parsed: Parsed, observed: Observed) -> str | Non
         return parsed.refuted or None
     environment = ready.cell.environment
     placement = as_bound(environment, ready.cell.placement)
-    nodes = [side.pod.node for side in ready.deployed.sides]
+    nodes = [pod.node for pod in ready.deployed.pods]
     if RUNTIMES[environment.runtime].is_fake:
         return None
     return (
@@ -175,7 +175,7 @@ def untreated(ready: ReadyCell, parsed: Parsed, observed: Observed) -> str | Non
 
 def other_path(ready: ReadyCell, parsed: Parsed, observed: Observed) -> str | None:
     """Return why the traffic did not take the network that the cell claims, or None."""
-    mtu = max((side.endpoint.mtu for side in ready.deployed.sides if observed.resent), default=0)
+    mtu = max((pod.endpoint.mtu for pod in ready.deployed.pods if observed.resent), default=0)
     return proof.check_traffic(
         observed.traffic,
         parsed.payload,

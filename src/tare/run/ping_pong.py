@@ -59,10 +59,10 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
 
     Raises `CommandFailed` with the MPI's message if the ranks do not start.
     """
-    first = tuple(side for side in up.sides if side.pod.node == up.sides[0].pod.node)
+    first = tuple(pod for pod in up.pods if pod.node == up.pods[0].node)
     placement = replace(cell.placement, nodes=1)
     probing = replace(cell, workload=PING_PONG, placement=placement)
-    one_host = replace(up, sides=first)
+    one_host = replace(up, pods=first)
     launch = job.make_launch(site, probing, one_host)
     command = job.command_of(site, one_host, launch, agent, name="ping-pong")
     result = job.started(site, command, timeout_s=PING_PONG.time_limit_s)

@@ -107,8 +107,8 @@ SYMPTOMS: Final = (
     _symptom(
         "full shared memory of the container",
         r"not enough space for (?:/dev/shm|\S*shared.memory)|not enough space[^\n]*shared.memory backing file",
-        "its shared memory is larger than its node's /dev/shm, which containers get as well; remedy: fewer ranks a "
-        "node, or smaller windows (`df /dev/shm` on the node)",
+        "its shared memory is larger than its /dev/shm, which is as large as its node's or the environment's shm_size; "
+        "remedy: a larger shm_size, fewer ranks a node, or smaller windows (`df /dev/shm` on the node)",
     ),
     _symptom(
         "missing Python module",

@@ -67,9 +67,9 @@ def unreached(site: Site, launches: Iterable[ReadyCell], agent: Path) -> dict[Pa
 def tries(cell: Cell, up: Deployed) -> bool:
     """Return whether messages between a cell's hosts may be lost on a way that others have made."""
     mpi = MPIS.get(cell.environment.mpi)
-    if mpi is None or mpi.is_fake or len(up.sides) < 2 or is_local(cell.environment.transport):
+    if mpi is None or mpi.is_fake or len(up.pods) < 2 or is_local(cell.environment.transport):
         return False
-    as_it_is = cell.environment.network.startswith(PREFIX) or any(side.pod.node.is_machine for side in up.sides)
+    as_it_is = cell.environment.network.startswith(PREFIX) or any(pod.node.is_machine for pod in up.pods)
     return as_it_is and not plugin_of(cell.workload).runs_on_node
 
 
@@ -89,7 +89,7 @@ def why_unreached(site: Site, cell: Cell, up: Deployed, agent: Path) -> str:
             return ""
         counted = monitor.counters(before, up.counters())
         up.end_left()
-        reason = lost_on_the_way(counted, limit_s, min(side.endpoint.mtu for side in up.sides))
+        reason = lost_on_the_way(counted, limit_s, min(pod.endpoint.mtu for pod in up.pods))
         if any(counted.get(name) for name in LOST):
             break
     return reason
@@ -123,7 +123,7 @@ def asks(cell: Cell, up: Deployed) -> bool:
     mpi = MPIS.get(cell.environment.mpi)
     if mpi is not None and not mpi.pins:
         return cell.placement.ranks > 1
-    if mpi is None or len(up.sides) < 2 or is_local(cell.environment.transport):
+    if mpi is None or len(up.pods) < 2 or is_local(cell.environment.transport):
         return False
     return bool(mpi.ways) and bool(way_of(mpi.ways, cell.environment.transport, mpi.name).tells)
 

@@ -175,8 +175,8 @@ def with_ranks(
     found = {place: dict(values) for place, values in counters.items()}
     usage = parsed.usage if parsed else ()
     for rank, own in enumerate(usage):
-        side, _ = up.place_of(rank, len(usage))
-        place = found.setdefault(side.pod.host or side.pod.node.name, {})
+        pod, _ = up.place_of(rank, len(usage))
+        place = found.setdefault(pod.host or pod.node.name, {})
         for name, value in own.items():
             if value > 0:
                 place[name] = float(f"{place.get(name, 0.0) + value:.6g}")
@@ -188,16 +188,16 @@ def compared(ranks: Sequence[RankPlace], up: Deployed, described: Sequence[Descr
 
     Limits are as the kernel reports them outside of the containers.
     """
-    sharers = proof.core_sharers([(rank, up.place_of(rank.rank, len(ranks))[0].pod.node) for rank in ranks])
+    sharers = proof.core_sharers([(rank, up.place_of(rank.rank, len(ranks))[0].node) for rank in ranks])
     nodes = {node.node.name: pods.node for node, pods in zip(up.nodes, described, strict=True)}
     limits = [own for pods in described for own in pods.limits]
     answers = []
-    each = max(1, len(ranks) // len(up.sides))
-    limits_of = dict(zip(map(id, up.sides), limits, strict=False))
+    each = max(1, len(ranks) // len(up.pods))
+    limits_of = dict(zip(map(id, up.pods), limits, strict=False))
     for rank in ranks:
-        side, local = up.place_of(rank.rank, len(ranks))
-        node = nodes[side.pod.node.name]
-        own = limits_of[id(side)]
+        pod, local = up.place_of(rank.rank, len(ranks))
+        node = nodes[pod.node.name]
+        own = limits_of[id(pod)]
         limit = own[min(local * len(own) // each, len(own) - 1)]
         rights = surroundings.reach(rank.rights, node)
         shared = tuple(name for name, inode in rank.namespaces.items() if node.namespaces.get(name) == inode)
@@ -206,7 +206,7 @@ def compared(ranks: Sequence[RankPlace], up: Deployed, described: Sequence[Descr
                 rank,
                 node_namespaces=shared,
                 core_sharers=sharers[rank.rank],
-                rights={**rights, "setuid": side.pod.setuid, "by": side.pod.by, "limits": limit},
+                rights={**rights, "setuid": pod.setuid, "by": pod.by, "limits": limit},
             )
         )
     return tuple(answers)

@@ -16,13 +16,12 @@ from typing import Final
 from tare.daemons import ssh
 from tare.errors import MissingTool, RefusedError
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.held_namespaces import enter, held, limited_containers, pod_group
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.system import caller_variables, devices
 from tare.system.binds import Bind, format_bind, mount_fields
-from tare.system.node import Container, Pod
+from tare.system.node import Client, Container, Pod
 from tare.system.packages import install, script
 from tare.system.process import find, run
 from tare.system.user_namespace import is_real_root
@@ -175,7 +174,7 @@ def exec_options(
         *sshd_rights(request),
         *hidden(request),
         "--pwd",
-        (alone and request.cwd) or "/",
+        (alone and request.files.cwd) or "/",
         *shown_options(request, alone=alone),
         str(image),
     )
@@ -194,14 +193,14 @@ def hidden(request: PodRequest) -> tuple[str, ...]:
 
 def sshd_rights(request: PodRequest) -> tuple[str, ...]:
     """Return the option that gives an sshd inside the rights that it needs, if there is to be one."""
-    return (f"--add-caps={','.join(ssh.RIGHTS)}",) if request.sshd else ()
+    return (f"--add-caps={','.join(ssh.RIGHTS)}",) if request.files.sshd else ()
 
 
 def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
     """Return the options that say what a container sees of its node."""
     shown = tuple(map(shown_as, request.folders))
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
-    locked = (f"--bind={request.sshd}:{ssh.SEPARATION}:ro",) if request.sshd else ()
+    locked = (f"--bind={request.files.sshd}:{ssh.SEPARATION}:ro",) if request.files.sshd else ()
     return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session, *locked)
 
 

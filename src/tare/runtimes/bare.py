@@ -35,7 +35,8 @@ class Bare(Runtime):
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         refuse_docker_wiring(request.wiring, self.name)
         variables = ("env", *request.variables) if request.variables else ()
-        with held(request, root=request.rootfs) as pid, pod_group(request) as group:
+        read_only = () if request.node.is_machine else request.files.read_only
+        with held(request, root=request.rootfs, read_only=read_only) as pid, pod_group(request) as group:
             yield Pod(
                 name=request.name,
                 node=request.node,

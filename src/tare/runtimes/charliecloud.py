@@ -83,18 +83,18 @@ class Charliecloud(Runtime):
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         refuse_docker_wiring(request.wiring, self.name)
-        if request.host not in ("", request.node.name):
+        if request.host != request.node.name:
             raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
         program = need("ch-run", package="charliecloud-runtime")
         if request.rootfs is not None:
             check_places(request.rootfs, places_of(request))
         with held(request, own_mounts=True, as_root=True) as pid, pod_group(request) as group:
             inside = enter(pid)
-            shown = (path for path in request.shown if path != request.cwd)
+            shown = (path for path in request.files.shown if path != request.files.cwd)
             prepared = ("/bin/sh", "-c", PREPARE, place_of(request), str(request.rootfs), *shown)
             run((*inside, *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
-            if request.cwd:
-                _show(inside, request, request.cwd)
+            if request.files.cwd:
+                _show(inside, request, request.files.cwd)
             _bind(inside, request)
             yield Pod(
                 name=request.name,
@@ -115,7 +115,7 @@ class Charliecloud(Runtime):
         _show(pod.outside, request, request.session)
         # ch-run would bind $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
-        command = (*unlimited, "env", "--unset=TMPDIR", *entered(program, request, cwd=request.cwd or "/"))
+        command = (*unlimited, "env", "--unset=TMPDIR", *entered(program, request, cwd=request.files.cwd or "/"))
         return limited_containers(pod, request, cores, command)
 
 
@@ -130,7 +130,7 @@ def _show(outside: tuple[str, ...], request: PodRequest, folder: str) -> None:
 
 
 def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
-    binds = [bind_of(text) for text in request.binds]
+    binds = [bind_of(text) for text in request.environment.binds]
     words = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
     if words:
         script = ("/bin/sh", "-c", BIND, f"{place_of(request)}/root", *words)

@@ -17,14 +17,21 @@ from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers import gpu_options
 from tare.runtimes.containers.boot_id import show_boot_id
-from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.client_options import (
+    DROPPED,
+    limit_config,
+    limit_options,
+    memory_options,
+    study_label,
+    volumes,
+    work_options,
+)
 from tare.runtimes.containers.concurrent_start import started_together
-from tare.runtimes.containers.limit_options import limit_config, limit_options
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
-from tare.system.binds import client_option, format_bind, label
+from tare.system.binds import format_bind, label
 from tare.system.devices import client_options, host_config
-from tare.system.node import Container, Node, Pod
+from tare.system.node import Client, Container, Node, Pod
 from tare.system.node.cgroups import MARK, Group
 from tare.system.process import need
 
@@ -34,8 +41,6 @@ ATTACHED_TOO_LATE: Final = (
     "Could not attach to network",
 )
 """What dockerd says when Swarm's manager has not attached a container to its network after 20 s."""
-DROPPED: Final = ("MKNOD", "SETFCAP", "FSETID")
-"""Capabilities by which root of a container leaves device nodes and files with rights in folders of the host."""
 
 
 class Docker(Runtime):
@@ -48,6 +53,7 @@ class Docker(Runtime):
     daemon = "dockerd, as root"
     takes_docker_networks = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     clients = ("docker",)
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
@@ -63,7 +69,7 @@ class Docker(Runtime):
         return Client(
             programs={name: need(name, package="docker.io") for name in self.clients},
             variables={"DOCKER_HOST": f"unix://{socket}"},
-            words={"image": request.image_tag},
+            words={"image": request.files.image_tag},
             holds=(*self.clients, "container", "inspect", request.name),
         )
 
@@ -120,7 +126,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     group = container_group(node, pid)
     return Container(
         name=name,
-        enter=("docker", "exec", *BY_NAME, *_as_user(node), *(("--workdir", request.cwd) if request.cwd else ()), name),
+        enter=("docker", "exec", *BY_NAME, *_as_user(node), *work_options(request), name),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),
@@ -159,10 +165,10 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
     """
     pod_of = f"container:{pod.container}"
     return {
-        "Image": request.image_tag,
+        "Image": request.files.image_tag,
         "Cmd": ["sleep", "infinity"],
         **({"Env": list(request.variables)} if request.variables else {}),
-        "Labels": {"tare.study": request.study},
+        "Labels": {"tare.study": request.deployment.study},
         "HostConfig": {
             "NetworkMode": pod_of,
             "IpcMode": pod_of,
@@ -187,26 +193,14 @@ def bind_config(request: PodRequest) -> dict[str, Any]:
     return {"Binds": [*plain, f"{request.session}:{request.session}"], **({"Mounts": mounts} if mounts else {})}
 
 
-def volumes(request: PodRequest, *, relabels: bool = False) -> tuple[str, ...]:
-    """Return folders of the host, variables, and the capabilities that are dropped, as options of the client."""
-    return (
-        *(f"--cap-drop={right}" for right in DROPPED),
-        *(client_option(bind, relabels=relabels) for bind in request.folders),
-        *(f"--env={variable}" for variable in request.variables),
-    )
-
-
 def run_options(request: PodRequest) -> tuple[str, ...]:
     """Return the arguments of `docker` that create the pod's container; never `--privileged`."""
-    node = request.node
-    shown = volumes(request)
     return (
-        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
-        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
-        *limit_options(request.limits),
-        *request.network_options, *shown, *client_options(request.devices), *gpu_options.docker_options(request.gpus),
-        request.image_tag, "sleep", "infinity",
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host,
+        *study_label(request), "--cpuset-cpus", ",".join(map(str, request.cores or request.node.cores)),
+        *memory_options(request), *limit_options(request.limits), *request.network_options, *volumes(request),
+        *client_options(request.devices), *gpu_options.docker_options(request.gpus),
+        request.files.image_tag, "sleep", "infinity",
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class Kubernetes(Runtime):
     by_cluster = True
     holds_containers = True
     isolates_devices = True
+    sizes_shared_memory = True
     daemon = "containerd, as root"
     start_s = 0.6
     pod_s = 3.0

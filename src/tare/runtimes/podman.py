@@ -19,14 +19,14 @@ from tare.daemons.docker import FIRST_PROCESS, told_pid
 from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.client_options import limit_options, memory_options, study_label, volumes, work_options
 from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.gpu_options import podman_options
 from tare.runtimes.containers.held_namespaces import enter, held
-from tare.runtimes.containers.limit_options import limit_options
 from tare.runtimes.containers.request import PodRequest
 from tare.runtimes.containers.runtime import Runtime
 from tare.runtimes.containers.user_podman import UNLIMITED
-from tare.runtimes.docker import container_group, on_node, volumes
+from tare.runtimes.docker import container_group, on_node
 from tare.system import devices
 from tare.system.node import Container, Node, Pod
 from tare.system.node.cgroups import Group
@@ -47,6 +47,7 @@ class Podman(Runtime):
     holds_containers = True
     runs_sshd = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     programs = MappingProxyType({"podman": "podman", "crun": "crun"})
 
@@ -111,12 +112,10 @@ def client(*arguments: str) -> tuple[str, ...]:
 
 def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
     """Return the arguments of podman that create the pod's container, like Docker's; never `--privileged`."""
-    node = request.node
     return (
-        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
-        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        *UNLIMITED, "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
-        "--network", network, *limit_options(request.limits),
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host,
+        *study_label(request), "--cpuset-cpus", ",".join(map(str, request.cores or request.node.cores)),
+        *UNLIMITED, *memory_options(request), "--network", network, *limit_options(request.limits),
         *volumes(request, relabels=True), *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
@@ -130,8 +129,8 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
     """
     pod_of = f"container:{pod.container}"
     return (
-        "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
-        "--label", f"tare.study={request.study}",
+        "run", "--detach", "--name", name, "--hostname", request.host,
+        *study_label(request),
         *UNLIMITED, "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
         *limit_options(request.limits), *volumes(request, relabels=True),
         f"--volume={request.session}:{request.session}",
@@ -143,10 +142,9 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     """Start another container in a pod."""
     pid, group = _started(request, name, join_options(pod, request, name, cores))
-    work = ("--workdir", request.cwd) if request.cwd else ()
     return Container(
         name=name,
-        enter=(*devices.inherited(request.devices), *client("exec", *BY_NAME, *work, name)),
+        enter=(*devices.inherited(request.devices), *client("exec", *BY_NAME, *work_options(request), name)),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),

@@ -63,6 +63,7 @@ class PodmanHpc(Runtime):
     holds_containers = True
     one_container = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     limits_each_container = False
     start_s = 1.5

@@ -26,6 +26,7 @@ from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring, refuse_docker_wiring
 from tare.runtimes.containers import user_podman
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.client_options import memory_options, study_label, work_options
 from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.folder_owners import IDMAPPED, owner_map, uncover
 from tare.runtimes.containers.gpu_options import podman_options
@@ -73,6 +74,7 @@ class PodmanRootless(Runtime):
     needs_root = True
     holds_containers = True
     isolates_devices = True
+    sizes_shared_memory = True
     gives_gpus = True
     limits_each_container = False
 
@@ -180,9 +182,9 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     """
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
-        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
-        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host,
+        *study_label(request), "--ulimit", "host", *user_podman.UNLIMITED,
+        "--userns", "keep-id", *memory_options(request),
         "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
@@ -194,8 +196,8 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
     pod_of = f"container:{pod.container}"
     network = "host" if request.wiring is Wiring.NODE else pod_of
     return (
-        "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host", *user_podman.UNLIMITED,
+        "run", "--detach", "--name", name, "--hostname", request.host,
+        *study_label(request), "--ulimit", "host", *user_podman.UNLIMITED,
         "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={request.session}:{request.session}",
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
@@ -210,9 +212,9 @@ def kernel(release: str) -> tuple[int, ...]:
 
 def folders(request: PodRequest) -> dict[str, tuple[str, str]]:
     """Return the folders shown to the user's containers: place among the pod's mounts -> (ro or rw, path)."""
-    shown = [path for path in request.shown if path != request.cwd]
+    shown = [path for path in request.files.shown if path != request.files.cwd]
     places = {f"{PLACE}/shown/{number}": ("ro", path) for number, path in enumerate(shown)}
-    return places | ({f"{PLACE}/shown/cwd": ("rw", request.cwd)} if request.cwd else {})
+    return places | ({f"{PLACE}/shown/cwd": ("rw", request.files.cwd)} if request.files.cwd else {})
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
@@ -224,7 +226,7 @@ def _shown(request: PodRequest) -> tuple[str, ...]:
     passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
     return (
         *((f"--tmpfs={PRIVATE}:mode=755",) if passed else ()),
-        *(client_option(bind, labels=False) for bind in merged((*shown, *map(bind_of, request.binds)))),
+        *(client_option(bind, labels=False) for bind in merged((*shown, *map(bind_of, request.environment.binds)))),
         *(f"--env={variable}" for variable in request.variables),
     )
 
@@ -234,7 +236,7 @@ def _prepare(request: PodRequest, holder: int) -> None:
     prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(USER), str(RANGE), str(RANGE_SIZE))
     run((*enter(holder), *prepared), what=f"making the user of {request.name}", timeout_s=20)
     mounts = [(IMAGE_OWNERS, "ro", str(request.rootfs), f"{PLACE}/image")]
-    uncover(holder, [request.cwd] if request.cwd else [])
+    uncover(holder, [request.files.cwd] if request.files.cwd else [])
     for place, (mode, path) in folders(request).items():
         mounts.append((owner_map(path, USER) or FOLDER_OWNERS, mode, path, place))
     if request.session:
@@ -249,8 +251,8 @@ def _prepare(request: PodRequest, holder: int) -> None:
 
 def _join(pod: Pod, request: PodRequest, holder: int, name: str, cores: tuple[int, ...]) -> Container:
     pid = _started(request, holder, name, join_options(pod, request, name))
-    work = ("--workdir", request.cwd) if request.cwd else ()
-    return Container(name=name, enter=(*on_cores(cores), *client("exec", *BY_NAME, *work, name)), carry=True, pid=pid)
+    inside = client("exec", *BY_NAME, *work_options(request), name)
+    return Container(name=name, enter=(*on_cores(cores), *inside), carry=True, pid=pid)
 
 
 def _started(request: PodRequest, holder: int, name: str, options: tuple[str, ...]) -> int:

@@ -52,7 +52,7 @@ class Sarus(SiteRuntime):
             *(f"--mount={mount(*bind)}" for bind in folders(request, alone=alone)),
             *(f"--device={path}" for path in request.devices),
             *(f"--env={variable}" for variable in request.variables),
-            "--workdir", "/", "--entrypoint", "", reference(request.packed or Path(request.image_tag)),
+            "--workdir", "/", "--entrypoint", "", reference(request.packed or Path(request.files.image_tag)),
         )  # fmt: skip
 
 

@@ -58,4 +58,4 @@ def volume(source: str, target: str, read_only: bool) -> str:
 
 def reference(request: PodRequest) -> str:
     """Return the name of an image that was imported: Shifter calls these `custom`."""
-    return f"custom:{request.image_tag}"
+    return f"custom:{request.files.image_tag}"

@@ -213,6 +213,9 @@ class EnvironmentIn(Checked):
     runtime_class: Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]*)?$", max_length=253)] = Field(
         default="", description="RuntimeClass of pods of a Kubernetes, which may choose their network; default: none"
     )
+    shm_size: Memory = Field(
+        default=0, description="size of /dev/shm in containers that have their own, such as 1GiB; 0: as on the node"
+    )
 
     placement: PlacementChangeIn = Field(
         default=PlacementChangeIn(), description="what differs from the study's placements in this environment"

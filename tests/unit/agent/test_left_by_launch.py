@@ -15,9 +15,8 @@ import pytest
 from nodes import make_node, make_pod
 from tare.agent import left_by_launch
 from tare.agent.left_by_launch import LeftByLaunches, keepers_of
-from tare.agent.sides import Side
 from tare.system import process
-from tare.system.node import Endpoint, Node, marked_processes
+from tare.system.node import Endpoint, Node, Pod, marked_processes
 from tare.system.node.cgroups import NO_GROUP, Group, Hierarchy
 from tare.system.node.process_stat import start_time
 from waiting import wait_until
@@ -74,9 +73,9 @@ KINDS = (
 )
 
 
-def side(node: Node, group: Group = NO_GROUP, keepers: frozenset[int] = frozenset()) -> Side:
+def pod(node: Node, group: Group = NO_GROUP, keepers: frozenset[int] = frozenset()) -> Pod:
     pod = replace(make_pod(node), group=group, keepers=keepers, runtime="bare")
-    return Side(pod=pod, endpoint=ENDPOINT, prefix=Path("/opt/tare"))
+    return replace(pod, endpoint=ENDPOINT, prefix=Path("/opt/tare"))
 
 
 @pytest.fixture
@@ -108,17 +107,17 @@ def net(tmp_path: Path) -> Iterator[str]:
 def test_what_a_command_left_on_a_machine_is_ended_and_named_whatever_it_did(
     here: LeftByLaunches, kind: str, net: str
 ) -> None:
-    sides = [side(here.node)]
+    pods = [pod(here.node)]
     with process.beside(("sleep", "1000")) as waited:
-        here.keep(sides)
+        here.keep(pods)
         process.run((sys.executable, "-c", LEAVES, kind, net), timeout_s=60)
-        found = here.end(sides, ())
+        found = here.end(pods, ())
         assert marked_processes.below_us() == set()
         assert waited.poll() is None
     names = {"keeper's name": "tare-holder", "no environment": "sleep"}
     assert set(found) == {names.get(kind, "rogue")}
     assert sum(found.values()) == 1 or kind == "short lives"
-    assert here.end(sides, ()) == {}
+    assert here.end(pods, ()) == {}
 
 
 def test_a_chain_of_short_lives_ends_with_the_test_that_started_it(net: str) -> None:
@@ -137,14 +136,14 @@ def test_what_was_there_before_the_launch_or_is_in_our_session_or_ends_by_itself
     here: LeftByLaunches,
 ) -> None:
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
-    sides, before = [side(here.node)], marked_processes.below_us()
-    here.keep(sides)
+    pods, before = [pod(here.node)], marked_processes.below_us()
+    here.keep(pods)
     with in_our_session("sleep", "1000"):
         process.run(("sh", "-c", "sleep 0.05 > /dev/null 2>&1 &"))
-        assert here.end(sides, ()) == {}
+        assert here.end(pods, ()) == {}
         assert (len(before), marked_processes.below_us()) == (1, before)
     here.kept.clear()
-    assert here.end(sides, ()) == {"rogue": 1}
+    assert here.end(pods, ()) == {"rogue": 1}
 
 
 def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
@@ -156,9 +155,9 @@ def test_on_another_machine_what_an_sshd_has_started_is_found_by_its_launch(
     with subprocess.Popen(("sleep", "1000"), env=environment) as started:
         try:
             wait_until(
-                lambda: there.find([side(there.node)]) == {started.pid}
+                lambda: there.find([pod(there.node)]) == {started.pid}
             )  # it has no variables in the middle of exec
-            assert here.find([side(here.node)]) == set()
+            assert here.find([pod(here.node)]) == set()
         finally:
             started.kill()
 
@@ -172,14 +171,14 @@ def test_at_the_end_of_a_run_what_is_below_it_is_ended_and_said(capfd: pytest.Ca
 
 
 def test_one_that_cannot_be_ended_is_named_so_once(here: LeftByLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
-    sides = [side(here.node)]
-    here.keep(sides)
+    pods = [pod(here.node)]
+    here.keep(pods)
     process.run((sys.executable, "-c", LEAVES, "double fork"), timeout_s=60)
     with monkeypatch.context() as patch:
         patch.setattr(marked_processes, "end", lambda pids: None)
         patch.setattr(marked_processes, "DEADLINE_S", 0.05)
-        assert here.end(sides, ()) == {"rogue (does not end)": 1}
-        assert here.end(sides, ()) == {}
+        assert here.end(pods, ()) == {"rogue (does not end)": 1}
+        assert here.end(pods, ()) == {}
 
 
 # --- nodes with cgroups -----------------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ def test_on_a_node_a_daemon_s_processes_are_spared_and_one_that_moved_to_another
     lab: LeftByLaunches,
 ) -> None:
     group = lab.node.group
-    mine = [side(lab.node, group.below("job"), frozenset({HOLDER}))]
+    mine = [pod(lab.node, group.below("job"), frozenset({HOLDER}))]
     lab.keep(mine)
     assert lab.find(mine) == set()
     put(group, "job", HOLDER, OF_SSHD)
@@ -224,7 +223,7 @@ def test_on_a_node_a_daemon_s_processes_are_spared_and_one_that_moved_to_another
 
 def test_ending_spares_what_holds_other_environments(lab: LeftByLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
     spared: list[set[int]] = []
-    mine = [side(lab.node, lab.node.group.below("job"), frozenset({HOLDER}))]
+    mine = [pod(lab.node, lab.node.group.below("job"), frozenset({HOLDER}))]
     lab.keep(mine)
     put(lab.node.group, "job", HOLDER, JOB, OTHER_JOB)
     monkeypatch.setattr(left_by_launch, "named", lambda pids: dict.fromkeys(pids, "rogue"))

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from nodes import make_node
-from tare.agent.order import Files
 from tare.agent.remote import machine_answers
 from tare.agent.session_folder import session_folder
 from tare.model import Environment
 from tare.run import site
+from tare.runtimes.containers.deployment import Files
 from tare.system.namespaces import hold
 
 pytestmark = [pytest.mark.root, pytest.mark.requires("root")]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tare.agent.order import Files
 from tare.cli import commands, session
 from tare.cli.options import PlanOptions, QuickOptions, RunOptions
 from tare.cli.quick import quick_study
@@ -22,6 +21,7 @@ from tare.errors import RefusedError
 from tare.model import Binding, KernelSpec, KubernetesSpec, LabSpec, Placement, Plan, Repetition, Workload
 from tare.model.topology import NodeCores, Topology
 from tare.mpi import MPIS
+from tare.runtimes.containers.deployment import Files
 from tare.study import KNOWN, parse
 from tare.study import environment as environment_of
 from tare.study.feasibility import availability, preflight, study_files

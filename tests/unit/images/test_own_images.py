@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nodes import make_node
+from nodes import make_node, make_request
 from tare.errors import ImageError, UsageError
 from tare.images.build import list_images
 from tare.images.host_mpi import glibc_needed, glibc_of
@@ -28,7 +28,6 @@ from tare.images.kernels import KernelBuild
 from tare.images.own_images import _digest, ensure_own, kind_of
 from tare.model import Environment, Launching
 from tare.networks.wiring.plug import Wiring
-from tare.runtimes import PodRequest
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.containers import held_namespaces as held_module
@@ -309,7 +308,7 @@ def test_nothing_is_shown_in_an_image_through_a_link_that_leads_outside(
     monkeypatch.setattr(held_module, "hold", lambda *_: pytest.fail("a pod was made"))
     monkeypatch.setattr("tare.runtimes.charliecloud.need", lambda *_, **__: "/usr/bin/ch-run")
     (rootfs / "opt").symlink_to(victim)
-    request = PodRequest(name="p", study="s", node=NODE, wiring=Wiring.NODE, rootfs=rootfs, **asked)
+    request = make_request(NODE, wiring=Wiring.NODE, rootfs=rootfs, **{"session": "", **asked})
     with pytest.raises(ImageError, match="a symbolic link on its path leads out of it"), runtime.pod(request):
         pytest.fail("a pod was made")
 

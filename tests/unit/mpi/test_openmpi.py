@@ -16,10 +16,8 @@ import pytest
 
 from golden_texts import check_golden
 from launches import launch_argv, make_job, settings, values
-from nodes import make_node
+from nodes import make_node, make_request
 from tare.agent import geometry
-from tare.agent.order import IMAGE_PREFIX, Files
-from tare.agent.sides import Side
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, RankOrder, Role, Sides, Workload
 from tare.mpi import MPIS
 from tare.mpi.launch import Launch
@@ -28,8 +26,9 @@ from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.run import job, runner
 from tare.run.deploy.hosts import Deployed
-from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes import RUNTIMES
 from tare.runtimes.containers import held_namespaces
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Files, is_inside
 from tare.runtimes.docker import run_options
 from tare.study.plan import composition
 from tare.system.namespaces import plain_python
@@ -139,19 +138,17 @@ class Site:
         return ()
 
 
-def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
+def pod(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Pod:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
     network = NETWORKS[wanted.network]
     in_image = bool(wanted.image)
-    request = PodRequest(
-        name=f"tare-LAB-3-{at.name}",
+    request = make_request(
+        at,
         study="LAB-3",
-        node=at,
+        environment=wanted,
         wiring=network.wiring,
-        rootfs=FILES.rootfs if in_image else None,
-        image_tag=FILES.image_tag,
+        files=FILES,
         network_options=network.container_options(at, "LAB-3") if wanted.runtime == "docker" else (),
-        shown=FILES.shown,
     )
     own = network.wiring is not Wiring.NODE or (in_image and wanted.runtime == "bare")
     pid = 2000 + at.index if own or wanted.runtime == "docker" else at.pid
@@ -178,19 +175,19 @@ def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
         endpoint = Endpoint(address=pod_address(nic), prefix=24, interface="eth0", mtu=nic.mtu)
     else:
         endpoint = Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=nic.mtu)
-    return Side(pod=pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
+    return replace(pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
 
 
 def launched(case: Case, lines: list[str] | None = None) -> Launch:
     site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
-    sides = []
+    pods = []
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = geometry.is_inside(case.environment.sides, at.index, len(site.nodes))
+        inside = is_inside(case.environment.sides, at.index, len(site.nodes))
         wanted = case.environment if inside else geometry.bare_side(case.environment)
-        sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
-    up = Deployed(environment=case.environment, sides=tuple(sides))
+        pods.append(pod(wanted, at, at.nics[slot], [] if lines is None else lines))
+    up = Deployed(environment=case.environment, pods=tuple(pods))
     cell = Cell(
         key="k",
         group="g",

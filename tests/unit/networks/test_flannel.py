@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent.sides import Side
 from tare.clusters.lab import data_nic, router_address
 from tare.daemons import etcd
 from tare.daemons.daemons import Place
@@ -402,11 +401,11 @@ def test_addresses_of_one_subnet_are_as_they_were_and_a_nic_is_given_back() -> N
 
 def deployed(*endpoints: tuple[str, int]) -> Deployed:
     pod = places()[0][0].pod
-    sides = tuple(
-        Side(pod=pod, endpoint=Endpoint(address=address, prefix=prefix, interface="e", mtu=1500), prefix=Path("/"))
+    pods = tuple(
+        replace(pod, endpoint=Endpoint(address=address, prefix=prefix, interface="e", mtu=1500), prefix=Path("/"))
         for address, prefix in endpoints
     )
-    return Deployed(environment=Environment(name="e", runtime="bare", network="host"), sides=sides)
+    return Deployed(environment=Environment(name="e", runtime="bare", network="host"), pods=pods)
 
 
 @pytest.mark.parametrize(

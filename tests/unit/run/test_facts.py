@@ -16,13 +16,13 @@ from counted_calls import count_calls
 from large_cluster import RANKS_PER_NODE
 from nodes import make_node
 from tare.agent.local import LocalNode
-from tare.agent.order import Files
 from tare.analysis.summary.disturbance import migrated_within
 from tare.cli import session
 from tare.errors import ResultsError
 from tare.model import Workload
 from tare.run import facts
 from tare.run.core_watch import CoreWatch, is_virtual, place, speed
+from tare.runtimes.containers.deployment import Files
 from tare.store.writer import Store
 from tare.study.feasibility.study_files import StudyFiles, make_files
 from tare.system.process import Result

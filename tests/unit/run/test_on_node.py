@@ -16,15 +16,13 @@ from unittest import mock
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent.sides import Side
 from tare.agent.upkeep import ended
 from tare.cli import commands
 from tare.model import Completed, Environment, Failed, Invalid, NodeCommand, Study, Trial, Workload
 from tare.run import on_node
 from tare.run.deploy.hosts import Deployed
-from tare.runtimes.containers.client import Client
 from tare.store.writer import read_only
-from tare.system.node import Container, Endpoint, Node
+from tare.system.node import Client, Container, Endpoint, Node, Pod
 from tare.system.node.cgroups import MARK, Group, Hierarchy
 from tare.system.node.process_stat import fields_of, is_running, runs
 from tare.system.process import Result
@@ -45,8 +43,8 @@ def site(**more: Any) -> Any:
     return SimpleNamespace(**({"reach": lambda _: (), "allocation": None, "adopt": lambda _: None} | more))
 
 
-def side(node: Node, client: Client = CLIENT) -> Side:
-    return Side(pod=make_pod(node), endpoint=ENDPOINT, prefix=Path("/opt/tare"), client=client)
+def pod(node: Node, client: Client = CLIENT) -> Pod:
+    return replace(make_pod(node), endpoint=ENDPOINT, prefix=Path("/opt/tare"), client=client)
 
 
 def here(**more: Any) -> Node:
@@ -56,7 +54,7 @@ def here(**more: Any) -> Node:
 
 def up(client: Client = Client(), **node: Any) -> Deployed:  # noqa: B008  # it is frozen
     environment = Environment(name="bare", runtime="bare", network="host")
-    return Deployed(environment=environment, sides=(side(replace(here(), **node), client),))
+    return Deployed(environment=environment, pods=(pod(replace(here(), **node), client),))
 
 
 def ran(*listed: NodeCommand, undo: tuple[tuple[str, ...], ...] = (), limit_s: float = 600.0, **more: Any) -> Result:
@@ -81,14 +79,14 @@ def entry_of(argv: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
 def test_a_command_enters_the_namespaces_and_cgroup_of_a_labs_node_and_is_started_by_another_machines_shell() -> None:
     hierarchy = Hierarchy(mountpoint=Path("/sys/fs/cgroup"), version=2)
     node = make_node(1, pid=77, group=Group(path="lab/n1", hierarchies=(hierarchy,)))
-    shell = on_node.Shell(site=site(), side=side(node))
+    shell = on_node.Shell(site=site(), pod=pod(node))
     entry, words = entry_of(shell.argv(("docker", "run", "--name={name}", "{image}", "{{.Id}}")))
     assert words == ("/usr/bin/docker", "run", "--name=tare-s-own", "tare/debian:1", "{{.Id}}")
     assert entry["argv"][:3] == ["nsenter", "-t", "77"]
     assert entry["cgroups"] == [f"/sys/fs/cgroup/{MARK}/lab/n1/host"]
     assert entry["cpus"] == [1]
     assert "via" not in entry
-    shell = on_node.Shell(site=site(reach=lambda node: ("ssh", node.name)), side=side(here()))
+    shell = on_node.Shell(site=site(reach=lambda node: ("ssh", node.name)), pod=pod(here()))
     entry, words = entry_of(shell.argv(("true",)))
     assert entry["via"] == ["ssh", "n0"]
     assert (entry["argv"], entry["cgroups"], words) == ([], [], ("true",))
@@ -214,9 +212,9 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def deployed(pid: int, *containers: Container, container: str = "") -> tuple[Side, ...]:
+def deployed(pid: int, *containers: Container, container: str = "") -> tuple[Pod, ...]:
     pod = make_pod(make_node(), name="tare-s1-n0", pid=pid, container=container)
-    return (Side(pod=pod, endpoint=ENDPOINT, prefix=Path("/opt/tare"), containers=containers),)
+    return (replace(pod, endpoint=ENDPOINT, prefix=Path("/opt/tare"), containers=containers),)
 
 
 def test_nothing_is_gone_while_first_processes_run_or_where_there_are_none(living: subprocess.Popen[bytes]) -> None:

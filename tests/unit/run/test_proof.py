@@ -361,10 +361,10 @@ def parsed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 def judged(
     traffic: Sequence[InterfaceTraffic], unread: Sequence[UnreadInterface] = (), *, shared: bool = False
 ) -> tuple[Outcome, tuple[str, str]]:
-    sides = tuple(SimpleNamespace(pod=SimpleNamespace(node=node)) for node in nodes_of(Placement()))
+    pods = tuple(SimpleNamespace(node=node) for node in nodes_of(Placement()))
     ready = ReadyCell(
         cell=CELL,
-        deployed=cast("Any", SimpleNamespace(sides=sides, shares_nics=shared)),
+        deployed=cast("Any", SimpleNamespace(pods=pods, shares_nics=shared)),
         command=cast("Any", None),
         pods_s=0.0,
     )

@@ -21,10 +21,8 @@ def ready(*, hosts: int = 2, is_machine: bool = True, workload: Workload = KERNE
     cell = Cell(
         key="g|it", group="g", role=Role.ENVIRONMENT, workload=workload, environment=environment, placement=Placement()
     )
-    side = SimpleNamespace(
-        pod=SimpleNamespace(node=SimpleNamespace(is_machine=is_machine)), endpoint=SimpleNamespace(mtu=1450)
-    )
-    up = cast("Deployed", SimpleNamespace(sides=(side,) * hosts, end_left=dict))
+    pod = SimpleNamespace(node=SimpleNamespace(is_machine=is_machine), endpoint=SimpleNamespace(mtu=1450))
+    up = cast("Deployed", SimpleNamespace(pods=(pod,) * hosts, end_left=dict))
     return ReadyCell(cell=cell, deployed=up, command=cast("Any", None), pods_s=0.0)
 
 

@@ -6,13 +6,12 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from golden_texts import check_commands
-from nodes import make_node, make_request
+from nodes import change_request, make_node, make_request
 from tare.errors import MissingTool, RefusedError
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, PodRequest, apptainer, apptainer_sif
@@ -147,7 +146,7 @@ def test_containers_of_ranks_and_sifs_are_those_of_a_folder_but_for_cores_and_im
         assert first.name != second.name
         assert pod.outside == ("nsenter", "1000", "--")
     program(machine / "apptainer", "apptainer version 1.4.5")
-    asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
+    asked = change_request(request(), packed=Path("/cache/sif/0123/image.sif"))
     with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
         assert (packed.enter[:-1], packed.enter[-1]) == (folder.enter[:-1], "/cache/sif/0123/image.sif")
         assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
@@ -158,7 +157,7 @@ def test_a_container_has_the_rights_of_an_sshd_only_if_there_is_to_be_one_and_we
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(machine / "apptainer", "apptainer version 1.4.5")
-    asked = replace(request(), sshd="/run/tare/s-1/ssh-0/empty")
+    asked = change_request(request(), sshd="/run/tare/s-1/ssh-0/empty")
     with Apptainer().pod(asked) as with_one, Apptainer().pod(request()) as without:
         assert set(without.enter) <= set(with_one.enter)
         assert set(with_one.enter) - set(without.enter) == {
@@ -220,7 +219,7 @@ def test_the_command_of_each_level_is_golden(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
     runtime = RUNTIMES[name]
     assert isinstance(runtime, Apptainer)
-    asked = replace(
+    asked = change_request(
         make_request(MACHINE, wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), shown=("/opt/x",), variables=("A=b",)),
         packed=Path("/cache/image.sif"),
         state="/run/user/1000/tare/s1-a/p0-0",

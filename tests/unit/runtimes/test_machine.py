@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes import value
+from nodes import make_request, value
 from tare.daemons import docker as daemon
 from tare.images import build, find_recipe
 from tare.model import Environment, Placement
@@ -18,7 +18,6 @@ from tare.networks.wiring.plug import Wiring
 from tare.runtimes import RUNTIMES, apptainer, apptainer_sif_levels, charliecloud, docker
 from tare.runtimes.containers import runtime as base
 from tare.runtimes.containers import user_podman
-from tare.runtimes.containers.request import PodRequest
 from tare.study.plan import composition
 from tare.system import user_namespace
 from tare.system.node import Nic, Node, Pod
@@ -29,8 +28,8 @@ NODE = Node(
     name="n0", index=0, cores=(0, 1), control_address="127.0.0.1", pid=0, group=Group(path="", hierarchies=()),
     nics=(Nic(name="lo", address="127.0.0.1", prefix=8),), boot_id="b", head_ports=(20000, 20063),
 )  # fmt: skip
-REQUEST = PodRequest(
-    name="tare-s1-0-n0", study="s1-0", node=NODE, wiring=Wiring.NODE, rootfs=Path("/image"), shown=("/kernels",),
+REQUEST = make_request(
+    NODE, study="s1-0", wiring=Wiring.NODE, rootfs=Path("/image"), shown=("/kernels",), session="",
     state="/run/user/1000/tare/s1-a/p0-0",
 )  # fmt: skip
 POD = Pod(name="p", node=NODE, runtime="bare", pid=77, enter=(), group=NODE.group)

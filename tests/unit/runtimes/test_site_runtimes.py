@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from golden_texts import check_commands
-from nodes import make_node, make_pod, make_request
+from nodes import change_request, make_node, make_pod, make_request, value
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Placement
 from tare.networks.wiring.plug import Wiring
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "site-runtimes"
 """`TARE_UPDATE_GOLDEN=1 pytest tests/unit/runtimes/test_site_runtimes.py` rewrites the golden files."""
 DIGEST = "0123456789abcdef0123456789abcdef"
 NODE = make_node(pid=0, cores=(0, 1))
-REQUEST = replace(
+REQUEST = change_request(
     make_request(NODE, wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), image_tag="tare:0123456789abcdef"),
     shown=("/opt/kernels",), cwd="/home/me/work", binds=("/data:/in:ro", "/scratch:/out"), variables=("A=b c",),
     session="/run/user/1000/tare/session-0", state="/run/user/1000/tare/s1/p0-0",
@@ -60,7 +60,7 @@ def check(name: str, commands: Sequence[tuple[str, ...]]) -> None:
 
 
 def asked_of(runtime: SiteRuntime) -> PodRequest:
-    return replace(REQUEST, packed=Path(PACKED[runtime.starts_from]))
+    return change_request(REQUEST, packed=Path(PACKED[runtime.starts_from]))
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +92,22 @@ def test_podman_hpc_is_for_users_with_fuse_and_is_golden(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("name", GIVES)
 def test_how_a_runtime_gives_gpus_equals_its_golden_file(name: str) -> None:
     given = tuple(gpu for gpu in GPUS if RUNTIMES[name].refuse_gpu(gpu, "image") is None)
-    asked = replace(REQUEST, shown=(), cwd="", binds=(), variables=(), gpus=given)
-    without = [set(command) for command in GIVES[name](replace(asked, gpus=()))]
+    asked = change_request(REQUEST, shown=(), cwd="", binds=(), variables=(), gpus=given)
+    without = [set(command) for command in GIVES[name](change_request(asked, gpus=()))]
     more = [
         tuple(word for word in command if word not in before or word in ("--device", "--env"))
         for command, before in zip(GIVES[name](asked), without, strict=True)
     ]
     check(f"gpus-{name}", [given, *more])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, each in RUNTIMES.items() if each.sizes_shared_memory and not each.by_cluster]
+)
+def test_shared_memory_is_as_large_as_asked_for_or_as_its_node_s(name: str) -> None:
+    for size, wanted in ((0, "1g"), (64 << 20, "67108864")):
+        commands = GIVES[name](change_request(REQUEST, shm_size=size))
+        assert {value(command, "--shm-size") for command in commands if "--shm-size" in command} == {wanted}
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,7 @@ ENVIRONMENTS: st.SearchStrategy[Environment] = st.builds(
     daemon=st.sampled_from(["", "docker"]),
     placement=PLACEMENTS,
     runtime_class=st.sampled_from(["", "host-gw"]),
+    shm_size=st.sampled_from([0, 64 << 20]),
 )
 
 

@@ -18,7 +18,7 @@ from source_tree import trees
 from tare.networks.wiring import ping as pings
 from tare.networks.wiring.ping import checksum, is_reply, ping
 from tare.runtimes import docker
-from tare.runtimes.containers import user_podman
+from tare.runtimes.containers.client_options import shown
 from tare.system import binds, kernel_modules, packages
 from tare.system.binds import has_selinux, labelled, needs_label
 from tare.system.packages import COMMANDS, install, install_python, name_of, package_manager
@@ -112,7 +112,7 @@ def test_selinux_is_seen_and_labels_reach_docker_and_podman(tmp_path: Path, monk
     assert docker.bind_config(request)["Binds"][:3] == [*plain]
     monkeypatch.setattr(binds, "has_selinux", lambda: True)
     assert docker.bind_config(request)["Binds"][:3] == [f"{plain[0]},z", f"{plain[1]}:z", plain[2]]
-    assert f"--volume={plain[0]},z" in user_podman._shown(request)
+    assert f"--volume={plain[0]},z" in shown(request, relabels=True)
 
 
 @pytest.fixture

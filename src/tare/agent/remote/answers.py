@@ -1,7 +1,7 @@
 """Check what a node answers, on the head: a node is another machine, and may be hostile, broken or of another version.
 
 An answer has the type that the call's signature states, within bounds (`check`). What the head knows itself it does not
-take from a node: which node it is, the names of its hosts, where the programs are (`opened_node`, `made_sides`). So no
+take from a node: which node it is, the names of its hosts, where the programs are (`opened_node`, `made_pods`). So no
 answer becomes a path, an option or a variable of something on the head, or a place on another node.
 """
 
@@ -16,16 +16,15 @@ from ipaddress import IPv4Address
 from pathlib import PurePath
 from typing import Any, Final, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tare.agent.geometry import host_name, pods_per_node
-from tare.agent.order import Order
+from tare.agent.geometry import environment_on, host_name, pods_per_node
 from tare.agent.protocol import CALLS, DescribedPods, NodeService
 from tare.agent.remote.machine import Interface, Machine
 from tare.agent.remote.wire import NotUnderstood
-from tare.agent.sides import Side
 from tare.model.text import printable
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues
-from tare.system.node import Endpoint, Node
+from tare.system.node import Endpoint, Node, Pod
 
 LONGEST_TEXT: Final = 1 << 16
 """Characters of one text."""
@@ -240,7 +239,7 @@ MORE: Final[Mapping[Any, Check]] = {
 """What is checked beyond the types of fields."""
 
 
-def understood(call: str, told: Any, node: Node, order: Order | None) -> Any:
+def understood(call: str, told: Any, node: Node, order: Deployment | None) -> Any:
     """Return an answer to a call as the head takes it; `order` is that of the deployment which the call names."""
     if call == "facts":
         return with_gpus(node, told)
@@ -249,7 +248,7 @@ def understood(call: str, told: Any, node: Node, order: Order | None) -> Any:
     if order is None:
         return told
     if call in ("deploy", "join"):
-        return made_sides(order, node, told)
+        return made_pods(order, node, told)
     return of_each_pod(order, node, told) if call == "described" else told
 
 
@@ -263,25 +262,27 @@ def opened_node(asked: Node, told: Node, *, owned: bool) -> Node:
     return replace(asked, pid=told.pid, group=told.group, docker_socket=told.docker_socket, launches=told.launches)
 
 
-def made_sides(order: Order, node: Node, told: Sequence[Side]) -> tuple[Side, ...]:
-    """Return the pods of a node; where they are, their names and the paths of programs are as the order says."""
-    environment = order.environment_on(node)
+def made_pods(order: Deployment, node: Node, told: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Return the pods of a node; where they are, their names and the paths of programs are as the deployment says."""
+    environment = environment_on(order, node)
     host_mpi = order.files.host_mpi_of(environment)
     count = pods_per_node(environment, order.placement)
     return tuple(
         replace(
-            side,
-            pod=replace(side.pod, node=node, number=number, host=host_name(node, number, count)),
+            pod,
+            node=node,
+            number=number,
+            host=host_name(node, number, count),
             prefix=order.files.prefix_in(environment),
             variables=host_mpi.environment if host_mpi else (),
         )
-        for number, side in enumerate(_one_each(node, "deploy", told, count))
+        for number, pod in enumerate(_one_each(node, "deploy", told, count))
     )
 
 
-def of_each_pod(order: Order, node: Node, told: DescribedPods) -> DescribedPods:
+def of_each_pod(order: Deployment, node: Node, told: DescribedPods) -> DescribedPods:
     """Return the description of a node's pods; raise `NotUnderstood` unless it has the limits of each."""
-    count = pods_per_node(order.environment_on(node), order.placement)
+    count = pods_per_node(environment_on(order, node), order.placement)
     _one_each(node, "described", told.state, count)
     if not all(_one_each(node, "described", told.limits, count)):
         refuse(node.machine or node.name, "described", "a pod without limits")

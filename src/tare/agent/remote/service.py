@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tare.agent.order import Order
 from tare.agent.protocol import CALLS, Phase
 from tare.agent.remote import answers
 from tare.agent.remote.conversation import Conversation, Unreachable
 from tare.agent.remote.timing import AGAIN_S, LEASE_S, PAUSE_S
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.node import Node
 
 GONE: Final = (
@@ -30,7 +30,7 @@ class RemoteNode:
         self.node = node
         self.conversation = conversation
         self._reconnect = reconnect
-        self._orders: dict[str, Order] = {}
+        self._orders: dict[str, Deployment] = {}
 
     def __getattr__(self, call: str) -> Callable[..., Any]:
         if call not in CALLS:
@@ -42,7 +42,7 @@ class RemoteNode:
         """Return what ends the wait for the machine."""
         return self.conversation.abort
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         """Open a lost connection again, and create what must exist before anything is shared."""
         self._be_connected()
         self._orders[order.study] = order

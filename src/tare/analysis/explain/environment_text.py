@@ -34,6 +34,7 @@ _Dumper.add_representer(_Quoted, lambda dumper, text: dumper.represent_scalar("t
 
 PLAIN: Final = (
     "mpi", "sides", "launch", "control", "ssh_port", "devices", "binds", "workdir", "daemon", "pmi", "runtime_class",
+    "shm_size",
 )  # fmt: skip
 """The keys that are written as they are."""
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tare.agent.order import Order
 from tare.agent.protocol import DescribedPods, LeftBehind, Phase
 from tare.agent.remote import answers
 from tare.agent.remote.conversation import Unreachable
 from tare.agent.remote.timing import AGAIN_S, PAUSE_S
-from tare.agent.sides import Side
 from tare.clusters.pods import manifests
 from tare.clusters.pods.cluster_description import TUNNELS, ServiceView
 from tare.clusters.pods.gate import ExecServer
@@ -30,10 +28,11 @@ from tare.clusters.pods.pods import Pods
 from tare.clusters.pods.session import ExecPool, PodContainer
 from tare.errors import InfrastructureError, RefusedError, TareError
 from tare.model import Launching, Placement
+from tare.runtimes.containers.deployment import Deployment
 from tare.system.counters.interfaces import Counts, interface_counters
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import Moment, merged
-from tare.system.node import Node, Watch, Wired
+from tare.system.node import Node, Pod, Watch, Wired
 from tare.system.node.surroundings import NodeHas
 
 GONE: Final = (
@@ -52,7 +51,7 @@ class _DeploymentInPods:
     `passes` are the node's own interfaces that the messages of its pod pass.
     """
 
-    order: Order
+    order: Deployment
     specs: tuple[PodSpec, ...]
     changed: tuple[str, ...] = ()
     services: list[PodService] = field(default_factory=list)
@@ -98,7 +97,7 @@ class KubernetesNode:
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, order: Order) -> None:
+    def prepare(self, order: Deployment) -> None:
         specs = self._making.pods(order, self.node.name, self.node.machine)
         self._be_reachable()
         deployment = self._deployments[order.study] = _DeploymentInPods(order=order, specs=specs)
@@ -120,7 +119,7 @@ class KubernetesNode:
     def share(self, study: str) -> None:
         pass  # the cluster has made what nodes share
 
-    def deploy(self, study: str) -> tuple[Side, ...]:
+    def deploy(self, study: str) -> tuple[Pod, ...]:
         deployment = self._deployments[study]
         objects = self._pods.wait(deployment.names)
         for number, spec in enumerate(deployment.specs):
@@ -145,19 +144,19 @@ class KubernetesNode:
             deployment.passes = self._passes(deployment)
             deployment.services[0].watch(deployment.passes)
         if deployment.order.environment.launch is Launching.MPIJOB:
-            deployment.jobs = JobCounts.of([service.side for service in deployment.services])
+            deployment.jobs = JobCounts.of([service.pod for service in deployment.services])
         facts = {"changed by the cluster": "; ".join(deployment.changed)} if deployment.changed else {}
         if not deployment.services[0].spec.host_network:
             facts |= on_node.named(deployment.order.environment.runtime_class, self._making.titles)
         return tuple(service.with_facts(facts | service.facts) for service in deployment.services)
 
-    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Side, ...]:
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Pod, ...]:
         prefix = common_network([each.endpoint.address for each in pods])
         own = self._deployments[study].services
         for service in own:
             if service.spec.host_network is False and service.is_alone_in(prefix):
-                service.side = replace(service.side, endpoint=replace(service.side.endpoint, prefix=prefix.prefixlen))
-        return tuple(service.side for service in own)
+                service.pod = replace(service.pod, endpoint=replace(service.pod.endpoint, prefix=prefix.prefixlen))
+        return tuple(service.pod for service in own)
 
     def leave(self, study: str, phase: Phase) -> None:
         deployment = self._deployments.get(study)
@@ -177,7 +176,7 @@ class KubernetesNode:
 
     # --- its jobs, where each launch is one -----------------------------------------------------------------------
 
-    def order(self, study: str) -> Order:
+    def order(self, study: str) -> Deployment:
         """Return what was ordered of a deployment."""
         return self._deployments[study].order
 
@@ -188,7 +187,7 @@ class KubernetesNode:
     def count(self, study: str, counted: Mapping[str, WorkerCounts]) -> None:
         """Add what the workers of a job have counted to what the deployment's pods count, by the names of hosts."""
         deployment = self._deployments[study]
-        deployment.jobs = deployment.jobs.plus([service.side for service in deployment.services], counted)
+        deployment.jobs = deployment.jobs.plus([service.pod for service in deployment.services], counted)
 
     # --- while it is up -------------------------------------------------------------------------------------------
 

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.agent.geometry import enters_containers
-from tare.agent.order import IMAGE_PREFIX, Files, Order
 from tare.agent.protocol import DescribedPods
 from tare.agent.remote import answers
 from tare.agent.remote.archive import packed
 from tare.agent.remote.conversation import Conversation, Unreachable
 from tare.agent.remote.machine import Interface, Machine
-from tare.agent.sides import Side
 from tare.clusters.pods.cluster_description import ServiceView
 from tare.clusters.pods.gate import ExecServer, status_of
 from tare.clusters.pods.manifests import NODE, RANKS, PodSpec
@@ -24,8 +22,9 @@ from tare.clusters.pods.pods import Pods
 from tare.errors import InfrastructureError
 from tare.images.registry.reference import is_reference
 from tare.model import Environment, Launching, Placement, Sides
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Deployment, Files
 from tare.system.counters.values import CounterValues
-from tare.system.node import Nic, Node, Watch, Wired
+from tare.system.node import Nic, Node, Pod, Watch, Wired
 from tare.system.node.cgroups import NO_GROUP
 from tare.system.node.surroundings import NodeHas
 
@@ -36,13 +35,13 @@ CACHE: Final = "/tmp/tare-cache"
 
 
 class PodService:
-    """The service in a pod of `node`, the pod of this number there. `side` is known from `begin` on.
+    """The service in a pod of `node`, the pod of this number there. `pod` is known from `begin` on.
 
     `further` is the network of the pod's messages if it is not the cluster's.
     """
 
-    side: Side
-    _inside: Order
+    pod: Pod
+    _inside: Deployment
     """What the service was asked for."""
 
     def __init__(self, *, node: Node, number: int, spec: PodSpec, gate: ExecServer, pods: Pods, folder: Path) -> None:
@@ -58,7 +57,7 @@ class PodService:
         self.further: FurtherNetwork | None = None
         self._pulled = ""
 
-    def begin(self, site: str, order: Order, pod: Mapping[str, Any], data_address: str) -> None:
+    def begin(self, site: str, order: Deployment, pod: Mapping[str, Any], data_address: str) -> None:
         """Start the service and have it describe the pod as a host of the deployment."""
         there = pod.get("spec", {}).get("nodeName")
         if there != self.spec.node:
@@ -77,27 +76,24 @@ class PodService:
         self.ask("open", site, inner, self._folder)
         inside = self._inside = _inner_order(order, inner)
         self.ask("prepare", inside)
-        (side,) = answers.made_sides(inside, inner, self.ask("deploy", order.study))
-        wired = Wired(pod=side.pod, nic=inner.nics[0], endpoint=side.endpoint)
-        (side,) = answers.made_sides(inside, inner, self.ask("join", order.study, (wired,)))
-        endpoint = side.endpoint
+        (made,) = answers.made_pods(inside, inner, self.ask("deploy", order.study))
+        wired = Wired(pod=made, nic=inner.nics[0], endpoint=made.endpoint)
+        (made,) = answers.made_pods(inside, inner, self.ask("join", order.study, (wired,)))
+        endpoint = made.endpoint
         watches = tuple(replace(watch, pid=self._number) for watch in endpoint.watches)
-        self.side = replace(
-            side,
+        self.pod = replace(
+            made,
+            name=name,
+            node=replace(inner, name=self._node.name),
+            host=host if host != self._node.name else "",
+            number=self._number,
+            enter=self._gate.argv(name),
+            container=name,
+            outside=self._gate.argv(name),
             endpoint=replace(endpoint, watches=watches),
             control=endpoint.address,
-            pod=replace(
-                side.pod,
-                name=name,
-                node=replace(inner, name=self._node.name),
-                host=host if host != self._node.name else "",
-                number=self._number,
-                enter=self._gate.argv(name),
-                container=name,
-                outside=self._gate.argv(name),
-            ),
-            containers=tuple(replace(each, enter=self._gate.argv(key_of(name, each.name))) for each in side.containers),
-            session=str(self._folder) if side.containers else "",
+            containers=tuple(replace(each, enter=self._gate.argv(key_of(name, each.name))) for each in made.containers),
+            session=str(self._folder) if made.containers else "",
         )
 
     def _address_of(self, pod: Mapping[str, Any], subnet: str) -> str:
@@ -140,7 +136,7 @@ class PodService:
     @property
     def seen(self) -> ServiceView:
         """Return what the service sees of the interfaces of its pod, or of its node."""
-        own = self.side.endpoint
+        own = self.pod.endpoint
         return ServiceView(
             node=self._node.machine, of_node=self.spec.host_network, interface=own.interface, mtu=own.mtu,
             others=self._interfaces, runtime_class=self.spec.runtime_class,
@@ -161,18 +157,18 @@ class PodService:
 
     def watch(self, more: tuple[Watch, ...]) -> None:
         """Watch further interfaces, which others read."""
-        endpoint = self.side.endpoint
-        self.side = replace(self.side, endpoint=replace(endpoint, watches=(*endpoint.watches, *more)))
+        endpoint = self.pod.endpoint
+        self.pod = replace(self.pod, endpoint=replace(endpoint, watches=(*endpoint.watches, *more)))
 
-    def with_facts(self, facts: Mapping[str, str]) -> Side:
-        """Return the pod's side with further facts of its network."""
-        endpoint = self.side.endpoint
-        self.side = replace(self.side, endpoint=replace(endpoint, facts={**endpoint.facts, **facts}))
-        return self.side
+    def with_facts(self, facts: Mapping[str, str]) -> Pod:
+        """Return the pod with further facts of its network."""
+        endpoint = self.pod.endpoint
+        self.pod = replace(self.pod, endpoint=replace(endpoint, facts={**endpoint.facts, **facts}))
+        return self.pod
 
     def is_alone_in(self, network: IPv4Network) -> bool:
         """Return whether the pod has no other interface in a network, so that the network selects the right one."""
-        own = self.side.endpoint.interface
+        own = self.pod.endpoint.interface
         return all(each.name == own or IPv4Address(each.address) not in network for each in self._interfaces)
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -237,13 +233,13 @@ def key_of(pod: str, container: str) -> str:
     return pod if container == RANKS else f"{pod}/{container}"
 
 
-def _inner_order(order: Order, node: Node) -> Order:
+def _inner_order(order: Deployment, node: Node) -> Deployment:
     """Return what the service in a pod is asked: to look at its containers of ranks."""
     environment = order.environment
     together = Placement(nodes=1, ranks_per_node=order.placement.ranks_per_node)
     if enters_containers(environment, order.placement):
         together = replace(order.placement, nodes=1)
-    return Order(
+    return Deployment(
         study=order.study,
         slot=order.slot,
         environment=Environment(

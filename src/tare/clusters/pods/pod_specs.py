@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.agent.geometry import enters_containers, pods_per_node
-from tare.agent.order import Order
 from tare.clusters.pods.manifests import PodSpec
 from tare.images.registry.reference import is_reference
 from tare.model import Environment, KubernetesSpec, Launching, Placement
 from tare.networks import HOST
+from tare.runtimes.containers.deployment import Deployment
 
 TAG: Final = "tare"
 LONGEST: Final = 30
@@ -37,7 +37,7 @@ class PodDefaults:
     devices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
 
-    def pods(self, order: Order, node: str, machine: str) -> tuple[PodSpec, ...]:
+    def pods(self, order: Deployment, node: str, machine: str) -> tuple[PodSpec, ...]:
         """Return the pods of an order on a node, whose name is `node` here and `machine` in the cluster."""
         environment, settings = order.environment, self.settings
         cpus, memory = asked(environment, order.placement, exclusive=settings.exclusive)
@@ -52,6 +52,7 @@ class PodDefaults:
                 node_image=self.node_image,
                 host_network=environment.network == HOST,
                 runtime_class=environment.runtime_class,
+                shared_memory=str(environment.shm_size or ""),
                 cpus=cpus,
                 memory=memory,
                 pull_policy=settings.pull_policy,

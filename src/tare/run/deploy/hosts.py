@@ -13,7 +13,6 @@ from typing import Final
 
 from tare.agent.local import watch_of
 from tare.agent.protocol import DescribedPods, LeftBehind, NodeService
-from tare.agent.sides import Side
 from tare.model import Environment, Launching, Placement, RankOrder
 from tare.model.placement import host_and_local_rank
 from tare.model.text import MOST_NAMES, printable
@@ -23,7 +22,7 @@ from tare.mpi.launch.srun import entered_by_ranks
 from tare.runtimes.containers.held_namespaces import job_group
 from tare.system.counters.raw_readings import CounterReading, NodeReading
 from tare.system.counters.values import CounterValues, HostWatch, Moment
-from tare.system.node import Endpoint
+from tare.system.node import Endpoint, Pod
 
 LONGEST_NAME: Final = 60
 """Characters of a process's name: the kernel has 15 bytes, a remote node may say anything."""
@@ -38,7 +37,7 @@ class Deployed:
     """
 
     environment: Environment
-    sides: tuple[Side, ...]
+    pods: tuple[Pod, ...]
     name: str = ""
     nodes: tuple[NodeService, ...] = ()
     ssh: Path | None = None
@@ -52,41 +51,38 @@ class Deployed:
 
         Each MPIJob has pods of its own, in which only the interface has the same name: MPIs take that, too.
         """
-        if self.environment.launch is Launching.MPIJOB and all(side.pod.own_network for side in self.sides):
-            return ",".join(dict.fromkeys(side.endpoint.interface for side in self.sides))
-        found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
+        if self.environment.launch is Launching.MPIJOB and all(pod.own_network for pod in self.pods):
+            return ",".join(dict.fromkeys(pod.endpoint.interface for pod in self.pods))
+        found = {ipaddress.IPv4Network(subnet_of(pod.endpoint)) for pod in self.pods}
         return ",".join(map(str, ipaddress.collapse_addresses(found)))
 
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts to record about its network: the MTU and the endpoints' facts, per host if they differ."""
-        told = {
-            side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
-            for side in self.sides
-        }
+        told = {pod.host or pod.node.name: {"mtu": str(pod.endpoint.mtu), **pod.endpoint.facts} for pod in self.pods}
         return _by_host(told)
 
     @property
     def watches(self) -> tuple[HostWatch, ...]:
         """Return what is watched of its hosts."""
-        return tuple(map(watch_of, self.sides))
+        return tuple(map(watch_of, self.pods))
 
     @property
     def shares_nics(self) -> bool:
         """Return whether other programs may use the interfaces of its hosts: those of a machine as it is."""
-        return any(side.pod.node.is_machine and not side.pod.own_network for side in self.sides)
+        return any(pod.node.is_machine and not pod.own_network for pod in self.pods)
 
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
-        ranks = placement.ranks // len(self.sides)
+        ranks = placement.ranks // len(self.pods)
         if self.environment.launch is Launching.SRUN:
-            return tuple(started_by_scheduler(side, ranks) for side in self.sides)
-        return tuple(host_of(side, ranks) for side in self.sides)
+            return tuple(started_by_scheduler(pod, ranks) for pod in self.pods)
+        return tuple(host_of(pod, ranks) for pod in self.pods)
 
-    def place_of(self, rank: int, ranks: int) -> tuple[Side, int]:
+    def place_of(self, rank: int, ranks: int) -> tuple[Pod, int]:
         """Return a rank's host, and its number there, in a job with so many ranks, the same number on each host."""
-        host, local = host_and_local_rank(rank, ranks=ranks, hosts=len(self.sides), order=self.rank_order)
-        return self.sides[host], local
+        host, local = host_and_local_rank(rank, ranks=ranks, hosts=len(self.pods), order=self.rank_order)
+        return self.pods[host], local
 
     def wait_until_ready(self) -> None:
         """Wait until the data interfaces of all pods are running; what runs in the pods now is no launch's."""
@@ -131,7 +127,7 @@ class Deployed:
     def state(self, described: Iterable[DescribedPods]) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""
         read = [dict(state) for of_node in described for state in of_node.state]
-        names = [side.pod.host or side.pod.node.name for side in self.sides]
+        names = [pod.host or pod.node.name for pod in self.pods]
         return _by_host(dict(zip(names, read, strict=False))) | self.facts
 
     def ended(self) -> str | None:
@@ -159,36 +155,35 @@ class Deployed:
         return bool(self.nodes[0].signal(int(number), tuple(programs)))
 
 
-def host_of(side: Side, ranks: int) -> Host:
+def host_of(pod: Pod, ranks: int) -> Host:
     """Return a pod as a host of the MPI.
 
     The MPI's daemon is started in the pod's container, so that ranks need not enter it. If the pod has several
     containers, the daemon is started outside of them, in their network, and each rank enters its own container. All
     ranks of a host are thus children of one daemon and share memory (METHOD.md section 2).
     """
-    pod = side.pod
     name = pod.host or pod.node.name
-    if side.containers:
+    if pod.containers:
         agent = Entry(
-            argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
+            argv=(*pod.outside, "env", f"TMPDIR={pod.session}"),
             cgroups=(*job_group(pod.node).names, *pod.node.launches.names),
             cpus=pod.node.cores,
         )
-        own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
+        own = (pod.containers[local * len(pod.containers) // ranks] for local in range(ranks))
         enter = tuple(Entry(argv=each.enter, carry=each.carry, cgroups=each.joins) for each in own)
         return Host(name=name, ranks=ranks, agent=agent, enter=enter)
     agent = Entry(
-        argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
+        argv=(*pod.enter, *(("env", *pod.variables) if pod.variables else ())),
         cgroups=(*pod.group.names, *pod.node.launches.names) if pod.join_groups else (),
         cpus=pod.node.cores if pod.join_groups else (),
     )
     return Host(name=name, ranks=ranks, agent=agent)
 
 
-def started_by_scheduler(side: Side, ranks: int) -> Host:
+def started_by_scheduler(pod: Pod, ranks: int) -> Host:
     """Return a pod as a host whose ranks a scheduler starts on the node: each enters the pod or its container."""
-    pod, host = side.pod, host_of(side, ranks)
-    if side.containers:
+    host = host_of(pod, ranks)
+    if pod.containers:
         return entered_by_ranks(host, pod.outside, pod.node.machine)
     return entered_by_ranks(host, host.agent.argv if host.agent else (), pod.node.machine)
 

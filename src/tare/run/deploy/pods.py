@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from tare.agent.geometry import is_inside, on_daemon_nodes
-from tare.agent.order import Files, Order
+from tare.agent.geometry import on_daemon_nodes
+from tare.agent.pods import ssh_host
 from tare.agent.protocol import Phase
 from tare.agent.remote.at_once import on_each
-from tare.agent.sides import ssh_host
 from tare.clusters import Site
 from tare.daemons import ssh
 from tare.errors import RefusedError
 from tare.model import Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.run.deploy.hosts import Deployed
+from tare.runtimes.containers.deployment import Deployment, Files, is_inside
 from tare.system.fault import reach
 from tare.system.node import Wired
 
@@ -36,7 +36,7 @@ def deployed(
         files = replace(files, shown=(*files.shown, str(keys)), sshd=str(keys / ssh.EMPTY))
     if environment.launch is Launching.HOST_MPI:
         files = _with_host_mpi(files)
-    order = _order(site, environment, placement, slot=slot, nic=nic, files=files)
+    order = _deployment(site, environment, placement, slot=slot, nic=nic, files=files)
     nodes = tuple(site.service(node) for node in order.nodes)
     with ExitStack() as stack:
         if keys is not None:
@@ -44,7 +44,7 @@ def deployed(
         if environment.link.mtu:
             stack.enter_context(site.carries(nic, environment.link.mtu))
         up = Deployed(
-            environment=environment, name=order.study, nodes=nodes, sides=(), ssh=keys,
+            environment=environment, name=order.study, nodes=nodes, pods=(), ssh=keys,
             rank_order=order.placement.rank_order,
         )  # fmt: skip
         _leave_at_the_end(stack, up, Phase.PREPARED)
@@ -53,13 +53,13 @@ def deployed(
         site.service(order.wired_nodes[0]).share(order.study)
         _leave_at_the_end(stack, up, Phase.DEPLOYED)
         made = on_each(nodes, lambda node: node.deploy(order.study))
-        up = replace(up, sides=tuple(side for sides in made for side in sides))
+        up = replace(up, pods=tuple(pod for pods in made for pod in pods))
         reach("pods:deployed")
         _leave_at_the_end(stack, up, Phase.JOINED)
         up = _join(up, nic)
         if keys is not None:
-            ssh.introduce([ssh_host(side, environment) for side in up.sides], keys)
-        inside = stack.enter_context(site.launching(up.name, up.sides))
+            ssh.introduce([ssh_host(pod, environment) for pod in up.pods], keys)
+        inside = stack.enter_context(site.launching(up.name, up.pods))
         yield replace(up, launcher=_launcher(environment, files, by_cluster=inside is not None), inside=inside)
 
 
@@ -72,15 +72,17 @@ def _leave_at_the_end(stack: ExitStack, up: Deployed, phase: Phase) -> None:
     stack.push(leave)
 
 
-def _order(site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files) -> Order:
-    """Return the order for the nodes; a bare side is not on the nodes with daemons."""
+def _deployment(
+    site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
+) -> Deployment:
+    """Return what the nodes are asked for; a bare side is not on the nodes with daemons."""
     chosen = site.daemon_nodes if on_daemon_nodes(environment) else site.nodes
     count = len(chosen[: placement.nodes])
     nodes = tuple(
         (chosen if is_inside(environment.sides, number, count) else site.nodes)[number].among(count)
         for number in range(count)
     )
-    return Order(
+    return Deployment(
         study=f"{site.name}-{slot}",
         slot=slot,
         environment=environment,
@@ -94,9 +96,9 @@ def _order(site: Site, environment: Environment, placement: Placement, *, slot: 
 
 def _join(up: Deployed, nic: int) -> Deployed:
     """Make all pods reach each other; return the deployment with its final pods."""
-    wired = tuple(Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in up.sides)
+    wired = tuple(Wired(pod=pod, nic=pod.node.nics[nic], endpoint=pod.endpoint) for pod in up.pods)
     joined = on_each(up.nodes, lambda node: node.join(up.name, wired))
-    return replace(up, sides=tuple(side for sides in joined for side in sides))
+    return replace(up, pods=tuple(pod for pods in joined for pod in pods))
 
 
 def _launcher(environment: Environment, files: Files, *, by_cluster: bool) -> str:

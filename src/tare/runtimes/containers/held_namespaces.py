@@ -29,22 +29,27 @@ ENTERED_NAMES: Final = {"mount": "mnt"}
 
 @contextmanager
 def held(
-    request: PodRequest, *, root: Path | None = None, own_mounts: bool = False, as_root: bool = False
+    request: PodRequest,
+    *,
+    root: Path | None = None,
+    read_only: Sequence[str] = (),
+    own_mounts: bool = False,
+    as_root: bool = False,
 ) -> Iterator[int]:
     """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
 
     All namespaces are the node's, with two exceptions. Network and mounts are new if the pod has its own network;
-    mounts are new if the pod has its own root directory or folders that are read-only, or the runtime asks for
-    `own_mounts`. If nothing differs from
-    the node, the process is the node's own. On a machine, an ordinary user's are in a new user namespace, in which the
-    user is itself, or root with `as_root`.
+    mounts are new if the pod has its own root directory or folders that are `read_only`, or the runtime asks
+    for `own_mounts`. If nothing differs from the node, the process is the node's own. On a machine, an ordinary user's
+    are in a new user namespace, in which the user is itself, or root with `as_root`.
     """
-    if request.wiring is Wiring.NODE and root is None and not (own_mounts or request.read_only):
+    if request.wiring is Wiring.NODE and root is None and not (own_mounts or read_only):
         yield request.node.pid
         return
     if root is not None:
         check_places(root, places_of(request))
-    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts, as_root))
+    spec = _spec(request, root, read_only, own_mounts=own_mounts, as_root=as_root)
+    pid = hold(f"tare:{request.deployment.study}:{request.name}", spec)
     try:
         yield pid
     finally:
@@ -54,7 +59,8 @@ def held(
 
 def places_of(request: PodRequest) -> tuple[str, ...]:
     """Return the paths inside that a pod's image is mounted over; create them first if the image lacks them."""
-    named = (*request.shown, request.cwd, request.session, *(bind_of(text).target for text in request.binds))
+    binds = (bind_of(text).target for text in request.environment.binds)
+    named = (*request.files.shown, request.files.cwd, request.session, *binds)
     return (*KERNELS_PLACES, *(path for path in named if path))
 
 
@@ -139,11 +145,11 @@ def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
     return tuple(str(hierarchy.mountpoint / below) for hierarchy in group.hierarchies)
 
 
-def _spec(request: PodRequest, root: Path | None, own_mounts: bool, as_root: bool) -> dict[str, Any]:
+def _spec(
+    request: PodRequest, root: Path | None, read_only: Sequence[str], *, own_mounts: bool, as_root: bool
+) -> dict[str, Any]:
     own_net = request.wiring is Wiring.OWN  # with new mounts, because /sys shows the network devices
-    new = (["net"] if own_net else []) + (
-        ["mnt"] if own_net or root is not None or own_mounts or request.read_only else []
-    )
+    new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts or read_only else [])
     if request.node.is_machine and os.geteuid() != 0:
         new = ["user", *new]
     return {
@@ -153,10 +159,10 @@ def _spec(request: PodRequest, root: Path | None, own_mounts: bool, as_root: boo
         "join_kinds": list(NODE_KINDS),
         "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],
         "cpus": list(request.node.cores),
-        "read_only": list(request.read_only),
-        "writable": request.cwd,
+        "read_only": list(read_only),
+        "writable": request.files.cwd,
         "root": str(root) if root is not None else "",
-        "overlay": request.foreign or (root is not None and bool(request.binds)),
-        "shown": [[bind.source, bind.target, bind.read_only] for bind in map(bind_of, request.binds)],
-        "keep": [*request.shown, *([request.cwd] if request.cwd else [])] if root is not None else [],
+        "overlay": request.files.foreign or (root is not None and bool(request.environment.binds)),
+        "shown": [[bind.source, bind.target, bind.read_only] for bind in map(bind_of, request.environment.binds)],
+        "keep": [*request.files.shown, *([request.files.cwd] if request.files.cwd else [])] if root is not None else [],
     }

@@ -10,9 +10,8 @@ from types import MappingProxyType
 
 from tare.errors import RefusedError
 from tare.images.cache import Progress
-from tare.runtimes.containers.client import Client
 from tare.runtimes.containers.request import PodRequest
-from tare.system.node import Container, Pod
+from tare.system.node import Client, Container, Pod
 from tare.system.user_namespace import is_real_root
 
 
@@ -51,6 +50,8 @@ class Runtime(ABC):
     """Whether its containers can be attached to a network that Docker makes."""
     isolates_devices: bool = False
     """Whether its containers see only those devices of their node that they are given."""
+    sizes_shared_memory: bool = False
+    """Whether its containers have a /dev/shm of their own, of any size (`shm_size`)."""
     gives_gpus: bool = False
     """Whether its containers can be given every kind of GPU."""
     limits_each_container: bool = True

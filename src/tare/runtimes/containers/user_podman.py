@@ -19,12 +19,13 @@ from tare.errors import InfrastructureError
 from tare.mpi.launch import BY_NAME
 from tare.networks.wiring.plug import Wiring
 from tare.runtimes.containers.boot_id import show_boot_id
+from tare.runtimes.containers.client_options import memory_options, shown, study_label, work_options
 from tare.runtimes.containers.concurrent_start import started_together
 from tare.runtimes.containers.gpu_options import podman_options
 from tare.runtimes.containers.held_namespaces import on_cores
 from tare.runtimes.containers.request import PodRequest
 from tare.system import caller_variables, devices
-from tare.system.binds import client_option, label
+from tare.system.binds import label
 from tare.system.node import Container, Pod, marked_processes
 from tare.system.packages import install
 from tare.system.process import Result, find, need, run
@@ -143,10 +144,9 @@ def container_options(request: PodRequest) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
         "--detach", "--init", "--name", request.name,
-        *(("--hostname", request.host or request.node.name) if network == "none" else ()),
-        "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
-        "--ipc", "shareable", "--shm-size", request.shared_memory, *request.host_options,
-        "--network", network, *_shown(request),
+        *(("--hostname", request.host) if network == "none" else ()),
+        *study_label(request), "--ulimit", "host", *_cgroups(),
+        *memory_options(request), "--network", network, *shown(request, relabels=True),
         *devices.without_limits(devices.client_options(request.devices)),
     )  # fmt: skip
 
@@ -157,10 +157,10 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
     network = "host" if request.wiring is Wiring.NODE else pod_of
     return (
         "run", "--detach", "--name", name,
-        "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
+        *study_label(request), "--ulimit", "host", *_cgroups(),
         "--userns", pod_of, "--user", f"{os.geteuid()}:{os.getegid()}",
         "--network", network, "--ipc", pod_of, "--pid", pod_of,
-        *_shown(request), f"--volume={label(f'{request.session}:{request.session}')}",
+        *shown(request, relabels=True), f"--volume={label(f'{request.session}:{request.session}')}",
         *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
@@ -171,19 +171,10 @@ def _cgroups() -> tuple[str, ...]:
     return UNLIMITED if UNIFIED.exists() else ("--cgroups", "disabled")
 
 
-def _shown(request: PodRequest) -> tuple[str, ...]:
-    return (
-        *(client_option(folder, relabels=True) for folder in request.folders),
-        *(f"--env={variable}" for variable in request.variables),
-    )
-
-
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     pid = _started(request, name, join_options(pod, request, name))
-    work = ("--workdir", request.cwd) if request.cwd else ()
-    return Container(
-        name=name, enter=(*on_cores(cores), *client(request, "exec", *BY_NAME, *work, name)), carry=True, pid=pid
-    )
+    inside = client(request, "exec", *BY_NAME, *work_options(request), name)
+    return Container(name=name, enter=(*on_cores(cores), *inside), carry=True, pid=pid)
 
 
 def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> int:

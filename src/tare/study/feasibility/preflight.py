@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from tare.agent.geometry import enters_containers
-from tare.agent.order import Files
 from tare.images import mpi_wheels
 from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
@@ -25,6 +24,7 @@ from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
 from tare.mpi.launch.ways import way_of
 from tare.networks.wiring import infiniband, transports
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import compatibility, injection, program_libraries
 from tare.study.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
 from tare.study.feasibility.study_files import StudyFiles

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tare.agent.order import Files
 from tare.images import to_add
 from tare.images.inside.dynamic_loader import ContainerView
 from tare.images.inside.inspect import LIBRARIES, TITLES
 from tare.images.inside.safe_paths import inside
 from tare.model import Cell, Environment, Launching
 from tare.mpi import MPIS
+from tare.runtimes.containers.deployment import Files
 from tare.system.binds import bind_of
 from tare.system.packages import OS_RELEASE, release
 from tare.workloads.own_programs import SEARCH, MissingLibrary, lacking, missing_libraries, own_folders

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare.agent.order import Files
 from tare.images import find_recipe
 from tare.images.build import Image, read_image
 from tare.images.own_images import ensure_own
 from tare.images.registry.reference import is_reference
 from tare.model import Cell, Launching, Plan
+from tare.runtimes.containers.deployment import Files
 from tare.study import is_path
 from tare.study.feasibility import preflight, program_libraries
 from tare.study.plan.cells import available

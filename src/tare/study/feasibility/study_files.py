@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare.agent.order import Files
 from tare.agent.protocol import NodeService
 from tare.agent.remote.at_once import on_each
 from tare.clusters import Site
@@ -23,6 +22,7 @@ from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
 from tare.runtimes import RUNTIMES, apptainer
+from tare.runtimes.containers.deployment import Files
 from tare.study import is_path
 from tare.study.feasibility.fit import has_kernels, unfit_for_kernels
 from tare.study.plan.cells import available

@@ -37,10 +37,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return f"{environment.image} is pulled by the nodes of a cluster alone: name a recipe, or the path of an image"
     if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement) or _refuse_gpus(environment):
         return reason
-    if environment.binds and not environment.image:
-        return (
-            f"binds need a container or an image, but {environment.runtime} here uses the host's files: leave binds out"
-        )
+    if reason := _refuse_mounts(environment):
+        return reason
     if environment.sides is not Sides.BOTH and not network.reaches_outside:
         return f"{environment.network} cannot reach outside itself, so it cannot be on one side only: use sides: both"
     if pods_per_node(environment, placement) > 1 and not runtime.pods_are_hosts:
@@ -58,6 +56,18 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         or _refuse_transport(environment, placement)
         or _refuse_link(environment)
     )
+
+
+def _refuse_mounts(environment: Environment) -> str | None:
+    """Return why an environment's processes cannot see files or shared memory of their own, or None."""
+    if environment.binds and not environment.image:
+        return (
+            f"binds need a container or an image, but {environment.runtime} here uses the host's files: leave binds out"
+        )
+    if environment.shm_size and not RUNTIMES[environment.runtime].sizes_shared_memory:
+        others = ", ".join(name for name, each in RUNTIMES.items() if each.sizes_shared_memory)
+        return f"{environment.runtime} has its node's /dev/shm, as large as it is: leave shm_size out, or use {others}"
+    return None
 
 
 def _refuse_rank_order(environment: Environment, placement: Placement) -> str | None:

@@ -118,44 +118,6 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """Namespaces held on a node, and how the head starts a process in them.
-
-    `pid` is a process in the pod, in this machine's numbering; `enter` is the argv prefix. `group` is the cgroup of the
-    pod's processes, `keepers` those of them that keep the pod up. `outside` is the argv prefix to the node with the
-    pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
-    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters, `by` the
-    rights by which the pod was made.
-    """
-
-    name: str
-    node: Node
-    runtime: str
-    pid: int
-    enter: tuple[str, ...]
-    group: Group
-    keepers: frozenset[int] = frozenset()
-    container: str = ""
-    own_network: bool = False
-    prefix: Path = Path("/")
-    join_groups: bool = True
-    outside: tuple[str, ...] = ()
-    number: int = 0
-    host: str = ""
-    setuid: str = "none"
-    by: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wired:
-    """A pod that is connected to its network: the node's NIC that it uses, and its endpoint."""
-
-    pod: Pod
-    nic: Nic
-    endpoint: Endpoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """One of several containers in a pod, which ranks enter one by one.
 
@@ -172,3 +134,73 @@ class Container:
     keepers: frozenset[int] = frozenset()
     pid: int = 0
     joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How commands on a node call a runtime that holds a pod there.
+
+    `programs` has the files of its programs by the names that commands use, `variables` what commands get in their
+    environment, `words` the values of the words that they may name (`tare.workloads.answers`). `holds` is a command
+    that succeeds only if the daemon that it reaches holds the pod; () if there is no daemon.
+    """
+
+    programs: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+
+
+UNWIRED: Final = Endpoint(address="", prefix=0, interface="", mtu=0)
+"""The endpoint of a pod that is not connected yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """What was made for a deployment on a node: namespaces, and how the head starts a process in them.
+
+    `pid` is a process in the pod, in this machine's numbering; `enter` is the argv prefix. `group` is the cgroup of the
+    pod's processes, `keepers` those of them that keep the pod up. `outside` is the argv prefix to the node with the
+    pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
+    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters, `by` the
+    rights by which the pod was made.
+
+    Once it is connected, `endpoint` is its connection to the network of messages and `control` its address on that of
+    MPI's daemons. `prefix` is the path of tare's programs inside. `containers` are those that its ranks enter; if there
+    are none, the MPI's daemon runs in the pod's own container. `session` is the folder that they share with the daemon,
+    `variables` is the daemon's environment, as `NAME=value`. `client` is how commands on the node call the runtime.
+    `ssh_port` is that of the pod's sshd, 0 if there is none.
+    """
+
+    name: str
+    node: Node
+    runtime: str
+    pid: int
+    enter: tuple[str, ...]
+    group: Group
+    keepers: frozenset[int] = frozenset()
+    container: str = ""
+    own_network: bool = False
+    join_groups: bool = True
+    outside: tuple[str, ...] = ()
+    number: int = 0
+    host: str = ""
+    setuid: str = "none"
+    by: str = ""
+    endpoint: Endpoint = UNWIRED
+    control: str = ""
+    prefix: Path = Path("/")
+    containers: tuple[Container, ...] = ()
+    session: str = ""
+    variables: tuple[str, ...] = ()
+    client: Client = field(default_factory=Client)
+    ssh_port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wired:
+    """A pod that is connected to its network: the node's NIC that it uses, and its endpoint."""
+
+    pod: Pod
+    nic: Nic
+    endpoint: Endpoint

@@ -16,7 +16,6 @@ from typing import Any, cast, get_type_hints
 import pytest
 
 from nodes import make_node
-from tare.agent.order import IMAGE_PREFIX, Files, Order
 from tare.agent.protocol import CALLS, DescribedPods, LeftBehind, NodeService
 from tare.agent.remote import answers, serve
 from tare.agent.remote.conversation import Conversation
@@ -24,7 +23,6 @@ from tare.agent.remote.machine import Interface, Machine
 from tare.agent.remote.machine_answers import Service
 from tare.agent.remote.service import RemoteNode
 from tare.agent.remote.wire import NotUnderstood
-from tare.agent.sides import Side
 from tare.clusters import remote_files
 from tare.clusters.remote_site import own_address
 from tare.errors import InfrastructureError, RefusedError
@@ -32,16 +30,16 @@ from tare.model import Environment, Placement
 from tare.model.topology import HardwareThread
 from tare.mpi.launch import agent
 from tare.run.on_node import Shell
-from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Deployment, Files
 from tare.system.counters.values import CounterValues
-from tare.system.node import Endpoint, Pod, Watch
+from tare.system.node import Client, Endpoint, Pod, Watch
 from tare.system.node.cgroups import Group
 from tare.system.node.surroundings import NodeHas
 
 NODE = make_node(pid=0, group=Group(path="", hierarchies=()), machine="alpha")
 OTHER = replace(NODE, name="n1", index=1, machine="beta")
 BARE = Environment(name="bare", runtime="bare", network="host", mpi="openmpi")
-ORDER = Order(
+ORDER = Deployment(
     study="s1-0",
     slot=0,
     environment=BARE,
@@ -55,7 +53,7 @@ POD = Pod(name="p", node=NODE, runtime="bare", pid=0, enter=(), group=NODE.group
 ENDPOINT = Endpoint(
     address="10.0.0.1", prefix=24, interface="eth0", mtu=1500, watches=(Watch(pid=0, interface="eth0", role="r"),)
 )
-SIDE = Side(pod=POD, endpoint=ENDPOINT, prefix=Path("/cache/kernels"))
+CONNECTED = replace(POD, endpoint=ENDPOINT, prefix=Path("/cache/kernels"))
 COUNTERS = CounterValues(
     interfaces={("alpha", 0, "eth0"): (1, 2, 3, 4)}, growing={("alpha", "n0", "net"): {"x": 1}}, machine="alpha"
 )
@@ -92,7 +90,7 @@ class Answering:
 
 
 def node_that_says(**given: Any) -> RemoteNode:
-    """Return the head's side of a node, for which the deployment of `ORDER` is under way."""
+    """Return the head's pod of a node, for which the deployment of `ORDER` is under way."""
     node = RemoteNode(NODE, cast("Conversation", Answering(**given)), lambda: cast("Conversation", None))
     node.prepare(ORDER)
     return node
@@ -168,37 +166,37 @@ def test_a_name_that_looks_like_an_option_is_sent_and_received_as_a_name(
 # --- places, options, variables -------------------------------------------------------------------------------------
 
 
-def deployed_with(side: Side) -> Side:
-    return node_that_says(deploy=(side,)).deploy("s1-0")[0]
+def deployed_with(pod: Pod) -> Pod:
+    return node_that_says(deploy=(pod,)).deploy("s1-0")[0]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        replace(SIDE, pod=replace(POD, node=OTHER)),
-        replace(SIDE, pod=replace(POD, node=replace(NODE, machine="", name="head"))),
-        replace(SIDE, pod=replace(POD, host="n1")),
-        replace(SIDE, pod=replace(POD, host="-x,n1:9", number=3)),
-        replace(SIDE, prefix=Path("--output-filename=/etc/cron.d/x")),
-        replace(SIDE, prefix=Path("/tmp/evil")),
-        replace(SIDE, variables=("LD_PRELOAD=/tmp/evil.so",)),
+        replace(CONNECTED, node=OTHER),
+        replace(CONNECTED, node=replace(NODE, machine="", name="head")),
+        replace(CONNECTED, host="n1"),
+        replace(CONNECTED, host="-x,n1:9", number=3),
+        replace(CONNECTED, prefix=Path("--output-filename=/etc/cron.d/x")),
+        replace(CONNECTED, prefix=Path("/tmp/evil")),
+        replace(CONNECTED, variables=("LD_PRELOAD=/tmp/evil.so",)),
     ],
 )
-def test_where_pods_and_programs_are_is_what_the_head_ordered(changed: Side) -> None:
-    assert deployed_with(changed) == SIDE
-    assert node_that_says(join=(changed,)).join("s1-0", ()) == (SIDE,)
+def test_where_pods_and_programs_are_is_what_the_head_ordered(changed: Pod) -> None:
+    assert deployed_with(changed) == CONNECTED
+    assert node_that_says(join=(changed,)).join("s1-0", ()) == (CONNECTED,)
 
 
 def test_programs_of_an_image_are_at_the_images_own_path() -> None:
     image = replace(ORDER, environment=replace(BARE, runtime="apptainer", image="i"))
-    (side,) = answers.made_sides(image, NODE, (replace(SIDE, prefix=Path("--mca")),))
-    assert side.prefix == IMAGE_PREFIX
+    (pod,) = answers.made_pods(image, NODE, (replace(CONNECTED, prefix=Path("--mca")),))
+    assert pod.prefix == IMAGE_PREFIX
 
 
 def test_variables_for_commands_on_a_node_reach_the_node_and_no_program_of_the_head() -> None:
-    evil = replace(SIDE, client=Client(variables={"LD_PRELOAD": "/tmp/evil.so", "PATH": "/tmp/evil"}))
+    evil = replace(CONNECTED, client=Client(variables={"LD_PRELOAD": "/tmp/evil.so", "PATH": "/tmp/evil"}))
     site: Any = SimpleNamespace(reach=lambda node: ("ssh", "alpha"), allocation=object())
-    entry = agent.parse_json(next(word for word in Shell(site=site, side=evil).argv(("true",)) if word[:1] == "{"))
+    entry = agent.parse_json(next(word for word in Shell(site=site, pod=evil).argv(("true",)) if word[:1] == "{"))
     seen: list[dict[str, str]] = []
     script: list[str] = []
 
@@ -256,7 +254,7 @@ def test_a_node_stays_the_node_that_was_opened(owned: bool) -> None:
 )
 def test_an_endpoint_has_an_address_and_names_of_interfaces(changed: dict[str, Any]) -> None:
     with pytest.raises(NotUnderstood, match="node alpha gave an impossible answer to 'join'"):
-        node_that_says(join=(replace(SIDE, endpoint=replace(ENDPOINT, **changed)),)).join("s1-0", ())
+        node_that_says(join=(replace(CONNECTED, endpoint=replace(ENDPOINT, **changed)),)).join("s1-0", ())
 
 
 @pytest.mark.parametrize(
@@ -313,9 +311,9 @@ def test_the_heads_address_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch, sa
     ("call", "value", "make"),
     [
         ("deploy", (), lambda node: node.deploy("s1-0")),
-        ("deploy", (SIDE, SIDE), lambda node: node.deploy("s1-0")),
+        ("deploy", (CONNECTED, CONNECTED), lambda node: node.deploy("s1-0")),
         ("join", (), lambda node: node.join("s1-0", ())),
-        ("join", (SIDE, SIDE), lambda node: node.join("s1-0", ())),
+        ("join", (CONNECTED, CONNECTED), lambda node: node.join("s1-0", ())),
         *(("described", replace(DESCRIBED, **changed), lambda node: node.described("s1-0")) for changed in (
             {"state": ({}, {})}, {"state": ()}, {"limits": ((),)}, {"limits": ()}, {"limits": (("a",), ("b",))},
         )),
@@ -391,7 +389,7 @@ def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -
         ("clean", ("\x1b[0m",)),
         ("write", "x"),  # type: ignore[arg-type]
         ("interfaces", {"eth0": (1, 2)}),
-        ("open", SIDE),
+        ("open", CONNECTED),
         ("described", replace(DESCRIBED, state=({"a": 1},))),  # type: ignore[dict-item]
         ("described", replace(DESCRIBED, limits=("a",))),  # type: ignore[arg-type]
         ("facts", {"x": b"\xff"}),
@@ -399,14 +397,14 @@ def test_counters_are_numbers_that_a_kernel_can_count(changed: dict[str, Any]) -
         ("facts", {"x": [[[[[[[[[[1]]]]]]]]]]}),
         ("facts", {1: 2}),
         ("facts", {"x": NAN}),
-        ("deploy", (SIDE, 1)),
-        ("deploy", SIDE),
-        ("deploy", (replace(SIDE, containers=(POD,)),)),  # type: ignore[arg-type]
-        ("deploy", (replace(SIDE, pod=replace(POD, enter=("a", 1))),)),  # type: ignore[arg-type]
-        ("deploy", (replace(SIDE, prefix="/x"),)),
-        ("deploy", (replace(SIDE, pod=replace(POD, pid=-1)),)),
-        ("deploy", (replace(SIDE, pod=replace(POD, keepers=frozenset({-1}))),)),
-        ("deploy", (replace(SIDE, client=Client(words={"a": 1})),)),  # type: ignore[arg-type,dict-item]
+        ("deploy", (CONNECTED, 1)),
+        ("deploy", CONNECTED),
+        ("deploy", (replace(CONNECTED, containers=(POD,)),)),  # type: ignore[arg-type]
+        ("deploy", (replace(CONNECTED, enter=("a", 1)),)),  # type: ignore[arg-type]
+        ("deploy", (replace(CONNECTED, prefix="/x"),)),
+        ("deploy", (replace(CONNECTED, pid=-1),)),
+        ("deploy", (replace(CONNECTED, keepers=frozenset({-1})),)),
+        ("deploy", (replace(CONNECTED, client=Client(words={"a": 1})),)),  # type: ignore[arg-type,dict-item]
     ],
 )
 def test_an_answer_of_another_type_is_a_clear_error(call: str, value: Any) -> None:

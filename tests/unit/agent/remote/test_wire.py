@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 
 from nodes import make_node
-from tare.agent.order import Files, Order
 from tare.agent.protocol import Phase
 from tare.agent.remote import backport, wire
 from tare.agent.remote.archive import packed
@@ -25,6 +24,7 @@ from tare.agent.remote.serve import OWN
 from tare.clusters.remote_site import RemoteSite
 from tare.errors import CommandFailed, MissingTool
 from tare.model import Environment, Placement
+from tare.runtimes.containers.deployment import Deployment, Files
 from tare.system.counters.values import CounterValues
 from tare.system.node import Endpoint, Watch, bridges
 from tare.system.node.cgroups import Group, Hierarchy
@@ -32,7 +32,7 @@ from tare.system.process import run
 
 TREE = Hierarchy(mountpoint=Path("/sys/fs/cgroup"), version=2)
 NODE = make_node(cores=(0, 1), pid=0, group=Group(path="", hierarchies=(TREE,)))
-ORDER = Order(
+ORDER = Deployment(
     study="s1-0", slot=0, environment=Environment(name="bare", runtime="bare", network="host", mpi="openmpi"),
     placement=Placement(), nodes=(NODE,), nic=0, hosts=2, files=Files(host_prefix=Path("/k"), shown=("/a b", "/c")),
 )  # fmt: skip

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent.order import Files, Order
 from tare.agent.remote.machine import Interface, this_machine
 from tare.clusters import lab_kubernetes
 from tare.clusters.pods import cluster_description, manifests, nodes, pod_specs, reasons
@@ -37,6 +36,7 @@ from tare.images.registry.reference import is_reference
 from tare.model import Cell, Environment, KubernetesSpec, LabSpec, Placement, Role, Share
 from tare.mpi.launch import Context, Entry, Host, Launch
 from tare.networks import find
+from tare.runtimes.containers.deployment import Deployment, Files
 from tare.runtimes.kubernetes import first_process, group_of
 from tare.study import load
 from tare.study.feasibility.preflight import misfit
@@ -298,9 +298,9 @@ def test_a_node_that_no_pod_can_be_on_says_why(made: dict[str, Any], why: str) -
     assert told is None or told.endswith(f"with the labels a=b that pods can use, and 1 are needed: n0 {why}")
 
 
-def order(environment: Environment, placement: Placement) -> Order:
+def order(environment: Environment, placement: Placement) -> Deployment:
     files, nodes = Files(host_prefix=Path("/x"), image_tag="tare:0123456789abcdef"), (make_node(),)
-    return Order(
+    return Deployment(
         study="s-3", slot=3, environment=environment, placement=placement, nodes=nodes, nic=0, hosts=4, files=files
     )
 
@@ -316,8 +316,9 @@ def test_a_pod_is_made_as_the_study_says() -> None:
         registry="r.example/me", pull_policy="Always", pull_secrets=("key",), resources=("rdma/hca=1",),
         annotations=("k8s.v1.cni.cncf.io/networks=roce",), pod='{"priorityClassName": "high"}',
     )  # fmt: skip
-    (spec,) = pods(settings, Placement(ranks_per_node=2), env=("A=b",))
+    (spec,) = pods(settings, Placement(ranks_per_node=2), env=("A=b",), shm_size=64 << 20)
     pod = manifests.pod(spec)
+    assert pod["spec"]["volumes"][0]["emptyDir"] == {"medium": "Memory", "sizeLimit": "67108864"}
     ranks, service = pod["spec"]["containers"]
     assert (pod["metadata"]["name"], pod["spec"]["nodeSelector"]) == ("e3-n0", {"kubernetes.io/hostname": "worker-7"})
     assert pod["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "roce"}

@@ -13,8 +13,6 @@ from typing import Any, Final
 import pytest
 
 from nodes import make_node, make_pod
-from tare.agent.order import Files, Order
-from tare.agent.sides import Side
 from tare.clusters.kubernetes import refuse_in_pods
 from tare.clusters.pods.api import ApiError
 from tare.clusters.pods.manifests import PodSpec
@@ -33,11 +31,12 @@ from tare.model import Environment, LabSpec, Placement, Share, Study, Workload
 from tare.model import Launching as Way
 from tare.run.deploy.hosts import Deployed
 from tare.run.site import needs
+from tare.runtimes.containers.deployment import Deployment, Files
 from tare.study.plan.cells import expand
 from tare.study.plan.composition import _refuse_launch as refuse_launch
 from tare.system.counters.monitor import counters, key_of, traffic, unread
 from tare.system.counters.values import CounterValues
-from tare.system.node import Endpoint, Nic, Watch
+from tare.system.node import Endpoint, Nic, Pod, Watch
 from tare.system.process import run
 from waiting import wait_until
 
@@ -226,31 +225,31 @@ def test_a_launch_that_was_ended_at_its_limit_is_removed_before_the_next_begins(
     assert not is_gone(None, 0.001)
 
 
-def side(number: int, *, own_network: bool = True) -> Side:
+def pod(number: int, *, own_network: bool = True) -> Pod:
     nic = Nic(name="eth0", address=f"10.0.0.{number + 1}", prefix=24)
     node = make_node(number, nics=(nic,), machine=f"m{number}")
     pod = make_pod(node, runtime="kubernetes", host=f"n{number}c0", own_network=own_network)
     watches = (Watch(pid=0, interface="eth0", role="pod's interface"), Watch(pid=1 << 30, interface="data0", role="n"))
     endpoint = Endpoint(interface="eth0", address=nic.address, prefix=24, mtu=1450, watches=watches)
-    return Side(pod=pod, prefix=Path("/opt/tare"), endpoint=endpoint)
+    return replace(pod, prefix=Path("/opt/tare"), endpoint=endpoint)
 
 
-SIDES: Final = (side(0), side(1))
-ON_NODE: Final = (side(0, own_network=False), side(1, own_network=False))
+PODS: Final = (pod(0), pod(1))
+ON_NODE: Final = (pod(0, own_network=False), pod(1, own_network=False))
 
 
 def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is_not_known() -> None:
-    keys = [key_of(each.pod.node, each.endpoint.watches[0]) for each in SIDES]
+    keys = [key_of(each.node, each.endpoint.watches[0]) for each in PODS]
     standing = CounterValues(interfaces=dict.fromkeys(keys, (10, 1, 10, 1)), job_s=1.0)
-    none = JobCounts.of(SIDES)
+    none = JobCounts.of(PODS)
     before = none.added_to(standing)
     job = WorkerCounts(interfaces={"eth0": (500, 5, 600, 6)}, protocols={"TcpOutSegs": 7}, cpu_s=2.0)
-    after = none.plus(SIDES, {"n0c0": job, "n1c0": job}).added_to(standing)
-    watches = Deployed(environment=JOBS, sides=SIDES).watches
+    after = none.plus(PODS, {"n0c0": job, "n1c0": job}).added_to(standing)
+    watches = Deployed(environment=JOBS, pods=PODS).watches
     found = [(each.node, each.rx_bytes, each.tx_bytes) for each in traffic(watches, before, after)]
     assert (found, counters(before, after)["TcpOutSegs"]) == ([("n0c0", 500, 600), ("n1c0", 500, 600)], 14)
     assert after.job_s - before.job_s == 4.0
-    lost = none.plus(SIDES, {"n0c0": job}).plus(SIDES, {"n0c0": job})
+    lost = none.plus(PODS, {"n0c0": job}).plus(PODS, {"n0c0": job})
     assert [each.node for each in unread(watches, before, lost.added_to(standing))] == ["n1c0"]
     assert lost.settled().added_to(standing).unread == {}
     assert lost.added_to(standing).interfaces[keys[0]] == (1010, 11, 1210, 13)
@@ -261,14 +260,16 @@ def test_what_workers_counted_is_added_to_the_pods_and_what_they_did_not_tell_is
 
 def test_the_job_of_a_deployment_has_its_ranks_and_names_the_interface() -> None:
     placement, files = Placement(nodes=2, ranks_per_node=4), Files(host_prefix=Path("/nowhere"))
-    order = Order(study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files)
+    order = Deployment(
+        study="s-3", slot=3, environment=JOBS, placement=placement, nodes=(), nic=0, hosts=4, files=files
+    )
     job = job_of(order, POD, ("m0", "m1"), longest_s=60.5)
     assert (job.name, job.nodes, job.slots, job.deadline_s) == ("e3-job", ("m0", "m1"), 4, 61 + 120)
     assert hosts_of(JOBS, Placement(nodes=2), "n0") == ("n0c0",), "a worker is not named as its node"
     assert hosts_of(EXEC, Placement(nodes=2), "n0") == ("n0",)
-    assert Deployed(environment=JOBS, sides=SIDES).subnet == "eth0"
-    assert Deployed(environment=EXEC, sides=SIDES).subnet == "10.0.0.0/24"
-    assert Deployed(environment=JOBS, sides=ON_NODE).subnet == "10.0.0.0/24"
+    assert Deployed(environment=JOBS, pods=PODS).subnet == "eth0"
+    assert Deployed(environment=EXEC, pods=PODS).subnet == "10.0.0.0/24"
+    assert Deployed(environment=JOBS, pods=ON_NODE).subnet == "10.0.0.0/24"
 
 
 def test_what_an_mpi_job_cannot_be_is_refused() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from nodes import make_node
 from tare.agent.local import LocalNode
-from tare.agent.order import Files
 from tare.agent.remote.at_once import on_each
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.images.build import Image
@@ -20,6 +19,7 @@ from tare.images.convert import ConvertedImage
 from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.run.deploy.hosts import Deployed
 from tare.runtimes import RUNTIMES
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import study_files
 from tare.system.counters.raw_readings import ParsedReading
 from tare.system.counters.values import CounterValues, Moment
@@ -108,7 +108,7 @@ class Asked(LocalNode):
 def test_only_a_launch_that_begins_may_use_what_was_read_before_it() -> None:
     nodes = (Asked(0), Asked(1))
     environment = Environment(name="bare", runtime="bare", network="host")
-    up = Deployed(environment=environment, sides=(), name="study", nodes=nodes)
+    up = Deployed(environment=environment, pods=(), name="study", nodes=nodes)
     up.take(Moment(number=9, since=7), whole=False, begins=True)
     up.take(Moment(number=12, since=7), whole=False)
     up.counters(Moment(number=13, since=7), whole=False)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tare.agent.order import Files
 from tare.cli import session
 from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import compatibility, preflight
 from tare.study.feasibility.compatibility import Application, Launcher, MpiFacts, RankHost
 from tare.study.feasibility.study_files import StudyFiles

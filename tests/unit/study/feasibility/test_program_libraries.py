@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.agent.order import Files
 from tare.model import Cell, Environment, Placement, Role, Workload
+from tare.runtimes.containers.deployment import Files
 from tare.study.feasibility import program_libraries
 from tare.workloads import own_programs
 from tare.workloads.own_programs import own_folders

@@ -17,23 +17,20 @@ import pytest
 
 from nodes import make_node
 from tare import networks
-from tare.agent import geometry, local, pods
-from tare.agent import sides as sides_of
+from tare.agent import geometry, local, pod_cgroups, pods
 from tare.agent.geometry import nic_of_pod
 from tare.agent.local import LocalNode
-from tare.agent.order import IMAGE_PREFIX, Files
 from tare.agent.probe import probe
-from tare.agent.sides import Side
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Launching, Placement, RankOrder, Share, Sides
 from tare.networks import Wiring
 from tare.run.deploy.hosts import Deployed, host_of
 from tare.run.deploy.pods import deployed
 from tare.runtimes import PodRequest
-from tare.runtimes.containers.client import Client
+from tare.runtimes.containers.deployment import IMAGE_PREFIX, Files
 from tare.study.plan import composition
 from tare.system.binds import format_bind
-from tare.system.node import Container, Endpoint, Nic, Node, Pod, Wired
+from tare.system.node import Client, Container, Endpoint, Nic, Node, Pod, Wired
 from tare.system.node.cgroups import Group, Hierarchy
 from tare.system.node.limits import Limits
 
@@ -112,7 +109,7 @@ class Recorded:
     def service(self, node: Node) -> LocalNode:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self.connect))
 
-    def launching(self, study: str, sides: Sequence[Side]) -> AbstractContextManager[None]:
+    def launching(self, study: str, pods: Sequence[Pod]) -> AbstractContextManager[None]:
         return nullcontext()
 
     def client(self, request: PodRequest) -> Client:
@@ -168,7 +165,7 @@ class Recorded:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
-    for module in (pods, geometry, sides_of, composition):
+    for module in (pods, geometry, pod_cgroups, composition):
         monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker", "recorded"), made))
     monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
     monkeypatch.setattr(
@@ -209,7 +206,7 @@ def test_a_node_gets_namespaces_first_then_control_then_data_and_loses_them_in_r
 
 def test_phases_are_completed_on_all_nodes_that_are_used_and_left_in_reverse(parts: Recorded) -> None:
     up = put_up(parts, nodes=1)
-    assert [side.pod.node.name for side in up.sides] == ["n0"]
+    assert [pod.node.name for pod in up.pods] == ["n0"]
     assert parts.journal.of("n1") == []
     parts.journal.lines.clear()
     put_up(parts)
@@ -250,9 +247,9 @@ def test_when_the_body_is_interrupted_everything_is_taken_down_and_one_node_s_fa
 def test_a_pod_carries_our_mark_has_the_nic_that_the_environment_owns_and_is_a_host_of_its_own(parts: Recorded) -> None:
     up = put_up(parts, nic=2)
     request = parts.journal.requests["n1"]
-    assert (request.name, request.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
+    assert (request.name, request.deployment.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
     assert request.network_options == ("--network", "lab-3-n1")
-    assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
+    assert (request.files, request.rootfs) == (FILES, FILES.rootfs)
     assert sorted(parts.nics) == ["n0 data2", "n1 data2"]
     hosts = up.hosts(Placement(ranks_per_node=3))
     assert [(host.name, host.ranks, host.agent.argv if host.agent else None) for host in hosts] == [
@@ -264,7 +261,7 @@ def test_what_a_pod_is_shown_of_the_run_s_folder(
     parts: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts.folder = tmp_path
-    monkeypatch.setattr(local, "_listening", lambda sides, order: nullcontext(sides))
+    monkeypatch.setattr(local, "_listening", lambda pods, order: nullcontext(pods))
 
     def shown(way: Launching) -> list[str]:
         with going_up(parts, replace(DOCKER, launch=way)):
@@ -282,7 +279,7 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
     parts: Recorded, sides: Sides, inside: int
 ) -> None:
     up = put_up(parts, replace(DOCKER, sides=sides, mpi="openmpi"))
-    prefixes = [side.prefix for side in up.sides]
+    prefixes = [pod.prefix for pod in up.pods]
     assert prefixes[inside] == IMAGE_PREFIX
     assert prefixes[1 - inside] == FILES.host_prefix
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
@@ -301,7 +298,7 @@ def test_what_needs_a_daemon_is_on_nodes_that_have_one_and_the_bare_side_is_not(
     parts: Recorded, changed: dict[str, Any], names: list[str]
 ) -> None:
     parts.needs_daemon = "daemon" not in changed
-    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, **changed)).sides] == names
+    assert [pod.node.name for pod in put_up(parts, replace(DOCKER, **changed)).pods] == names
 
 
 # --- what MPI is told ---------------------------------------------------------------------------------------------
@@ -311,12 +308,12 @@ def test_a_daemon_and_ranks_join_the_cgroups_of_their_pod_and_container() -> Non
     group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=1),))
     pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=group)
     at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
-    side = Side(pod=pod, endpoint=at, prefix=Path("/"))
-    ours, theirs = host_of(side, 1).agent, host_of(replace(side, pod=replace(pod, join_groups=False)), 1).agent
+    pod = replace(pod, endpoint=at, prefix=Path("/"))
+    ours, theirs = host_of(pod, 1).agent, host_of(replace(pod, join_groups=False), 1).agent
     assert (ours.cgroups, ours.cpus) == (("/cg/tare/lab/n0",), (0,))
     assert (theirs.cgroups, theirs.cpus) == ((), ())
     inside = tuple(Container(name=f"c{i}", enter=(f"c{i}",), joins=(f"/cg/c{i}",)) for i in range(2))
-    entries = host_of(replace(side, containers=inside), 4).enter
+    entries = host_of(replace(pod, containers=inside), 4).enter
     assert [entry.cgroups for entry in entries] == [("/cg/c0",), ("/cg/c0",), ("/cg/c1",), ("/cg/c1",)]
 
 
@@ -371,8 +368,8 @@ def test_with_a_pod_each_containers_are_hosts_with_addresses_and_cores_of_their_
     placement = replace(FOUR, share=Share.NONE)
     up = put_up_several(parts, placement)
     assert [(host.name, host.ranks, host.enter) for host in up.hosts(placement)] == [("n0c0", 2, ()), ("n0c1", 2, ())]
-    assert [side.endpoint.address for side in up.sides] == ["10.214.1.1", "10.214.1.3"]
-    assert [(side.pod.number, side.pod.name) for side in up.sides] == [(0, "tare-lab-3-n0c0"), (1, "tare-lab-3-n0c1")]
+    assert [pod.endpoint.address for pod in up.pods] == ["10.214.1.1", "10.214.1.3"]
+    assert [(pod.number, pod.name) for pod in up.pods] == [(0, "tare-lab-3-n0c0"), (1, "tare-lab-3-n0c1")]
     assert parts.journal.requests["n0"].cores == (2, 3)
     assert [line for line in parts.journal.lines if "on_node" in line] == ["+on_node n0", "-on_node n0"]
 

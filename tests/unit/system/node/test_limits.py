@@ -16,7 +16,6 @@ from nodes import make_node, make_pod, make_request
 from tare.agent import upkeep
 from tare.agent.left_by_launch import LeftByLaunches
 from tare.agent.protocol import DescribedPods
-from tare.agent.sides import Side
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement, RankPlace
 from tare.run.deploy.hosts import Deployed
@@ -208,24 +207,24 @@ AT = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
 def deployed(pods: tuple[Pod, ...], containers: tuple[tuple[Container, ...], ...] = ()) -> Deployed:
     inside = containers or ((),) * len(pods)
     both = zip(pods, inside, strict=True)
-    sides = tuple(Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in both)
-    return Deployed(environment=Environment(name="e", runtime=pods[0].runtime, network="host"), sides=sides)
+    pods = tuple(replace(pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in both)
+    return Deployed(environment=Environment(name="e", runtime=pods[0].runtime, network="host"), pods=pods)
 
 
 def test_a_limit_that_is_hit_is_told_of_the_container_or_the_ranks(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     up = deployed((replace(POD, group=group),))
     killed(group, 3)
-    before = upkeep.memory_kills(up.sides)
-    assert upkeep.memory_hit(up.sides, before) is None, "those of earlier launches do not count"
+    before = upkeep.memory_kills(up.pods)
+    assert upkeep.memory_hit(up.pods, before) is None, "those of earlier launches do not count"
     killed(group, 4)
-    assert upkeep.memory_hit(up.sides, before) == (
+    assert upkeep.memory_hit(up.pods, before) == (
         "the memory limit of container tare-s-n0 on node n0 (64 MiB) was hit: a rank's process was killed by the "
         "kernel; raise memory_per_container"
     )
     up = deployed((replace(POD, runtime="bare", container="", group=group),))
     killed(group, 1)
-    assert str(upkeep.memory_hit(up.sides, {})).startswith("the memory limit of the ranks on node n0 ")
+    assert str(upkeep.memory_hit(up.pods, {})).startswith("the memory limit of the ranks on node n0 ")
 
 
 def test_a_hit_is_that_of_the_launch_which_has_ended_and_of_no_other_deployment(group: Group, tmp_path: Path) -> None:
@@ -234,7 +233,7 @@ def test_a_hit_is_that_of_the_launch_which_has_ended_and_of_no_other_deployment(
     beside = replace(group, path="lab/n0/c1")
     for folder, new in zip(group.folders, beside.folders, strict=True):
         shutil.copytree(folder, new)
-    mine, other = (deployed((replace(bare, group=own),)).sides for own in (group, beside))
+    mine, other = (deployed((replace(bare, group=own),)).pods for own in (group, beside))
     killed(group, 1)
     killed(beside, 7)
     here = LeftByLaunches(node=make_node(group=Group(path="", hierarchies=())), folder=tmp_path)
@@ -255,7 +254,7 @@ def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_
     told = ["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2
     assert limits_of_ranks(deployed((POD, POD), (inside, inside)), 8) == told * 2
     killed(group, 1)
-    assert "container c1 on node n0" in str(upkeep.memory_hit(deployed((POD,), (inside,)).sides, {}))
+    assert "container c1 on node n0" in str(upkeep.memory_hit(deployed((POD,), (inside,)).pods, {}))
     inside = (Container(name="c0", enter=()), Container(name="c1", enter=()))
     assert limits_of_ranks(deployed((POD,), (inside,)), 2) == ["cgroup=none", "cgroup=none"]
 
@@ -263,7 +262,7 @@ def test_of_several_containers_each_rank_has_its_own_limits_and_the_one_that_is_
 def limits_of_ranks(up: Deployed, count: int) -> list[str]:
     """Return the limits of the ranks of a job whose pods are all on one node."""
     node: Any = SimpleNamespace(node=POD.node)
-    described = DescribedPods(state=(), limits=upkeep.limits_of(up.sides), node=NodeHas())
+    described = DescribedPods(state=(), limits=upkeep.limits_of(up.pods), node=NodeHas())
     ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(count)]
     return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)), (described,))]
 
@@ -285,7 +284,7 @@ def test_a_weight_that_cannot_be_set_is_refused_and_a_job_is_preferred_while_its
     told: list[tuple[str, int]] = []
     services = [SimpleNamespace(prefer=lambda weight, name=name: told.append((name, weight))) for name in ("n0", "n1")]
     environment = Environment(name="bare", runtime="bare", network="host")
-    up = Deployed(environment=environment, sides=(), nodes=tuple(services))  # type: ignore[arg-type]
+    up = Deployed(environment=environment, pods=(), nodes=tuple(services))  # type: ignore[arg-type]
     with pytest.raises(KeyError), up.preferred(300):
         raise KeyError
     with up.preferred(0):

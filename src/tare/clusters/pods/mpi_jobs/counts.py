@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tare.agent.sides import Side
 from tare.clusters.pods.mpi_jobs.script import WorkerCounts
 from tare.system.counters import tcp
 from tare.system.counters.interfaces import Counts
 from tare.system.counters.monitor import key_of
 from tare.system.counters.values import CounterValues, Key
+from tare.system.node import Pod
 
 JOBS: Final = "MPIJobs"
 """The source of the workers' counters, beside those of cgroups and namespaces."""
@@ -35,29 +35,29 @@ class JobCounts:
     cpu_s: float = 0.0
 
     @classmethod
-    def of(cls, sides: Sequence[Side]) -> JobCounts:
+    def of(cls, pods: Sequence[Pod]) -> JobCounts:
         """Return that no job has counted anything yet, for the hosts that have a network of their own."""
-        own = [side for side in sides if side.pod.own_network]
-        return cls(protocols={_place(side): dict.fromkeys(tcp.NAMES, 0) for side in own})
+        own = [pod for pod in pods if pod.own_network]
+        return cls(protocols={_place(pod): dict.fromkeys(tcp.NAMES, 0) for pod in own})
 
-    def plus(self, sides: Sequence[Side], counted: Mapping[str, WorkerCounts]) -> JobCounts:
+    def plus(self, pods: Sequence[Pod], counted: Mapping[str, WorkerCounts]) -> JobCounts:
         """Return the counts with those of another job, by the names of hosts."""
         interfaces, protocols, unread = dict(self.interfaces), dict(self.protocols), dict[Key, str]()
-        for side in sides:
-            own = counted.get(side.pod.host, WorkerCounts())
-            if not side.pod.own_network:
+        for pod in pods:
+            own = counted.get(pod.host, WorkerCounts())
+            if not pod.own_network:
                 continue
-            for watch in side.endpoint.watches:
-                key = key_of(side.pod.node, watch)
-                if watch.pid != side.pod.number:
+            for watch in pod.endpoint.watches:
+                key = key_of(pod.node, watch)
+                if watch.pid != pod.number:
                     continue  # it is the node's, which counts it itself
                 if watch.interface in own.interfaces:
                     interfaces[key] = _sum(interfaces.get(key, (0, 0, 0, 0)), own.interfaces[watch.interface])
                 else:
                     unread[key] = UNTOLD
-            before = protocols.get(_place(side), {})
-            protocols[_place(side)] = {name: value + own.protocols.get(name, 0) for name, value in before.items()}
-        cpu_s = self.cpu_s + sum(counted[side.pod.host].cpu_s for side in sides if side.pod.host in counted)
+            before = protocols.get(_place(pod), {})
+            protocols[_place(pod)] = {name: value + own.protocols.get(name, 0) for name, value in before.items()}
+        cpu_s = self.cpu_s + sum(counted[pod.host].cpu_s for pod in pods if pod.host in counted)
         return JobCounts(interfaces=interfaces, protocols=protocols, unread=unread, cpu_s=cpu_s)
 
     def added_to(self, values: CounterValues) -> CounterValues:
@@ -81,8 +81,8 @@ class JobCounts:
         return replace(self, unread={})
 
 
-def _place(side: Side) -> tuple[str, str]:
-    return side.pod.node.machine, side.pod.host or side.pod.node.name
+def _place(pod: Pod) -> tuple[str, str]:
+    return pod.node.machine, pod.host or pod.node.name
 
 
 def _sum(first: Counts, more: Counts) -> Counts:

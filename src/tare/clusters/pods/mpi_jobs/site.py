@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Final
 
-from tare.agent.order import Order
-from tare.agent.sides import Side
 from tare.clusters.pods.gate import ExecServer
 from tare.clusters.pods.manifests import PodSpec
 from tare.clusters.pods.mpi_jobs import script
@@ -19,6 +17,8 @@ from tare.clusters.pods.mpi_jobs.run import MpiJobs
 from tare.clusters.pods.node import KubernetesNode
 from tare.mpi.launch import Entry
 from tare.mpi.launch.job import Inside
+from tare.runtimes.containers.deployment import Deployment
+from tare.system.node import Pod
 
 Names = Callable[[bool], Mapping[str, Any]]
 """The fields of pods, on a node's network or not, by which a launcher finds the workers' names."""
@@ -41,10 +41,10 @@ class JobsOfSite:
 
     @contextmanager
     def launching(
-        self, gate: ExecServer, services: Mapping[str, KubernetesNode], study: str, sides: Sequence[Side]
+        self, gate: ExecServer, services: Mapping[str, KubernetesNode], study: str, pods: Sequence[Pod]
     ) -> Iterator[Inside]:
         """Keep a door up behind which each launch of a deployment is an MPIJob."""
-        nodes = [services[name] for name in dict.fromkeys(side.pod.node.name for side in sides)]
+        nodes = [services[name] for name in dict.fromkeys(pod.node.name for pod in pods)]
         order, pod = nodes[0].order(study), nodes[0].specs(study)[0]
         pod = replace(pod, fields={**pod.fields, **self.names(pod.host_network)})
         machines = tuple(node.node.machine for node in nodes)
@@ -53,7 +53,7 @@ class JobsOfSite:
             for node in nodes:
                 node.count(study, counted)
 
-        hosts = {side.pod.host: side.pod.node.boot_id for side in sides}
+        hosts = {pod.host: pod.node.boot_id for pod in pods}
         job = job_of(order, pod, machines, longest_s=self.longest_s)
         door = JobExecPool(self.jobs, job, hosts, count)
         gate.add(job.name, door)
@@ -64,7 +64,7 @@ class JobsOfSite:
             gate.remove(job.name)
 
 
-def job_of(order: Order, pod: PodSpec, machines: tuple[str, ...], *, longest_s: float) -> MpiJob:
+def job_of(order: Deployment, pod: PodSpec, machines: tuple[str, ...], *, longest_s: float) -> MpiJob:
     """Return the MPIJob of a deployment, without the command of a launch.
 
     Its implementation does not matter: the launch itself names the hosts, for every MPI.

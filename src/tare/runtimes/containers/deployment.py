@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.agent.geometry import bare_side, is_inside
 from tare.images.host_mpi import HostMpi
-from tare.model import Environment, Launching, Placement
+from tare.model import Environment, Launching, Placement, Sides
 from tare.system.node import Node
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
@@ -76,7 +75,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Deployment:
     """A deployment of an environment on `nodes`, the same for all of them.
 
     `study` names the site and the deployment (`SITE-SLOT`); it is unique on a node. `nic` is the number of the data NIC
@@ -99,6 +98,7 @@ class Order:
         sides = self.environment.sides
         return tuple(node for number, node in enumerate(self.nodes) if is_inside(sides, number, len(self.nodes)))
 
-    def environment_on(self, node: Node) -> Environment:
-        """Return the environment of a node's ranks: the bare one if they are on the other side."""
-        return self.environment if node in self.wired_nodes else bare_side(self.environment)
+
+def is_inside(sides: Sides, node: int, nodes: int) -> bool:
+    """Return whether a node's ranks run in the environment; the sender is the first node, the receiver the last."""
+    return sides is Sides.BOTH or node == (0 if sides is Sides.SENDER else nodes - 1)
