@@ -20,6 +20,7 @@ struct output {
 
 static void start_in_child(char *const argv[], int output, int report)
 {
+    signal(SIGTERM, SIG_DFL);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     execv(argv[0], argv);

@@ -12,6 +12,7 @@
 #include "common/json.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tare-probe LIMIT_S PROGRAM [ARGUMENT...]\n");
         return EXIT_FAILURE;
     }
+    /* An MPI that aborts has its launcher end all ranks, and this one has the reason. */
+    signal(SIGTERM, SIG_IGN);
     json_raw(&line, mark, strlen(mark));
     json_open(&line, '{');
     facts_put(&line);

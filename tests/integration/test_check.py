@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ pytestmark = live("mpich", "apptainer", "charliecloud")
 
 START = {"openmpi": "mpirun.openmpi --allow-run-as-root --oversubscribe", "mpich": "mpirun.mpich"}
 """Both with as many ranks as are asked for: a check must work on a machine with one core, too."""
+APPTAINER = shutil.which("apptainer") or "/opt/tare/apptainer/bin/apptainer"
 FREE = {"openmpi": "--bind-to none", "mpich": "-bind-to none"}
 
 
@@ -41,8 +43,8 @@ def checked(folder: Path, line: str, *options: str, **variables: str) -> tuple[i
 def inside(mpi: str, container: str, folder: Path, options: str = "") -> str:
     image = (folder / f"image-{mpi}").resolve()
     if container == "apptainer":
-        return f"apptainer exec --no-privs {options} --bind {folder} {image} {folder}/where-{mpi}"
-    return f"ch-run {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
+        return f"{APPTAINER} exec --no-privs {options} --bind {folder} {image} {folder}/where-{mpi}"
+    return f"ch-run --join {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
 
 
 @pytest.mark.parametrize("mpi", START)
@@ -59,8 +61,9 @@ PLANTS = {
     "an image of the other MPI": ("{openmpi} -n 2 {apptainer-mpich}", "alone", "image with the MPI of your launcher"),
     "a clean environment": ("{openmpi} -n 2 {apptainer-openmpi:--cleanenv}", "alone", "--cleanenv"),
     "a program that is not there": ("{openmpi} -n 2 ./nothing", "no-program", "path"),
-    "an image that is not there": ("{openmpi} -n 2 apptainer exec none.sif ./where", "no-ranks", "hostname"),
+    "an image that is not there": (f"{{openmpi}} -n 2 {APPTAINER} exec none.sif ./where", "no-ranks", "hostname"),
     "an image without the MPI": ("{mpich} -n 2 {apptainer:where-mpich:image-openmpi}", "missing-library", "package"),
+    "user namespaces of their own": ("{mpich} -bind-to none -n 2 {apart-mpich}", "fails-to-start", "ch-run --join"),
     "no shared memory, Open MPI": (
         "{openmpi} --bind-to none --mca btl tcp,self -n 2 ./where-openmpi",
         "apart",
@@ -81,8 +84,9 @@ def written(line: str, folder: Path) -> str:
         line = line.replace(f"{{{name}}}", start)
         line = line.replace(f"{{apptainer-{name}}}", inside(name, "apptainer", folder))
         line = line.replace(f"{{apptainer-{name}:--cleanenv}}", inside(name, "apptainer", folder, "--cleanenv"))
+    line = line.replace("{apart-mpich}", inside("mpich", "charliecloud", folder).replace("--join", ""))
     image = (folder / "image-openmpi").resolve()
-    bare = f"apptainer exec --no-privs --bind {folder} {image} {folder}/where-mpich"
+    bare = f"{APPTAINER} exec --no-privs --bind {folder} {image} {folder}/where-mpich"
     return line.replace("{apptainer:where-mpich:image-openmpi}", bare)
 
 
@@ -106,5 +110,11 @@ def test_the_line_with_the_probe_is_printed_and_a_job_that_never_starts_is_ended
     assert words[:5] == ["srun", "-n", "64", "apptainer", "exec"]
     assert words[5] == "--bind"
     assert words[-2:] == ["./app", "x"]
-    status, found = checked(folder, "mpirun.openmpi -n 1 --help", "--time-limit", "3")
-    assert status in {1, 2}, found
+
+
+def test_a_line_that_waits_for_ever_is_ended_and_told(folder: Path) -> None:
+    (folder / "mpirun").write_text("#!/bin/sh\nexec sleep 600\n")
+    (folder / "mpirun").chmod(0o755)
+    status, found = checked(folder, "./mpirun -n 1 ./where-openmpi", "--time-limit", "3")
+    assert (status, found["findings"][0]["rule"]) == (1, "no-ranks")
+    assert "in time" in found["findings"][0]["seen"]

@@ -24,6 +24,10 @@ ONLY_NETWORK: Final = {
     "I_MPI_FABRICS": re.compile(r"ofi"),
 }
 """Variables that leave out shared memory, by what they are then set to."""
+NOT_SHARED: Final = re.compile(
+    r"Shared memory error|/proc/\d+/(?:fd|mem)\S*.*denied|process_vm_|CMA|Read -1.*errno = 1"
+)
+"""What UCX, Open MPI and MPICH print where ranks are in user namespaces, or behind seccomp filters, of their own."""
 LONGEST_REASON: Final = 300
 
 
@@ -85,6 +89,11 @@ def _fails_to_start(job: JobFacts) -> Seen:
         if mpi.size is None and mpi.ended in {"exit", "signal"}:
             how = f"signal {mpi.signal}" if mpi.ended == "signal" else f"status {mpi.status}"
             why = mpi.error or job.reason or "it says nothing"
+            if job.container and NOT_SHARED.search(f"{why} {mpi.text}"):
+                return (
+                    f"ranks of a node may not read each other's memory: {why[:LONGEST_REASON]}",
+                    remedies.share_memory(job),
+                )
             return f"MPI_Init ends with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
     return None
 
