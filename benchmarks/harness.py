@@ -182,7 +182,7 @@ def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
         ready = run_.pods(stack)
         run_.site.settle()
         for each in ready.values():
-            each.deployed.wait_for_carriers()
+            each.deployed.wait_until_ready()
         for number in range(runs + 1):
             for key, one in ready.items():
                 if one.cell.role is Role.SELF:

@@ -78,5 +78,5 @@ def wires(names: tuple[str, ...], mpi: str, prefix: Path) -> Iterator[Wires]:
             made[name] = stack.enter_context(deployed(site, environment, PLACEMENT, slot=slot, nic=nic, files=files))
         site.settle()
         for up in made.values():
-            up.wait_for_carriers()
+            up.wait_until_ready()
         yield Wires(site=site, agent=write_agent(site.folder, plain_python()), made=made)

@@ -73,7 +73,6 @@ def lines(name: str) -> Callable[..., None]:
         opened = results_folder.Lines(folder, name)
         try:
             opened.append(b"{}\n")
-            opened.truncate(0)
         finally:
             opened.close()
 

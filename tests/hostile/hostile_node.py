@@ -26,14 +26,22 @@ esac
 
 
 def lies(evil: str, name: str, told: Any) -> Any:
-    """Return what is answered to a call instead of the truth."""
+    """Return what is answered to a call instead of the truth; the file `LOOT.lies` gets the names of such calls."""
+    lie = _lie(evil, name, told)
+    if lie is not told:
+        with open(f"{os.environ['LOOT']}.lies", "a") as file:
+            file.write(f"{name}\n")
+    return lie
+
+
+def _lie(evil: str, name: str, told: Any) -> Any:
     want = os.environ["WANT"]
     if evil == "asks for a file" and name == "missing":
         return (want, f"--files-from={want}", *told)
     if evil == "counts what is no number" and name == "counters":
         return replace(told, busy_s=float("nan"))
-    if evil == "names programs of its own" and name == "deploy":
-        return tuple(replace(side, prefix=Path(want), variables=(f"LD_PRELOAD={want}",)) for side in told)
+    if evil == "names programs of its own" and name in ("deploy", "join"):
+        return tuple(replace(pod, prefix=Path(want), variables=(f"LD_PRELOAD={want}",)) for pod in told)
     if evil == "steers the terminal" and name == "facts":
         return {**told, "kernel": "\x1b]0;owned\x07"}
     return told
@@ -60,8 +68,10 @@ def main() -> int:
         return 0
     from tare.agent.remote import machine_answers, serve
 
-    real = machine_answers.Service.call
-    machine_answers.Service.call = lambda self, name, words: lies(evil, name, real(self, name, words))  # type: ignore[method-assign]
+    service = machine_answers.Service
+    call, missing = service.call, service.missing
+    service.call = lambda self, name, words: lies(evil, name, call(self, name, words))  # type: ignore[method-assign]
+    service.missing = lambda self, paths: lies(evil, "missing", missing(self, paths))  # type: ignore[method-assign]
     return serve.main()
 
 

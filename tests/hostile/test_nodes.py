@@ -70,9 +70,12 @@ def site(tmp_path: Path, own_state: Path) -> Site:
     return Site(tmp_path, own_state)
 
 
-@pytest.mark.parametrize("evil", ["asks for a file", "names programs of its own"])
-def test_what_the_head_knows_itself_it_does_not_take_from_a_node(evil: str, site: Site) -> None:
+@pytest.mark.parametrize(
+    ("evil", "calls"), [("asks for a file", {"missing"}), ("names programs of its own", {"deploy", "join"})]
+)
+def test_what_the_head_knows_itself_it_does_not_take_from_a_node(evil: str, calls: set[str], site: Site) -> None:
     result = site.run(evil)
+    assert set(site.loot.with_name("loot.lies").read_text().split()) == calls
     assert result.status in (0, 3), result.stderr
     assert [outcome(trial) for trial in trials(site.folder / "results/node")] == ["Completed"] * 2
     site.check(result)

@@ -123,12 +123,12 @@ def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]]) -> No
 def reach_each_other(up: Deployed) -> None:
     """Hold the pods to answer each other, with packets that fill the MTU and with none that is larger."""
     for one, other in (up.pods, up.pods[::-1]):
-        pid, here, there = one.pod.pid, one.endpoint, other.endpoint
+        pid, here, there = one.pid, one.endpoint, other.endpoint
         assert here.address != there.address
         assert ping(pid, there.address, count=3, timeout_s=LONG_S, source=here.address), "nobody answers"
         told = json.loads(shown(pid, "ip", "-json", "link", "show", here.interface))
         assert told[0]["mtu"] == here.mtu
-        nic = one.pod.node.nics[0].mtu
+        nic = one.node.nics[0].mtu
         assert nic - 150 <= here.mtu <= nic, "an MTU is the NIC's, less what its headers take"
         full = ping(pid, there.address, count=2, packet_bytes=here.mtu, timeout_s=LONG_S, source=here.address)
         assert full, "a full packet is lost"

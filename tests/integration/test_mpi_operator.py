@@ -80,7 +80,7 @@ class Up:
 
 def said(ended: EndedJob) -> str:
     """Return all that a job said, which an assertion would shorten."""
-    return f"{ended.state}\n{ended.launching}\n{ended.output}"
+    return f"{ended.state}\n{ended.took}\n{ended.output}"
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def carry_what_is_sent(up: Deployed) -> None:
     before = carried()
     size = first.endpoint.mtu - 100
     address, source = second.endpoint.address, first.endpoint.address
-    sent = ping(first.pod.pid, address, count=30, packet_bytes=size, timeout_s=LONG_S, source=source)
+    sent = ping(first.pid, address, count=30, packet_bytes=size, timeout_s=LONG_S, source=source)
     assert len(sent) >= 29
     for watch, had, has in zip(watches, before, carried(), strict=True):
         grown = has - had

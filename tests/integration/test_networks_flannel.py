@@ -124,7 +124,7 @@ def test_a_link_of_its_own_is_set_where_the_nic_is_and_taken_back(site: LabSite)
         first, second = one.pods
         assert first.endpoint.mtu == 8950
         assert first.endpoint.facts["interface data1"] == "mtu 9000, tso off"
-        wait_for(lambda: ping(first.pod.pid, second.endpoint.address, packet_bytes=8950), "reply to a full packet")
+        wait_for(lambda: ping(first.pid, second.endpoint.address, packet_bytes=8950), "reply to a full packet")
     are_as_before(site.nodes, before)
 
 

@@ -111,7 +111,7 @@ def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_we
     before = [state_of(node) for node in site.nodes]
     with up(site, network) as made:
         first, second = made.pods
-        pod = first.pod.pid
+        pod = first.pid
         (stack,) = {watch.pid for watch in first.endpoint.watches if watch.role == NIC}
         assert "inet 10.216.1.1/32" in shown(pod, "ip", "-4", "address", "show", "dev", "eth0")
         assert "default via 169.254.1.1 dev eth0" in shown(pod, "ip", "route")

@@ -37,10 +37,9 @@ class RemoteNode:
             raise AttributeError(call)
         return partial(self._ask, call)
 
-    @property
-    def give_up(self) -> Callable[[], None]:
-        """Return what ends the wait for the machine."""
-        return self.conversation.abort
+    def give_up(self) -> None:
+        """End the wait for the machine, also if it was connected again meanwhile."""
+        self.conversation.abort()
 
     def prepare(self, order: Deployment) -> None:
         """Open a lost connection again, and create what must exist before anything is shared."""

@@ -242,8 +242,11 @@ class KubernetesNode:
         )
 
     def signal(self, number: int, programs: Collection[str], key: str = "") -> int:
-        services = [each for study in self._deployments for each in self._services(study)]
-        return sum(each.ask("signal", int(number), frozenset(programs), key) for each in services)
+        found = 0
+        for each in (each for study in self._deployments for each in self._services(study)):
+            with suppress(Unreachable):  # nothing runs in a pod that is gone, and the others are signalled all the same
+                found += each.ask("signal", int(number), frozenset(programs), key)
+        return found
 
     def _passes(self, deployment: _DeploymentInPods) -> tuple[Watch, ...]:
         """Return the watches on the node's own interfaces, where they can be seen."""

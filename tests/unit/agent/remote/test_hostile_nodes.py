@@ -198,6 +198,16 @@ def test_one_interrupt_ends_a_deployment_on_machines_that_hang(nodes: list[Remot
     assert not any(node.conversation.is_open for node in nodes)
 
 
+def test_a_machine_that_hangs_after_it_was_connected_again_is_given_up_as_well(nodes: list[RemoteNode]) -> None:
+    node, other = nodes
+    lost, give_up = node.conversation, node.give_up  # which a deployment asks for before it connects again
+    node.conversation = other.conversation
+    give_up()
+    assert lost.is_open
+    assert not node.conversation.is_open
+    lost.close()
+
+
 def test_undoing_after_an_interrupt_waits_no_longer_for_a_node_that_hangs(nodes: list[RemoteNode]) -> None:
     node, _ = nodes
     up = cast("Deployed", SimpleNamespace(nodes=(node,), name="s1-0"))

@@ -19,6 +19,7 @@ import yaml
 
 import kubernetes_rights
 from nodes import make_node
+from tare.agent.remote.conversation import Unreachable
 from tare.clusters import CLUSTERS
 from tare.clusters.pods import in_lab, lab_networks
 from tare.clusters.pods.api import Api, ApiError
@@ -304,6 +305,24 @@ def test_cpu_times_of_a_labs_nodes_which_are_one_machine_count_once(lab_node: An
         node._deployments["study"] = deployment
         read.append(node.counters("study").values())
     assert merged(read, Moment(tare_s=0.0)).busy_s == busy_s
+
+
+def test_a_signal_reaches_the_pods_that_are_there_whichever_is_gone() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def gone(*_: Any) -> int:
+        raise Unreachable("the service in pod b does not run")
+
+    def there(*words: Any) -> int:
+        asked.append(words)
+        return 2
+
+    nothing: Any = None
+    node = KubernetesNode(make_node(), nothing, nothing, nothing, "")
+    services: Any = [SimpleNamespace(ask=each) for each in (there, gone, there)]
+    node._deployments["study"] = cast("Any", SimpleNamespace(services=services))
+    assert node.signal(15, ("mpirun",)) == 4
+    assert asked == [("signal", 15, frozenset({"mpirun"}), "")] * 2
 
 
 ROOT = Path(__file__).parents[4]
