@@ -8,8 +8,9 @@ from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError, MissingTool
 from tare.images.cache import Progress, ensure, silent
-from tare.images.recipe import sources_digest
+from tare.images.recipe import PROBE
 from tare.images.sources import kernels_source
+from tare.images.usage import mark_used
 from tare.system import process
 from tare.system.packages import install
 from tare.system.paths import cache_folder
@@ -33,9 +34,11 @@ def ensure_probe(cache_dir: Path | None = None, progress: Progress = silent) -> 
     if compiler is None:
         raise MissingTool("the check's probe must be compiled, and there is no C compiler", remedy=install("gcc"))
     sources = kernels_source()
-    digest = hashlib.sha256(f"{sources_digest(sources)} {compiler}".encode()).hexdigest()[:16]
+    read = (file.read_bytes() for folder in (PROBE, "common") for file in sorted((sources / folder).glob("*.[ch]")))
+    digest = hashlib.sha256(b"\0".join((*read, compiler.encode()))).hexdigest()[:16]
     place = (cache_dir or cache_folder()) / "check" / digest
     program = place / "tare-probe"
+    mark_used(place)
 
     def make(work: Path) -> None:
         progress("the check's probe: compiling")
@@ -47,7 +50,7 @@ def ensure_probe(cache_dir: Path | None = None, progress: Progress = silent) -> 
 
 
 def _build(compiler: str, sources: Path, work: Path) -> None:
-    first, second = sources / "check", work / "ask-mpi"
+    first, second = sources / PROBE, work / "ask-mpi"
     files = sorted(str(file) for file in first.glob("*.c") if file.name != SECOND)
     common = [str(sources / "common" / f"{name}.c") for name in COMMON]
     start = (compiler, *OPTIONS, "-I", str(sources))

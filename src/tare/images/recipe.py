@@ -179,11 +179,18 @@ def split_name(name: str) -> tuple[str, tuple[str, ...]]:
     return base, tuple(sorted(set(packages)))
 
 
+PROBE: Final = "check"
+
+
 def source_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a CMake project that decide what it builds, in order, leaving build folders out."""
+    """Yield the files of a CMake project that decide what it builds, in order, leaving build folders out.
+
+    The probe of `tare check` lies beside the kernels, whose files it shares, and is no part of their build.
+    """
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts
         hidden = any(part.startswith((".", "build")) for part in inside[:-1]) or path.name.startswith(".")
+        hidden = hidden or inside[0] == PROBE
         if not hidden and path.suffix in _SOURCE_SUFFIXES and path.is_file():
             yield path
 
