@@ -255,15 +255,6 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_dam
     return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged), damaged_facts=facts)
 
 
-def read_keys(path: Path) -> Iterator[tuple[model.TrialKey, str, str]]:
-    """Return of each trial what `read_key` does: its key, the name of its outcome's class, its file of samples.
-
-    No trial is decoded. Raises `ResultsError` or `ValueError` for damaged files.
-    """
-    data, end, *_ = _read_files(path)
-    return map(read_key, _split(data, end))
-
-
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
     data, end, *_ = _read_files(path)

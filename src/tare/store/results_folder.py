@@ -111,11 +111,11 @@ def open_lines(path: Path, name: str) -> int:
 
 
 class Lines:
-    """An open file of lines: each write is synced, and rolled back if it fails half-way."""
+    """An open file of lines: each write is synced, and rolled back if it fails half-way. `end` is its size."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._number = open_lines(path, name)
-        self._end = os.fstat(self._number).st_size
+        self.end = os.fstat(self._number).st_size
 
     def append(self, data: bytes) -> None:
         """Append lines; raise `OSError` if they cannot be written, with the file unchanged."""
@@ -125,9 +125,9 @@ class Lines:
                 rest = rest[os.write(self._number, rest) :]
             os.fdatasync(self._number)
         except OSError:
-            os.ftruncate(self._number, self._end)
+            os.ftruncate(self._number, self.end)
             raise
-        self._end += len(data)
+        self.end += len(data)
 
     def close(self) -> None:
         """Close the file; may be called more than once."""

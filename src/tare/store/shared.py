@@ -19,8 +19,8 @@ from tare.system.foreign_files import make_printable, read_json
 
 REFERENCE: Final = "$ref"
 VALUES: Final = "values"
-MOST_FILLED_BYTES: Final = 1 << 30
-"""Largest text of all parts together that lines refer to: no file of whole records may be larger."""
+MOST_FILLED: Final = 1 << 25
+"""Most values in all parts together that lines refer to; each takes up to 110 bytes of memory, so they take 4 GiB."""
 
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 _LINE: Final = re.compile(rb'\{"digest":"([a-p]{16})","value":(.*)\}', re.DOTALL)
@@ -36,9 +36,9 @@ class Shared:
 
     def __init__(self, *, to_show: bool = False) -> None:
         self._texts: dict[str, bytes] = {}
-        self._parts: dict[str, Any] = {}
+        self._parts: dict[str, tuple[Any, int]] = {}
         self._to_show = to_show
-        self._filled_bytes = 0
+        self._filled = 0
 
     def add(self, digest: str, text: bytes) -> None:
         """Add a part as JSON text."""
@@ -46,21 +46,21 @@ class Shared:
 
     def filled(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON data of a whole record; raise `ValueError` if a reference cannot be filled in."""
-        whole = {name: self._filled(data) for name, data in line.items()}
+        whole = {name: self._referred(data) for name, data in line.items()}
         outcome = whole.get("outcome")
         if isinstance(outcome, dict):
-            whole["outcome"] = {name: self._filled(data) for name, data in outcome.items()}
+            whole["outcome"] = {name: self._referred(data) for name, data in outcome.items()}
         return whole
 
-    def _filled(self, data: Any) -> Any:
+    def _referred(self, data: Any) -> Any:
         """Return data, or the part that it refers to with the trial's values in it."""
         if not isinstance(data, dict) or REFERENCE not in data:
             return data
         digest, given = expect(data[REFERENCE], str), data.get(VALUES, [])
-        part = self._part(digest)
-        self._filled_bytes += len(self._texts[digest])
-        if self._filled_bytes > MOST_FILLED_BYTES:
-            raise ValueError(f"the trials up to this one have more than {MOST_FILLED_BYTES >> 30} GiB of shared facts")
+        part, count = self._part(digest)
+        self._filled += count
+        if self._filled > MOST_FILLED:
+            raise ValueError(f"the trials up to this one refer to more than {MOST_FILLED:,} values")
         values = read_json(f"[{given.replace(' ', ',')}]".encode()) if isinstance(given, str) else expect(given, list)
         left = iter(values)
         try:
@@ -71,14 +71,19 @@ class Shared:
             raise ValueError(f"{len(values)} values are more than the places of their part")
         return whole
 
-    def _part(self, digest: str) -> Any:
-        """Return a part; raise `ValueError` if the folder lacks it."""
+    def _part(self, digest: str) -> tuple[Any, int]:
+        """Return a part and the number of its values; raise `ValueError` if the folder lacks it."""
         if digest not in self._texts:
             raise ValueError(f"shared.jsonl lacks the part {digest!r:.40}")
         if digest not in self._parts:
             part = read_json(self._texts[digest])
-            self._parts[digest] = make_printable(part) if self._to_show else part
+            self._parts[digest] = make_printable(part) if self._to_show else part, _count(part)
         return self._parts[digest]
+
+
+def _count(part: Any) -> int:
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return 1 + sum(map(_count, inner))
 
 
 def _fill(part: Any, values: Iterator[Any]) -> Any:

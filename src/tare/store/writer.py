@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
+from tare.model.text import bytes_label
 from tare.store.codec import decode, encode
 from tare.store.results import (
     FORMAT,
+    MOST_BYTES,
     PLAN,
     SAMPLES,
     TRIALS,
@@ -253,10 +255,16 @@ class Store(Results):
         return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
-        """Append the lines of trials in one write and sync."""
+        """Append the lines of trials in one write and sync; a file that could not be read again is not written."""
         if self._file is None:
             raise ResultsError(f"{self.path} is closed")
-        self._file.append(b"".join(map(encode_line, trials)))
+        lines = b"".join(map(encode_line, trials))
+        if self._file.end + len(lines) > MOST_BYTES:
+            raise InfrastructureError(
+                f"{self.path / TRIALS} is full: at most {bytes_label(MOST_BYTES)} of it are read",
+                remedy="`tare report` shows what is there; measure more in another folder (--results)",
+            )
+        self._file.append(lines)
         for trial in trials:
             self.ledger.add(trial.key, type(trial.outcome).__name__)
         if self._trials is not None:

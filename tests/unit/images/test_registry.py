@@ -51,6 +51,15 @@ def test_an_image_is_pushed_as_it_is_and_its_digest_returned(skopeo: Skopeo, tmp
     assert {"--preserve-digests", "--dest-tls-verify=true", "docker://reg.example/group/tare:1"} <= set(argv.split())
 
 
+def test_the_path_of_an_image_may_have_a_colon_at_which_skopeo_divides_it(skopeo: Skopeo, tmp_path: Path) -> None:
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "image.oci.tar").touch()
+    asked = skopeo(f"test -f image.oci.tar && echo {DIGEST}")
+    assert push(folder / "image.oci.tar", AWAY) == DIGEST
+    assert " oci-archive:image.oci.tar docker://" in asked.read_text()
+
+
 def test_tls_is_left_out_on_this_machine_or_if_the_user_says_so(skopeo: Skopeo) -> None:
     asked = skopeo(f'case "$*" in *verify=false*) echo {DIGEST}; exit;; esac\n{fatal(NO_TLS)}')
     assert push(Path("image.tar"), HERE) == DIGEST
@@ -82,6 +91,8 @@ def test_tls_is_left_out_on_this_machine_or_if_the_user_says_so(skopeo: Skopeo) 
         ("writing blob: unexpected EOF", FAILED, "unexpected EOF", "run the same command again"),
         ("happened during read: Digest did not match, expected sha256:0", ImageError, "is damaged", "again"),
         ("initializing source oci-archive:x: open index.json", ImageError, "is damaged", "build it again"),
+        ("Invalid destination name docker://[::1]:5000/a:1: invalid reference format", FAILED, "reference format",
+         "by its host name"),
         ("evil \x1b[2J", FAILED, "evil", "run the same command again"),
     ],
 )  # fmt: skip

@@ -29,6 +29,7 @@ from counted_calls import count_calls
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
+from tare.store import writer
 from tare.store.writer import Store, read_only
 from tare.study.plan.cells import block_order, expand
 from unit.store_blocks import assert_whole, counted, finish, remaining_blocks, run_block
@@ -353,6 +354,18 @@ def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: Path, monkeypa
         assert (tmp_path / "trials.jsonl").read_bytes() == before
         finish(store)
         assert_whole(store)
+
+
+def test_a_run_ends_before_its_file_of_trials_is_too_large_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+        monkeypatch.setattr(writer, "MOST_BYTES", (tmp_path / "trials.jsonl").stat().st_size)
+        with pytest.raises(InfrastructureError, match=r"trials\.jsonl is full: at most .*\n.*--results"):
+            store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=0, block=1, attempt=0)))
+    assert len(read_only(tmp_path).trials) == len(PLAN.cells)
+    Store.create_or_open(tmp_path, PLAN).close()
 
 
 def trial_of(cell: str, round_: int, block: int, attempt: int, outcome: model.Outcome | None = None) -> Trial:

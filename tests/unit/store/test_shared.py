@@ -160,8 +160,8 @@ def test_a_small_folder_that_would_fill_the_memory_is_refused(folder: Path, monk
         for round_ in range(20):
             file.write(json.dumps({**line, "key": {**line["key"], "round": round_}}) + "\n")
     assert len(read_only(folder).trials) == 20
-    monkeypatch.setattr("tare.store.shared.MOST_FILLED_BYTES", 400_000)
-    with pytest.raises(ResultsError, match=r"trials\.jsonl:1\d: .* GiB of shared facts"):
+    monkeypatch.setattr("tare.store.shared.MOST_FILLED", 40_000)
+    with pytest.raises(ResultsError, match=r"trials\.jsonl:1\d: .* refer to more than 40,000 values"):
         read_only(folder)
 
 

@@ -35,6 +35,7 @@ REMEDIES: Final = (
     ),
     (r"denied|\b403\b", "use a repository to which you may push"),
     (r"name unknown|\b404\b", "the registry may want the repository, or project, to be made first"),
+    (r"invalid reference format", "name the registry by its host name: skopeo takes no IPv6 address"),
     (r"pinging container registry", "check that it is a registry: its name and port"),
 )
 """What to do, by the first pattern that skopeo's message has."""
@@ -71,8 +72,10 @@ def command(archive: Path, reference: Reference, *, checked: bool) -> tuple[str,
 
 
 def _copied(archive: Path, reference: Reference, *, checked: bool) -> process.Result:
-    argv = command(archive, reference, checked=checked)
-    ended = process.run(argv, check=False, timeout_s=PUSH_S, what=f"pushing the image to {reference}")
+    folder = archive.parent if ":" in str(archive) else None  # skopeo would divide the path there
+    argv = command(Path(archive.name) if folder else archive, reference, checked=checked)
+    what = f"pushing the image to {reference}"
+    ended = process.run(argv, check=False, cwd=folder, timeout_s=PUSH_S, what=what)
     if ended.timed_out:
         raise InfrastructureError(f"{reference.host} did not take the image within {PUSH_S:g} s", remedy=ELSE)
     return ended
