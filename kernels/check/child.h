@@ -13,8 +13,19 @@ struct child_end {
     int number; /* errno if it did not start */
 };
 
-/* Run a program for at most `limit_s`; both of its outputs go to `text`, NUL-terminated, whose
- * beginning is kept. */
-struct child_end child_run(char *const argv[], int limit_s, char *text, size_t size);
+/* Room for what a child writes: its beginning is kept, NUL-terminated, and has no other NUL. */
+struct child_text {
+    char *text;
+    size_t size;
+};
+
+/* In the child, this variable is the number of the file to which its answers go. */
+#define CHILD_ANSWERS "TARE_CHECK_ANSWERS"
+
+/* Run a program for at most `limit_s`. Both of its outputs go to `said`; its answers to `answers`,
+ * where there is room for them: what libraries print can neither be taken for one nor keep one out.
+ */
+struct child_end child_run(char *const argv[], int limit_s, struct child_text said,
+                           struct child_text answers);
 
 #endif

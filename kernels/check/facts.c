@@ -2,102 +2,60 @@
 
 #include "check/files.h"
 #include "common/cpus.h"
-#include "common/rights.h"
+#include "common/surroundings.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum {
     PATH_SIZE = 512,
-    TEXT_SIZE = 4096,
     NAME_SIZE = 128,
-    MOST_INTERFACES = 32,
-    LONGEST_VALUE = 200,
+    MOST_INTERFACES = 16,
+    LONGEST_VALUE = 100,
 };
 
-/* Their values say which rank this is, by which protocol, and what the user asked of the MPI. */
-static const char *const prefixes[] = {"OMPI_COMM_WORLD_",
-                                       "OMPI_MCA_",
-                                       "PMIX_RANK",
-                                       "PMI_",
-                                       "PMI2_",
-                                       "SLURM_PROCID",
-                                       "SLURM_NTASKS",
-                                       "SLURM_STEP_NUM_",
-                                       "SLURM_NNODES",
-                                       "SLURM_CPUS_PER_TASK",
-                                       "SLURM_MPI_TYPE",
-                                       "FLUX_TASK_RANK",
-                                       "FLUX_JOB_SIZE",
-                                       "FLUX_JOB_NNODES",
-                                       "PALS_RANKID",
-                                       "MPI_LOCALNRANKS",
-                                       "MPIR_",
-                                       "I_MPI_",
-                                       "UCX_",
-                                       "FI_",
-                                       "OMP_",
-                                       "MV2_",
-                                       "LD_PRELOAD",
-                                       "LD_LIBRARY_PATH"};
-/* What launchers tell their own parts. */
-static const char *const internal[] = {
-    "OMPI_MCA_orte_", "OMPI_MCA_ess",        "OMPI_MCA_shmem_RUNTIME",     "OMPI_MCA_initial_wdir",
-    "OMPI_MCA_pmix",  "OMPI_MCA_rmaps_base", "OMPI_MCA_mpi_oversubscribe", "PMI_PORT",
-    "PMI_FD"};
-/* Keys of a launcher's own connection, and what fills pages: names are enough. */
-static const char *const secret[] = {"KEY", "TOKEN", "SECRET", "PASS", "COOKIE", "CREDENTIAL"};
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-static bool is_wanted(const char *variable)
-{
-    for (size_t i = 0; i < sizeof internal / sizeof internal[0]; i++)
-        if (begins(variable, internal[i]))
-            return false;
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (begins(variable, prefixes[i]))
-            return true;
-    return false;
-}
-
-static bool is_secret(const char *name)
-{
-    for (size_t i = 0; i < sizeof secret / sizeof secret[0]; i++)
-        if (strstr(name, secret[i]) != NULL)
-            return true;
-    return false;
-}
+/* What rules read: which rank this is, by whose launcher, and what the user asked of the MPI. No
+ * others: a line of facts has little room, and what launchers tell their own parts may be secret.
+ */
+static const char *const wanted[] = {
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_SIZE",
+    "PMI_RANK",
+    "PMIX_RANK",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "FLUX_JOB_SIZE",
+    "OMP_NUM_THREADS",
+    "UCX_TLS",
+    "OMPI_MCA_btl",
+    "OMPI_MCA_pml",
+    "I_MPI_FABRICS",
+};
 
 static void put_variables(struct json *line)
 {
     json_key(line, "variables");
     json_open(line, '{');
-    for (char **each = environ; *each != NULL; each++) {
-        const char *equals = strchr(*each, '=');
-        char name[NAME_SIZE], value[LONGEST_VALUE];
-        if (equals == NULL || !is_wanted(*each) || (size_t)(equals - *each) >= sizeof name)
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const char *given = getenv(wanted[i]);
+        char value[LONGEST_VALUE];
+        if (given == NULL)
             continue;
-        snprintf(name, sizeof name, "%.*s", (int)(equals - *each), *each);
-        snprintf(value, sizeof value, "%s", is_secret(name) ? "" : equals + 1);
-        json_put_string(line, name, value);
+        snprintf(value, sizeof value, "%s", given);
+        json_put_string(line, wanted[i], value);
     }
     json_close(line, '}');
 }
 
 static void put_namespaces(struct json *line)
 {
-    static const char *const names[] = {"net", "ipc", "pid", "mnt", "user"};
+    static const char *const names[] = {"net", "ipc", "pid", "mnt"};
     json_key(line, "namespaces");
     json_open(line, '{');
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -127,33 +85,43 @@ static void put_cores(struct json *line)
     if (allowed != NULL)
         json_put_string(line, "cpus", allowed);
     free(allowed);
-    json_put_integer(line, "cores_online", (int64_t)sysconf(_SC_NPROCESSORS_ONLN));
     if (files_line("/sys/fs/cgroup/cpu.max", text, sizeof text)) {
         if (sscanf(text, "%lf %lf", &quota, &length) == 2 && length > 0.0)
             json_put_number(line, "quota_cores", quota / length);
     } else if (files_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
                files_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period)) {
-        quota = atof(text);
-        length = atof(period);
+        quota = strtod(text, NULL);
+        length = strtod(period, NULL);
         if (quota > 0.0 && length > 0.0)
             json_put_number(line, "quota_cores", quota / length);
     }
 }
 
-static void put_shared_memory(struct json *line)
+/* The first device by which a process may use InfiniBand, after its limits and /dev/shm. */
+static void put_rights(struct json *line)
 {
-    struct statvfs found;
-    if (statvfs("/dev/shm", &found) != 0) {
-        json_put_null(line, "shm_free_bytes");
-        return;
+    static const char folder_name[] = "/dev/infiniband";
+    char path[PATH_SIZE];
+    DIR *folder = opendir(folder_name);
+    json_key(line, "rights");
+    json_open(line, '{');
+    surroundings_put(line);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", folder_name, entry->d_name);
+        if (strncmp(entry->d_name, "uverbs", 6) == 0 && access(path, R_OK | W_OK) == 0) {
+            json_put_string(line, "devices", path + strlen("/dev/"));
+            break;
+        }
     }
-    json_put_number(line, "shm_free_bytes", (double)found.f_bavail * (double)found.f_frsize);
+    if (folder != NULL)
+        closedir(folder);
+    json_close(line, '}');
 }
 
 static void put_interface(struct json *line, const char *name)
 {
     char path[PATH_SIZE];
-    static const char *const keys[] = {"mtu", "operstate", "speed"};
+    static const char *const keys[] = {"mtu", "operstate"};
     json_open(line, '{');
     json_put_string(line, "name", name);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -197,16 +165,14 @@ static void put_container(struct json *line)
 void facts_put(struct json *line)
 {
     char name[NAME_SIZE] = "";
-    gethostname(name, sizeof name - 1);
+    if (gethostname(name, sizeof name - 1) != 0)
+        name[0] = '\0';
     json_put_string(line, "host", name);
-    json_put_integer(line, "pid", (int64_t)getpid());
     put_text(line, "boot_id", "/proc/sys/kernel/random/boot_id");
-    put_text(line, "ptrace_scope", "/proc/sys/kernel/yama/ptrace_scope");
     put_container(line);
     put_namespaces(line);
     put_cores(line);
-    put_shared_memory(line);
     put_interfaces(line);
     put_variables(line);
-    rights_put(line);
+    put_rights(line);
 }

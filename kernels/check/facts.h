@@ -5,7 +5,7 @@
 #include "common/json.h"
 
 /* Put the facts into an open object: host, namespaces, cores, quota, interfaces, what the launcher
- * told, and what surrounds the process (common/rights.h). */
+ * told, and what surrounds the process (common/surroundings.h). */
 void facts_put(struct json *line);
 
 #endif

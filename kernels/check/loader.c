@@ -16,6 +16,8 @@ enum {
     LISTING_SIZE = 65536,
     LISTING_LIMIT_S = 20,
     MOST_MISSING = 8,
+    NAME_SIZE = 80,
+    SHOWN = 200,
 };
 
 #if defined(__x86_64__)
@@ -26,10 +28,17 @@ enum { MACHINE = EM_AARCH64 };
 enum { MACHINE = EM_NONE };
 #endif
 
-static bool is_program(const char *path)
+static const struct child_text no_answers = {NULL, 0};
+
+static bool is_file(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static bool is_program(const char *path)
+{
+    return is_file(path) && access(path, X_OK) == 0;
 }
 
 bool loader_find(const char *name, char path[LOADER_PATH_SIZE])
@@ -85,15 +94,30 @@ static const char *read_header(const char *path, char interpreter[LOADER_PATH_SI
     return kind;
 }
 
+/* The end of a text: a line of facts has no room for more of it, and names stand at the end. */
+static const char *short_text(const char *text)
+{
+    const size_t length = strlen(text);
+    return text + (length > SHOWN ? length - SHOWN : 0);
+}
+
 /* Loaders end at the first library that they do not find: `... loading shared libraries: NAME: ...`
- * of the GNU C library, `Error loading shared library NAME: ...` of musl. Return how many names
- * were put. */
+ * of the GNU C library, `Error loading shared library NAME: ...` of musl. An older library than the
+ * program's is one with `version `NAME' not found`. Return how many names were put. */
 static int put_first_missing(struct json *line, const char *row)
 {
     static const char *const starts[] = {"loading shared libraries: ", "loading shared library "};
+    const char *version = strstr(row, "version `");
+    if (version != NULL && strstr(version, "' not found") != NULL) {
+        char text[NAME_SIZE];
+        version += strlen("version `");
+        snprintf(text, sizeof text, "version %.*s", (int)strcspn(version, "'"), version);
+        json_string(line, text);
+        return 1;
+    }
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         const char *found = strstr(row, starts[i]);
-        char name[LOADER_PATH_SIZE];
+        char name[NAME_SIZE];
         if (found == NULL)
             continue;
         found += strlen(starts[i]);
@@ -104,7 +128,21 @@ static int put_first_missing(struct json *line, const char *row)
     return 0;
 }
 
-/* Read a line of the loader's listing: `NAME => PATH (ADDRESS)`, or `NAME => not found`. */
+/* Whether a library is an MPI for C: Open MPI, MPICH and those of its ABI, Cray's by compiler. */
+static bool is_mpi(const char *name)
+{
+    static const char *const starts[] = {"libmpi.so",     "libmpich.so",     "libmpi_cray.so",
+                                         "libmpi_gnu_",   "libmpi_intel.so", "libmpi_nvidia.so",
+                                         "libmpi_amd.so", "libmpi_aocc.so"};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Read a line of the loader's listing: `NAME => PATH (ADDRESS)`, or `NAME => not found`. What the
+ * kernel gives has no path, and a path may be relative and may have blanks. */
 static void read_listing(struct json *line, char *listing, struct loader *found)
 {
     int left = MOST_MISSING;
@@ -114,16 +152,17 @@ static void read_listing(struct json *line, char *listing, struct loader *found)
          row = strtok_r(NULL, "\n", &rest)) {
         char *arrow = strstr(row, " => ");
         if (arrow == NULL) {
-            left -= put_first_missing(line, row);
+            left -= left > 0 ? put_first_missing(line, row) : 0;
             continue;
         }
         row += strspn(row, " \t");
         *arrow = '\0';
-        char *path = arrow + 4;
-        path[strcspn(path, " ")] = '\0';
-        if (path[0] != '/' && left-- > 0)
-            json_string(line, row);
-        else if (strncmp(row, "libmpi.so", 9) == 0 || strncmp(row, "libmpich.so", 11) == 0)
+        char *path = arrow + 4, *address = strstr(path, " (0x");
+        if (address != NULL)
+            *address = '\0';
+        if (strncmp(path, "not found", 9) == 0 && left-- > 0)
+            json_string(line, short_text(row));
+        else if (address != NULL && is_mpi(row) && found->mpi[0] == '\0')
             snprintf(found->mpi, sizeof found->mpi, "%s", path);
     }
     json_close(line, ']');
@@ -155,7 +194,7 @@ static void ask_python(const char *python, struct loader *found)
                             "        break\n";
     char *const argv[] = {(char *)(uintptr_t)python, (char *)(uintptr_t) "-c", program, NULL};
     char executable[LOADER_PATH_SIZE] = "";
-    child_run(argv, LISTING_LIMIT_S, output, sizeof output);
+    child_run(argv, LISTING_LIMIT_S, (struct child_text){output, sizeof output}, no_answers);
     take_path(output, "\n@mpi ", found->mpi);
     take_path(output, "\n@python ", executable);
     if (executable[0] == '/')
@@ -184,19 +223,21 @@ struct loader loader_look(struct json *line, const char *program)
     char path[LOADER_PATH_SIZE];
     static char listing[LISTING_SIZE];
     const bool exists = loader_find(program, path);
-    const char *kind = exists ? read_header(path, found.interpreter) : "none";
+    const char *kind = exists          ? read_header(path, found.interpreter)
+                       : is_file(path) ? "forbidden"
+                                       : "none";
     char runs[LOADER_PATH_SIZE];
     snprintf(runs, sizeof runs, "%s", path);
     if (strcmp(kind, "script") == 0 && read_script(path, runs))
         read_header(runs, found.interpreter);
     json_key(line, "program");
     json_open(line, '{');
-    json_put_string(line, "path", path);
+    json_put_string(line, "path", short_text(path));
     json_put_string(line, "kind", kind);
-    json_put_string(line, "interpreter", found.interpreter);
     if (found.interpreter[0] != '\0') {
         char *const argv[] = {found.interpreter, (char *)(uintptr_t) "--list", runs, NULL};
-        const struct child_end end = child_run(argv, LISTING_LIMIT_S, listing, sizeof listing);
+        const struct child_end end = child_run(
+            argv, LISTING_LIMIT_S, (struct child_text){listing, sizeof listing}, no_answers);
         if (end.started)
             read_listing(line, listing, &found);
         else
@@ -204,7 +245,7 @@ struct loader loader_look(struct json *line, const char *program)
     }
     if (found.mpi[0] == '\0' && (is_python(runs) || is_python(path)))
         ask_python(is_python(runs) ? runs : path, &found);
-    json_put_string(line, "mpi", found.mpi);
+    json_put_string(line, "mpi", short_text(found.mpi));
     json_close(line, '}');
     return found;
 }

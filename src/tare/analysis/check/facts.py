@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from typing import Any, Final
 
 from tare.model.text import printable
 
-MARK: Final = "@tare-check "
+PART: Final = re.compile(r"@tare-check ([0-9a-f]{16}) ([0-9]{1,3})/([0-9]{1,3}) ([^\r\n]*)\r?")
+"""A part of a rank's facts: launchers mix longer lines of several ranks (kernels/check/probe.c)."""
+MOST_PARTS: Final = 64
 MOST_RANKS: Final = 100_000
 LONGEST: Final = 400
 """Characters of a text that is kept."""
@@ -75,7 +78,8 @@ class MpiAnswer:
 class RankFacts:
     """What one rank saw. `cpus` are the cores that it may use, `quota_cores` what a CPU quota leaves of them, or None.
 
-    `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture), `unreadable` or `none`.
+    `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture), `forbidden` (it may not be
+    run), `unreadable` or `none`.
     """
 
     host: str = ""
@@ -116,7 +120,7 @@ class RankFacts:
     def mpi_family(self) -> str:
         """Return the family of the program's MPI by its file: `openmpi`, `mpich` or ""."""
         name = self.mpi_library.rpartition("/")[2]
-        if name.startswith(("libmpich.so", "libmpi.so.12")):
+        if name.startswith(("libmpich.so", "libmpi.so.12", "libmpi_")):
             return "mpich"
         return "openmpi" if name.startswith("libmpi.so") else ""
 
@@ -154,16 +158,22 @@ class JobFacts:
 
 def read_ranks(output: str) -> tuple[tuple[RankFacts, ...], str]:
     """Return the facts of each rank in a job's output, and the rest of it. What is no such fact is left in the rest."""
-    first, *parts = output.split(MARK)
-    found, rest = list[RankFacts](), [first]
-    for part in parts[:MOST_RANKS]:
+    parts = dict[str, dict[int, str]]()
+    counts = dict[str, int]()
+    for found in PART.finditer(output):
+        name, number, count, text = found[1], int(found[2]), int(found[3]), found[4]
+        if 1 <= number <= count <= MOST_PARTS and counts.setdefault(name, count) == count and len(parts) < MOST_RANKS:
+            parts.setdefault(name, {})[number] = text
+    ranks = list[RankFacts]()
+    for name, texts in parts.items():
+        if len(texts) < counts[name]:
+            continue
         try:
-            data, end = json.JSONDecoder().raw_decode(part)
-            found.append(_rank(data))
-            rest.append(part[end:])
+            data, _ = json.JSONDecoder().raw_decode("".join(texts[number] for number in sorted(texts)))
+            ranks.append(_rank(data))
         except (ValueError, RecursionError):
-            rest.append(part)
-    return tuple(found), "".join(rest).strip()
+            continue
+    return tuple(ranks), PART.sub("", output).strip()
 
 
 def _rank(data: Any) -> RankFacts:
@@ -191,7 +201,14 @@ def _rank(data: Any) -> RankFacts:
     )
 
 
-def _answer(data: Mapping[str, Any]) -> MpiAnswer:
+def _answer(asked: Mapping[str, Any]) -> MpiAnswer:
+    data = dict[str, Any]()
+    for text in _list(asked, "answers"):
+        try:
+            data.update(json.loads(f"{{{text}}}"))
+        except (ValueError, RecursionError):
+            continue
+    data.update({key: asked[key] for key in ("ended", "signal", "status", "said") if key in asked})
     return MpiAnswer(
         ended=_text(data, "ended"),
         signal=_count(data, "signal") or 0,

@@ -24,10 +24,6 @@ ONLY_NETWORK: Final = {
     "I_MPI_FABRICS": re.compile(r"ofi"),
 }
 """Variables that leave out shared memory, by what they are then set to."""
-NOT_SHARED: Final = re.compile(
-    r"Shared memory error|/proc/\d+/(?:fd|mem)\S*.*denied|process_vm_|CMA|Read -1.*errno = 1"
-)
-"""What UCX, Open MPI and MPICH print where ranks are in user namespaces, or behind seccomp filters, of their own."""
 LONGEST_REASON: Final = 300
 
 
@@ -53,6 +49,11 @@ def _no_program(job: JobFacts) -> Seen:
         if rank.kind == "none":
             sees = "as the container sees it" if job.container else "on every node"
             return f"there is no program {rank.program} {where}", f"check the path {sees}"
+        if rank.kind == "forbidden":
+            return (
+                f"{rank.program} {where} may not be run",
+                f"make it a program that all may run: chmod a+rx {rank.program}",
+            )
         if rank.kind == "foreign":
             return f"{rank.program} {where} is for another kind of processor", "compile it for this machine"
     return None
@@ -62,6 +63,9 @@ def _missing_libraries(job: JobFacts) -> Seen:
     for rank in job.ranks:
         if rank.missing:
             seen = f"{rank.program} needs {', '.join(rank.missing)}, which its loader does not find"
+            if all(name.startswith("version ") for name in rank.missing):
+                older = "in the image" if job.container else f"on {rank.host}"
+                return f"{seen}: a library {older} is older than the one that it was linked to", f"compile it {older}"
             if job.container:
                 return f"{seen} inside of the image", "install the package into the image, or show it the folder"
             return f"{seen} on {rank.host}", "load the module that it was compiled with, or set LD_LIBRARY_PATH"
@@ -86,21 +90,17 @@ def _alone(job: JobFacts) -> Seen:
 
 def _fails_to_start(job: JobFacts) -> Seen:
     for _, mpi in _answers(job):
-        if mpi.size is None and mpi.ended in {"exit", "signal"}:
+        if mpi.ended in {"exit", "signal"} and not mpi.is_done:
             how = f"signal {mpi.signal}" if mpi.ended == "signal" else f"status {mpi.status}"
             why = mpi.error or job.reason or "it says nothing"
-            if job.container and NOT_SHARED.search(f"{why} {mpi.text}"):
-                return (
-                    f"ranks of a node may not read each other's memory: {why[:LONGEST_REASON]}",
-                    remedies.share_memory(job),
-                )
-            return f"MPI_Init ends with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
+            what = "MPI_Init ends" if mpi.size is None else "MPI starts, and its first messages end"
+            return f"{what} with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
     return None
 
 
 def _hangs(job: JobFacts) -> Seen:
     for rank, mpi in _answers(job):
-        if mpi.ended == "limit" and not (mpi.is_done or mpi.near or mpi.far):
+        if mpi.ended == "limit" and not mpi.is_done:
             what = "MPI_Init does not return" if mpi.size is None else "the first messages do not arrive"
             names = ", ".join(each.name for each in rank.interfaces if each.name != "lo") or "none"
             return (
@@ -244,8 +244,15 @@ def _little_locked(job: JobFacts) -> Seen:
 
 def _cannot_look(job: JobFacts) -> Seen:
     for rank in job.ranks:
+        if rank.mpi is not None and not rank.mpi.is_done and rank.mpi.ended not in {"exit", "signal", "limit"}:
+            return (
+                f"the MPI on {rank.host} could not be asked: {rank.mpi.ended or 'it says nothing'}",
+                "let the container have /proc, or a /tmp that can be written and run from",
+            )
         if rank.mpi is None and not rank.missing and rank.kind in {"script", "unreadable", "elf"}:
-            what = {"script": "a script", "unreadable": "not readable"}.get(rank.kind, "not linked to an MPI")
+            what = {"script": "a script", "unreadable": "not readable"}.get(
+                rank.kind, "not linked to an MPI library (or has it within)"
+            )
             return (
                 f"{rank.program} is {what}, so no MPI was asked",
                 "give the program that calls MPI; of Python, its mpi4py is asked",

@@ -6,8 +6,14 @@ import json
 
 import pytest
 
-from tare.analysis.check.facts import MARK, RankFacts, read_ranks
+from tare.analysis.check.facts import RankFacts, read_ranks
 
+MARK = "@tare-check "
+
+NEAR = {
+    "with": 0, "small_us": 0.4, "large_us": 100.5, "large_bytes": 1048576, "sent_bytes": 100,
+    "bytes": {"lo": 50, "eth0": 49},
+}  # fmt: skip
 RANK = {
     "host": "n0",
     "boot_id": "b",
@@ -20,16 +26,27 @@ RANK = {
     "rights": {"shm_bytes": "67108864", "locked_bytes": "65536", "devices": "infiniband/uverbs0"},
     "program": {"path": "./app", "kind": "elf", "missing": [], "mpi": "/usr/lib/libmpi.so.40"},
     "mpi": {
-        "ended": "exit", "signal": 0, "status": 0, "library": "Open MPI v4.1.4", "rank": 1, "size": 2, "shares": 2,
-        "ranks_here": 2, "done": 1, "said": "a\nb",
-        "near": {"with": 0, "small_us": 0.4, "large_us": 100.5, "large_bytes": 1048576, "sent_bytes": 100,
-                 "bytes": {"lo": 50, "eth0": 49}},
+        "ended": "exit", "signal": 0, "status": 0, "said": "a\nb",
+        "answers": [
+            '"library":"Open MPI v4.1.4"', '"rank":1', '"size":2', '"shares":2', '"ranks_here":2', '"large_us":inf',
+            f'"near":{json.dumps(NEAR)}', '"done":1', '}', '[' * 2000, 7,
+        ],
     },
 }  # fmt: skip
 
 
+NAMES = iter(range(1 << 30))
+
+
+def parts(rank: object, size: int = 200) -> list[str]:
+    """Return what the probe of a rank prints: lines that launchers leave whole."""
+    text, name = json.dumps(rank), next(NAMES)
+    cut = [text[first : first + size] for first in range(0, len(text), size)]
+    return [f"{MARK}{name:016x} {number}/{len(cut)} {each}\n" for number, each in enumerate(cut, 1)]
+
+
 def line(rank: object) -> str:
-    return MARK + json.dumps(rank) + "\n"
+    return "".join(parts(rank))
 
 
 def read_one(**changed: object) -> RankFacts:
@@ -38,7 +55,8 @@ def read_one(**changed: object) -> RankFacts:
 
 
 def test_the_facts_of_ranks_are_taken_out_of_a_jobs_output() -> None:
-    found, rest = read_ranks(f"hello\n{line(RANK)}{line(RANK).strip()}world\n[1,0]<stdout>: {line(RANK)}")
+    labelled = "".join(f"[1,0]<stdout>: {part}" for part in parts(RANK, 5000))
+    found, rest = read_ranks(f"hello\n{line(RANK)}world{line(RANK)}{labelled}")
     assert len(found) == 3
     assert rest.split() == ["hello", "world", "[1,0]<stdout>:"]
     first = found[0]
@@ -70,19 +88,41 @@ def test_the_launcher_is_known_by_the_variables_that_reached_the_rank(variables:
 
 @pytest.mark.parametrize(
     ("library", "family"),
-    [("/a/libmpich.so.12", "mpich"), ("/a/libmpi.so.12", "mpich"), ("/a/libmpi.so.40", "openmpi"), ("", "")],
+    [
+        ("/a/libmpich.so.12", "mpich"),
+        ("/a/libmpi.so.12", "mpich"),
+        ("/a/libmpi.so.40", "openmpi"),
+        ("", ""),
+        ("/opt/cray/libmpi_gnu_91.so.12", "mpich"),
+    ],
 )
 def test_the_family_of_an_mpi_is_that_of_its_file(library: str, family: str) -> None:
     assert read_one(program={"mpi": library}).mpi_family == family
 
 
+def test_parts_of_ranks_may_be_mixed_and_ranks_without_a_part_are_silent() -> None:
+    first, second, third = parts(RANK), parts({**RANK, "host": "n1"}), parts(RANK)
+    mixed = [text for pair in zip(first, second, third[:-2], strict=False) for text in pair]
+    output = "".join([*mixed, *reversed(first[len(third) - 2 :]), *second[len(third) - 2 :]]).replace("\n", "\r\n")
+    found, rest = read_ranks(output)
+    assert [each.host for each in found] == ["n0", "n1"]
+    assert found[0] == read_one()
+    assert rest == ""
+
+
+ID = "0123456789abcdef"
 HOSTILE = [
     MARK,
-    MARK + "{",
-    MARK + "[" * 100_000,
-    MARK + "[]",
-    MARK + '"text"',
-    MARK + "null",
+    MARK + "{\n",
+    f"{MARK}{ID} 1/1 \n",
+    f"{MARK}{ID} 0/0 {{}}\n",
+    f"{MARK}{ID} 2/1 {{}}\n",
+    f"{MARK}{ID} 1/999 {{\n",
+    f"{MARK}{ID} 1/2 {{\n{MARK}{ID} 1/1 {{}}\n",
+    f"{MARK}{ID} 1/1 {'[' * 100_000}\n",
+    f"{MARK}{ID} 1/1 []\n",
+    f'{MARK}{ID} 1/1 "text"\n',
+    f"{MARK}{ID} 1/1 null\n",
 ]
 
 

@@ -71,7 +71,8 @@ FAULTS = {
     "no-program": all_ranks(kind="none", mpi=None),
     "missing-library": all_ranks(missing=("libmpich.so.12",), mpi=None),
     "alone": all_answers(size=1, rank=0, shares=1, ranks_here=1, near=None),
-    "fails-to-start": all_answers(size=None, ended="signal", signal=6, error="no route to host", near=None),
+    "fails-to-start": all_answers(
+        size=None, ended="signal", signal=6, error="no route to host", near=None, is_done=False),
     "hangs": all_answers(size=None, ended="limit", near=None, is_done=False),
     "some-silent": job(rank(0), rank(1), hosts=None),
     "one-node": job(*(rank(number) for number in range(4))),
@@ -156,6 +157,44 @@ def test_a_program_whose_mpi_cannot_be_asked_is_no_verdict() -> None:
     hidden = unknown(made)
     assert hidden is not None
     assert exit_code((), hidden) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({"ended": "signal", "signal": 7}, "fails-to-start"),
+        ({"ended": "limit"}, "hangs"),
+        ({"ended": "limit", "far": FAR}, "hangs"),
+    ],
+)
+def test_an_mpi_that_starts_and_does_not_end_well_is_not_right(changed: dict[str, object], rule: str) -> None:
+    assert judge(all_answers(is_done=False, **changed))[0].rule == rule
+
+
+def test_an_mpi_that_hangs_after_its_end_is_right() -> None:
+    assert judge(all_answers(ended="limit")) == ()
+
+
+def test_an_mpi_that_had_no_place_to_run_from_is_no_verdict() -> None:
+    made = all_answers(ended="no place to run from", is_done=False, size=None, near=None)
+    hidden = unknown(made)
+    assert judge(made) == ()
+    assert hidden is not None
+    assert "no place to run from" in hidden.seen
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule", "remedy"),
+    [
+        ({"kind": "forbidden"}, "no-program", "chmod a+rx ./app"),
+        ({"missing": ("version GLIBC_2.34",)}, "missing-library", "compile it on na"),
+    ],
+)
+def test_a_program_that_cannot_start_has_the_remedy_of_its_reason(
+    changed: dict[str, object], rule: str, remedy: str
+) -> None:
+    found = judge(all_ranks(mpi=None, **changed))[0]
+    assert (found.rule, found.remedy) == (rule, found.remedy if remedy in found.remedy else remedy)
 
 
 def test_the_docs_list_every_rule_with_what_is_right_and_its_reports() -> None:

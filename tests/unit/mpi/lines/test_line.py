@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import PurePath
 
 import pytest
 
+from tare.errors import UsageError
 from tare.mpi.lines.line import read_line
+from tare.mpi.lines.words import SYNTAX
 
 LINES = {
     "mpirun -n 4 ./app 1 2": "./app 1 2",
@@ -34,9 +38,229 @@ LINES = {
     "mpirun -n 2 env B=1 taskset 0x1 numactl -N 0 nice -n 5 timeout -k 5 60 app y": "app y",
     "mpirun -n 2 -- app": "app",
     "env OMP_NUM_THREADS=2 mpirun -n 2 app": "app",
+    "mpirun -np 4 ./app": "./app",
+    "mpirun -n 4 --oversubscribe --mca pml ucx --mca btl ^openib -x UCX_NET_DEVICES=mlx5_0:1 ./app a": "./app a",
+    "mpirun --hostfile hosts --map-by node:PE=4 --bind-to core --report-bindings ./app": "./app",
+    "mpirun -np 2 --map-by ppr:1:node:PE=8 -rf ranks ./app": "./app",
+    "mpirun -np 2 --tag-output --timestamp-output -v ./app": "./app",
+    "mpirun -np 2 --output tag,timestamp ./app": "./app",
+    "mpirun -np 2 --prtemca prte_silence 1 ./app": "./app",
+    "mpirun --use-hwthread-cpus -np 4 --display-map ./app": "./app",
+    "mpirun -np 4 --display map,bind ./app": "./app",
+    "mpirun -np 4 --with-ft ulfm ./app": "./app",
+    "mpirun -np 4 --enable-recovery --continuous ./app": "./app",
+    "mpirun --gmca a b --tune f -np 2 ./app": "./app",
+    "mpirun -pernode ./app": "./app",
+    "mpirun -N 2 -host n1,n2 ./app": "./app",
+    "mpirun -np 2 --rank-by slot --mca coll_hcoll_enable 0 -q ./app": "./app",
+    "mpirun -np 2 --get-stack-traces --timeout 60 ./app": "./app",
+    "mpirun -np 2 --merge-stderr-to-stdout -wdir /tmp ./app": "./app",
+    "mpirun -np 2 --set-cwd-to-session-dir --preload-binary ./app": "./app",
+    "mpirun -np 2 --cpu-set 0,1 --bind-to cpu-list:ordered ./app": "./app",
+    "mpirun -np 2 --mca mpi_yield_when_idle 1 -tmpdir /x ./app": "./app",
+    "mpirun -bootstrap ssh -genvall -genv I_MPI_DEBUG 5 -genv FI_PROVIDER=tcp -n 4 ./app": "./app",
+    "mpirun -genv I_MPI_FABRICS=shm:ofi -ppn 2 -n 4 ./app": "./app",
+    "mpiexec.hydra -genvnone -genvlist A,B -env X 1 -np 4 ./app": "./app",
+    "mpiexec.hydra -iface ib0 -f hosts -prepend-rank -print-rank-map -n 4 ./app": "./app",
+    "mpiexec -launcher ssh -disable-auto-cleanup -n 4 -bind-to core:2 -map-by hwthread ./app": "./app",
+    "mpiexec -n 4 -envall -l -prepend-pattern '[%r]' ./app": "./app",
+    "mpiexec -machinefile hosts -hostlist n1,n2 ./app": "./app",
+    "mpiexec -n 2 -ppn=1 ./app": "./app",
+    "mpirun_rsh -np 4 -hostfile hosts MV2_ENABLE_AFFINITY=0 A=1 ./app x": "./app x",
+    "mpiexec --np 4 --ppn 2 --cpu-bind depth -d 8 --envall ./app": "./app",
+    "mpiexec -n 4 --depth 8 --cpu-bind core ./app": "./app",
+    "mpiexec -n 4 --line-buffer --mem-bind list:0 ./app": "./app",
+    "srun ./app": "./app",
+    "srun -n4 -N2 ./app x": "./app x",
+    "srun --ntasks 8 --nodes 2 --cpus-per-task 4 --mem 0 --gres gpu:4 ./app": "./app",
+    "srun --mpi=pmix_v4 --cpu-bind=verbose,cores --gpus-per-task 1 --gpu-bind=closest ./app": "./app",
+    "srun -n 2 --kill-on-bad-exit=1 -K --export=ALL,A=1 ./app": "./app",
+    "srun -n 2 -K1 -u -l ./app": "./app",
+    "srun -n 2 -k -O -s -Q -v -vv ./app": "./app",
+    "srun -p main -A acct -t 10 -J name --qos high --reservation r -C ib ./app": "./app",
+    "srun -n 2 --unbuffered --label --wait 0 --mem-bind=local --hint=nomultithread ./app": "./app",
+    "srun --het-group=0,1 ./app": "./app",
+    "srun --pack-group 0 ./app": "./app",
+    "srun --jobid 1234 --overlap ./app": "./app",
+    "srun --container-image=nvcr.io#x/y:z --container-mounts=/a:/a ./app": "./app",
+    "srun -n 2 --container-image nvcr.io#x/y:z --container-writable ./app": "./app",
+    "srun --ntasks=2 --distribution block:block --network=sn_all ./app": "./app",
+    "srun -n 2 -E ./app": "./app",
+    "srun -n 2 -H ./app": "./app",
+    "srun -n 2 -I ./app": "./app",
+    "srun -n 2 -X ./app": "./app",
+    "srun -n 2 -Z ./app": "./app",
+    "srun -n 2 --propagate=STACK --mpi=list ./app": "./app",
+    "srun -n 2 --propagate ./app": "./app",
+    "srun -n 2 --nice ./app": "./app",
+    "srun -n 2 --mail-type END ./app": "./app",
+    "srun -n 2 --exclusive=user ./app": "./app",
+    "srun -n 2 --exclusive ./app": "./app",
+    "srun -n 2 --tres-per-task gres/gpu=1 ./app": "./app",
+    "srun -n 2 --oversubscribe --no-kill --quit-on-interrupt ./app": "./app",
+    "srun --bcast=/tmp/app ./app": "./app",
+    "srun -n 2 -- ./app": "./app",
+    "salloc -n 4 mpirun ./app": "./app",
+    "salloc -N 2 --time 5 srun -n 4 ./app": "./app",
+    "flux run -n4 -c 2 -g 1 ./app": "./app",
+    "flux run -N 2 --tasks-per-node=2 --env=A=1 ./app": "./app",
+    "flux run -n 2 --setattr system.x=1 -o mpi=none -l ./app": "./app",
+    "flux run -n 2 -u -v ./app": "./app",
+    "flux run -n 2 --exclusive --requires host:a --label-io --time-limit 5m ./app": "./app",
+    "flux mini run -n 2 ./app": "./app",
+    "flux -v run -n 2 ./app": "./app",
+    "flux run -xN2 ./app": "./app",
+    "apptainer exec --bind /a:/b img.sif mpirun -n 2 ./app": "./app",
+    "mpirun -n 2 apptainer exec --nv --bind /a:/b,/c img.sif ./app": "./app",
+    "mpirun -n 2 apptainer --silent exec -c -e img.sif ./app": "./app",
+    "mpirun -n 2 apptainer exec --cleanenv --containall --no-home --writable-tmpfs img.sif ./app": "./app",
+    "mpirun -n 2 apptainer exec --no-mount hostfs --pid --ipc img.sif ./app": "./app",
+    "mpirun -n 2 apptainer exec --home /h --nvccli --rocm --fakeroot img.sif ./app": "./app",
+    "mpirun -n 2 apptainer exec --env A=1 --env-file f -B /a -B /b docker://x/y:z ./app": "./app",
+    "mpirun -n 2 apptainer exec --sharens --userns img.sif ./app": "./app",
+    "mpirun -n 2 apptainer exec --keep-privs --allow-setuid img.sif ./app": "./app",
+    "mpirun -n 2 apptainer run img.sif ./app x": "./app x",
+    "mpirun -n 2 ./img.sif x": "./img.sif x",
+    "mpirun -n 2 -H a,b docker run --rm --network host --ipc=host -e A -v /x:/x img ./app": "./app",
+    "mpirun -n 2 docker run --entrypoint= img ./app": "./app",
+    'mpirun -n 2 docker run --entrypoint "" img ./app': "./app",
+    "mpirun -n 2 docker --context c run --rm img ./app": "./app",
+    "mpirun -n 2 docker -H tcp://x run --rm img ./app": "./app",
+    "mpirun -n 2 docker container run --rm img ./app": "./app",
+    "mpirun -n 2 docker run --gpus all --ulimit memlock=-1 --cap-add SYS_PTRACE --shm-size 1g img ./app": "./app",
+    "mpirun -n 2 docker run --platform linux/amd64 --pull always --device /dev/infiniband img ./app": "./app",
+    "mpirun -n 2 docker run --init --read-only -P --security-opt seccomp=unconfined img ./app": "./app",
+    "mpirun -n 2 docker exec box ./app": "./app",
+    "mpirun -n 2 podman run --env-host --userns=keep-id --net=host --pid=host --ipc=host quay.io/x /home/ring": "/home/ring",
+    "mpirun -n 2 podman run --rm --tls-verify=false --group-add keep-groups img ./app": "./app",
+    "mpirun -n 2 podman --root /x run --rm img ./app": "./app",
+    "mpirun -n 2 podman --remote --log-level debug run img ./app": "./app",
+    "mpirun -n 2 podman run --rm --read-only-tmpfs --tmpfs /x img ./app": "./app",
+    "mpirun -n 2 podman-hpc run --rm --mpi --gpu img ./app": "./app",
+    "srun -N2 shifter ./app": "./app",
+    "srun -N2 shifter --image=docker:x/y:z --module=mpich,gpu ./app": "./app",
+    "srun -N2 shifter -V /a:/b -E ./app": "./app",
+    "srun sarus run --mpi --mount=type=bind,source=/a,destination=/b x/y:z ./app": "./app",
+    "srun sarus run --ssh --glibc --workdir /x --env A=1 x/y ./app": "./app",
+    "srun sarus --debug run x ./app": "./app",
+    "srun ch-run ./img -- ./app": "./app",
+    "srun ch-run -w --join --join-ct 2 ./img -- ./app x": "./app x",
+    "srun ch-run --set-env=f --set-env -b /a ./img -- ./app": "./app",
+    "srun ch-run -W --unset-env='*' --home ./img ./app": "./app",
+    "srun ch-run --no-passwd -t --write-fake=1g ./img -- ./app": "./app",
+    "srun ch-run -d ./img -- ./app": "./app",
+    "srun enroot start img ./app": "./app",
+    "mpirun -n 2 numactl --cpunodebind=0 --membind=0 ./app": "./app",
+    "mpirun -n 2 taskset -c 0-3 ./app": "./app",
+    "mpirun -n 2 taskset -ac 0-3 ./app": "./app",
+    "mpirun -n 2 env -i A=1 ./app": "./app",
+    "mpirun -n 2 env A=1 -- ./app": "./app",
+    "mpirun -n 2 ./wrapper.sh ./app": "./wrapper.sh ./app",
+    "mpirun -n 2 time -p ./app": "./app",
+    "mpirun -n 2 chrt -f 50 ./app": "./app",
+    "mpirun -n 2 setarch x86_64 -R ./app": "./app",
+    "mpirun -n 2 setarch -R ./app": "./app",
+    "mpirun -n 2 sudo ./app": "./app",
+    "sudo mpirun -n 2 ./app": "./app",
+    "time mpirun -n 2 ./app": "./app",
+    "timeout 60 mpirun -n 2 ./app": "./app",
+    "nohup mpirun -n 2 ./app": "./app",
+    "OMP_NUM_THREADS=2 mpirun -n 2 ./app": "./app",
+    "A=1 B=2 srun ./app": "./app",
+    "mpirun -n 2 python3 -m mpi4py.bench": "python3 -m mpi4py.bench",
+    "mpirun -n 2 python3 -u x.py": "python3 -u x.py",
+    "mpirun -np $SLURM_NTASKS ./app": "./app",
+    "prun ./app": "./app",
+    "kubectl exec -it pod -n ns -- mpirun -n 2 ./app": "./app",
+    "docker run --rm img mpirun -n 2 ./app": "./app",
+    "docker exec box mpirun -n 2 ./app": "./app",
+    "docker exec -it -w /x box mpirun -n 2 ./app": "./app",
+    "apptainer run img.sif mpirun -n 2 ./app": "./app",
 }
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_program_is_found_in_a_launch_line(line: str) -> None:
     assert shlex.join(read_line(shlex.split(line)).command) == LINES[line]
+
+
+def test_every_option_is_one_word_that_begins_with_a_dash() -> None:
+    for entries in SYNTAX.values():
+        for syntax in entries:
+            options = syntax.valued | syntax.pairs | syntax.flags | syntax.numbered | syntax.before | {*syntax.refused}
+            assert not [option for option in options if not re.fullmatch(r"--?[A-Za-z]([\w-]*\w)?", option)]
+            assert not syntax.valued & syntax.flags
+
+
+REFUSED = {
+    "mpirun -np 2 -output-proctable ./app": "leave -output-proctable out for the check",
+    "mpiexec -n 4 -gdb ./app": "leave the debugger out for the check",
+    "mpirun_rsh -np 2 n0 n1 ./app": "give them with -hostfile FILE",
+    "srun --multi-prog conf": "give one program in the line itself",
+    "srun -n 4 --multi-prog ./conf": "give one program in the line itself",
+    "srun -o out.%j ./app": "leave it out for the check",
+    "srun --output=out.txt -n 2 ./app": "leave it out for the check",
+    'srun bash -c "./app x"': "give the program itself",
+    "sbatch job.sh": "give the line in it that starts the ranks",
+    'sbatch --wrap "srun ./app"': "give the line in it that starts the ranks",
+    "mpirun --app appfile": "give one program in the line itself",
+    "mpirun -app appfile": "give one program in the line itself",
+    "mpiexec -configfile conf": "give one program in the line itself",
+    "mpirun -np 2 ./a : -np 2 ./b": "check one part of it at a time",
+    "mpirun -np 2 --output-filename out ./app": "leave it out for the check",
+    "mpiexec -n 2 -outfile-pattern o.%r ./app": "leave it out for the check",
+    "mpirun -np 2 bash -c 'cd x && ./app'": "give the program itself",
+    'mpirun -np 2 sh -c "exec ./app"': "give the program itself",
+    "flux run --output=out.txt -n 2 ./app": "leave it out for the check",
+    "flux submit -n 2 ./app": "give a line with flux run",
+    "mpirun -n 2 apptainer exec instance://x ./app": "check the image that it was started from",
+    "mpirun -n 2 apptainer run img.sif": "give the program behind the image",
+    'mpirun -n 2 apptainer exec img.sif bash -c "./app"': "give the program itself",
+    "mpirun -n 2 singularity shell img.sif": "give a line with singularity exec or singularity run",
+    "mpirun -n 2 docker run --rm -u 1000:1000 --entrypoint ./app img": "leave it out",
+    "mpirun -n 2 docker run --rm img": "give the program behind the image",
+    "mpirun -n 2 docker run --rm=true -dit --name x img ./app": "leave it out",
+    "mpirun -n 2 docker compose run svc ./app": "give a line with docker run or docker exec",
+    "mpirun -n 2 podman run -dq img ./app": "leave it out",
+    "srun -n 2 podman-hpc shared-run --mpi img ./app": "give a line with podman-hpc run or podman-hpc exec",
+    "srun -N2 shifter --image x --volume=/a:/b --entrypoint ./app": "leave it out",
+    "srun sarus run --mpi-type=openmpi -t --entrypoint x/y ./app": "leave it out",
+    "mpirun -n 2 nsys profile -o x ./app": "leave it out for the check",
+    "mpirun -n 2 valgrind --tool=memcheck ./app": "leave it out for the check",
+    "mpirun -n 2 gdb --args ./app x": "leave it out for the check",
+    "mpirun -n 2 perf stat -e cycles ./app": "leave it out for the check",
+    "mpirun -n 2 strace -f -o x ./app": "leave it out for the check",
+    "mpirun -n 2 xterm -e gdb ./app": "leave it out for the check",
+    "ssh node mpirun -n 2 ./app": "begin with the launcher",
+    "aprun -n 2 ./app": "begin with the launcher",
+    "jsrun -n 2 -a 1 -c 4 ./app": "begin with the launcher",
+    "ibrun ./app": "begin with the launcher",
+    "mpirun --version": "give the whole line",
+    "mpirun -n 2 --help": "give the whole line",
+    "mpirun": "give the whole line",
+    "mpirun -np": "give the whole line",
+    "mpirun -np 2 --unknown-option val ./app": "leave --unknown-option out for the check",
+    "qsub job": "give the line in it that starts the ranks",
+    "bsub -n 2 mpirun ./app": "give the line in it that starts the ranks",
+    "torchrun --nproc 2 x.py": "begin with the launcher",
+    "kubectl -n ns exec pod -- ./app": "begin with the launcher",
+}
+"""What cannot be asked, with what to do instead."""
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_line_that_cannot_be_asked_is_refused_with_what_to_do(line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_line(shlex.split(line))
+    assert REFUSED[line] in str(caught.value.remedy)
+
+
+def test_a_variable_in_front_of_a_line_is_set() -> None:
+    assert read_line(["A=1", "srun", "app"]).before_program(PurePath("/p/probe"), "5") == (
+        "env", "A=1", "srun", "/p/probe", "5", "app",
+    )  # fmt: skip
+
+
+def test_a_container_of_slurms_is_shown_the_folder() -> None:
+    found = read_line(["srun", "-n", "2", "--container-image=a", "app"]).before_program(PurePath("/p/probe"))
+    assert "--container-mounts=/p:/p" in found
