@@ -22,7 +22,7 @@ struct stream {
     size_t length;
 };
 
-_Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2])
+_Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2], bool apart)
 {
     char number[16];
     const int answers = pipes[ANSWERS][1], report = pipes[REPORT][1];
@@ -31,7 +31,8 @@ _Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2])
     snprintf(number, sizeof number, "%d", answers);
     ready = ready && setenv(CHILD_ANSWERS, number, 1) == 0 && fcntl(answers, F_SETFD, 0) == 0;
     ready = ready && dup2(pipes[SAID][1], STDOUT_FILENO) >= 0;
-    ready = ready && dup2(pipes[SAID][1], STDERR_FILENO) >= 0;
+    ready = ready && signal(SIGTERM, SIG_DFL) != SIG_ERR;
+    ready = ready && (apart || dup2(pipes[SAID][1], STDERR_FILENO) >= 0);
     if (ready)
         execv(argv[0], argv);
     const int error = errno;
@@ -143,7 +144,7 @@ struct child_end child_run(char *const argv[], int limit_s, struct child_text sa
     }
     const pid_t child = fork();
     if (child == 0)
-        start_in_child(argv, pipes);
+        start_in_child(argv, pipes, answers.size > 0);
     end.number = child < 0 ? errno : 0;
     close_pipes(pipes, 1);
     if (child > 0) {

@@ -22,9 +22,9 @@ struct child_text {
 /* In the child, this variable is the number of the file to which its answers go. */
 #define CHILD_ANSWERS "TARE_CHECK_ANSWERS"
 
-/* Run a program for at most `limit_s`. Both of its outputs go to `said`; its answers to `answers`,
- * where there is room for them: what libraries print can neither be taken for one nor keep one out.
- */
+/* Run a program for at most `limit_s`. Both of its outputs go to `said`. If there is room for
+ * `answers`, what libraries print can neither be taken for one nor keep one out, and errors go on
+ * to this process's own output: an MPI that aborts may have this process killed with it. */
 struct child_end child_run(char *const argv[], int limit_s, struct child_text said,
                            struct child_text answers);
 

@@ -170,13 +170,20 @@ static size_t part_end(const struct json *line, size_t begin)
     return end;
 }
 
-static bool write_parts(const struct json *line)
+/* Return a number that no other rank has. */
+static uint64_t new_id(void)
 {
-    struct json text = {0};
     uint64_t id = clock_now_ns() ^ (uint64_t)getpid() << 40;
-    unsigned parts = 0, part = 0;
     if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
         id ^= (uint64_t)(uintptr_t)&id << 20;
+    return id;
+}
+
+/* Write an object, and make it empty. */
+static bool write_parts(struct json *line, uint64_t id)
+{
+    struct json text = {0};
+    unsigned parts = 0, part = 0;
     for (size_t at = 0; at < line->length; at = part_end(line, at))
         parts++;
     for (size_t at = 0; at < line->length; at = part_end(line, at)) {
@@ -189,7 +196,17 @@ static bool write_parts(const struct json *line)
     }
     const bool wrote = write_all(STDOUT_FILENO, text.text, text.length);
     json_free(&text);
+    json_free(line);
     return wrote;
+}
+
+/* What the MPI answers comes later, by itself: the launcher may have killed this process by then.
+ */
+static void put_of(struct json *line, uint64_t id)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)id);
+    json_put_string(line, "of", text);
 }
 
 int main(int argc, char **argv)
@@ -200,16 +217,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tare-probe LIMIT_S PROGRAM [ARGUMENT...]\n");
         return EXIT_FAILURE;
     }
-    /* One that is inherited as ignored would hide the ends of children. */
-    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR)
+    /* One that is inherited as ignored would hide the ends of children. When an MPI aborts, its
+     * launcher ends all ranks, and this one has yet to say why. */
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGTERM, SIG_IGN) == SIG_ERR)
         return EXIT_FAILURE;
+    const uint64_t id = new_id();
     json_open(&line, '{');
     facts_put(&line);
     const struct loader loader = loader_look(&line, argv[2]);
-    if (loader.mpi[0] != '\0')
-        put_mpi(&line, &loader, (int)limit_s);
     json_close(&line, '}');
-    const bool wrote = write_parts(&line);
-    json_free(&line);
-    return wrote ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (!write_parts(&line, id))
+        return EXIT_FAILURE;
+    if (loader.mpi[0] == '\0')
+        return EXIT_SUCCESS;
+    json_open(&line, '{');
+    put_of(&line, id);
+    put_mpi(&line, &loader, (int)limit_s);
+    json_close(&line, '}');
+    return write_parts(&line, id + 1) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -19,6 +19,7 @@ pytestmark = live("mpich", "apptainer", "charliecloud")
 START = {"openmpi": "mpirun.openmpi --allow-run-as-root --oversubscribe", "mpich": "mpirun.mpich"}
 """Both with as many ranks as are asked for: a check must work on a machine with one core, too."""
 APPTAINER = shutil.which("apptainer") or "/opt/tare/apptainer/bin/apptainer"
+JOINED = "--join --join-ct=2 --join-tag=check"
 FREE = {"openmpi": "--bind-to none", "mpich": "-bind-to none"}
 
 
@@ -44,7 +45,7 @@ def inside(mpi: str, container: str, folder: Path, options: str = "") -> str:
     image = (folder / f"image-{mpi}").resolve()
     if container == "apptainer":
         return f"{APPTAINER} exec --no-privs {options} --bind {folder} {image} {folder}/where-{mpi}"
-    return f"ch-run --join {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
+    return f"ch-run {JOINED} {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
 
 
 @pytest.mark.parametrize("mpi", START)
@@ -84,7 +85,7 @@ def written(line: str, folder: Path) -> str:
         line = line.replace(f"{{{name}}}", start)
         line = line.replace(f"{{apptainer-{name}}}", inside(name, "apptainer", folder))
         line = line.replace(f"{{apptainer-{name}:--cleanenv}}", inside(name, "apptainer", folder, "--cleanenv"))
-    line = line.replace("{apart-mpich}", inside("mpich", "charliecloud", folder).replace("--join", ""))
+    line = line.replace("{apart-mpich}", inside("mpich", "charliecloud", folder).replace(JOINED, ""))
     image = (folder / "image-openmpi").resolve()
     bare = f"{APPTAINER} exec --no-privs --bind {folder} {image} {folder}/where-mpich"
     return line.replace("{apptainer:where-mpich:image-openmpi}", bare)

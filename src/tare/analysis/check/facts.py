@@ -14,6 +14,8 @@ from tare.model.text import printable
 PART: Final = re.compile(r"@tare-check ([0-9a-f]{16}) ([0-9]{1,3})/([0-9]{1,3}) ([^\r\n]*)\r?")
 """A part of a rank's facts: launchers mix longer lines of several ranks (kernels/check/probe.c)."""
 MOST_PARTS: Final = 64
+KILLED: Final[Mapping[str, Any]] = {"ended": "killed"}
+"""The answer of an MPI whose rank was ended by its launcher before it could tell it."""
 MOST_RANKS: Final = 100_000
 LONGEST: Final = 400
 """Characters of a text that is kept."""
@@ -164,23 +166,23 @@ def read_ranks(output: str) -> tuple[tuple[RankFacts, ...], str]:
         name, number, count, text = found[1], int(found[2]), int(found[3]), found[4]
         if 1 <= number <= count <= MOST_PARTS and counts.setdefault(name, count) == count and len(parts) < MOST_RANKS:
             parts.setdefault(name, {})[number] = text
-    ranks = list[RankFacts]()
-    for name, texts in parts.items():
-        if len(texts) < counts[name]:
-            continue
-        try:
-            data, _ = json.JSONDecoder().raw_decode("".join(texts[number] for number in sorted(texts)))
-            ranks.append(_rank(data))
-        except (ValueError, RecursionError):
-            continue
+    read = {name: data for name, texts in parts.items() if (data := _whole(texts, counts[name])) is not None}
+    answers = {of: data.get("mpi") for data in read.values() if (of := _text(data, "of"))}
+    ranks = [_rank(data, answers.get(name)) for name, data in read.items() if "of" not in data]
     return tuple(ranks), PART.sub("", output).strip()
 
 
-def _rank(data: Any) -> RankFacts:
-    if not isinstance(data, dict):
-        raise ValueError("facts are no object")
+def _whole(texts: Mapping[int, str], count: int) -> Mapping[str, Any] | None:
+    """Return the object in all of its parts; None if there is none."""
+    try:
+        data = json.loads("".join(texts[number] for number in sorted(texts))) if len(texts) == count else None
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _rank(data: Mapping[str, Any], mpi: Any) -> RankFacts:
     rights, program = _table(data, "rights"), _table(data, "program")
-    mpi = data.get("mpi")
     return RankFacts(
         host=_text(data, "host"),
         machine=_text(data, "boot_id"),
@@ -197,7 +199,7 @@ def _rank(data: Any) -> RankFacts:
         kind=_text(program, "kind"),
         missing=tuple(map(_short, _list(program, "missing"))),
         mpi_library=_text(program, "mpi"),
-        mpi=_answer(mpi) if isinstance(mpi, dict) else None,
+        mpi=_answer(mpi if isinstance(mpi, dict) else KILLED) if _text(program, "mpi") else None,
     )
 
 

@@ -24,6 +24,10 @@ ONLY_NETWORK: Final = {
     "I_MPI_FABRICS": re.compile(r"ofi"),
 }
 """Variables that leave out shared memory, by what they are then set to."""
+NOT_SHARED: Final = re.compile(
+    r"Shared memory error|/proc/\d+/(?:fd|mem)\S*.*denied|process_vm_|CMA|Read -1.*errno = 1"
+)
+"""What UCX, Open MPI and MPICH print where ranks are in user namespaces, or behind seccomp filters, of their own."""
 LONGEST_REASON: Final = 300
 
 
@@ -90,11 +94,16 @@ def _alone(job: JobFacts) -> Seen:
 
 def _fails_to_start(job: JobFacts) -> Seen:
     for _, mpi in _answers(job):
-        if mpi.ended in {"exit", "signal"} and not mpi.is_done:
-            how = f"signal {mpi.signal}" if mpi.ended == "signal" else f"status {mpi.status}"
-            why = mpi.error or job.reason or "it says nothing"
+        if mpi.ended in {"exit", "signal", "killed"} and not mpi.is_done:
+            hows = {"signal": f"with signal {mpi.signal}", "exit": f"with status {mpi.status}", "killed": "the job"}
+            how, why = hows[mpi.ended], mpi.error or job.reason or "it says nothing"
+            if job.container and NOT_SHARED.search(f"{why} {mpi.text}"):
+                return (
+                    f"ranks of a node may not read each other's memory: {why[:LONGEST_REASON]}",
+                    remedies.share_memory(job),
+                )
             what = "MPI_Init ends" if mpi.size is None else "MPI starts, and its first messages end"
-            return f"{what} with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
+            return f"{what} {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
     return None
 
 

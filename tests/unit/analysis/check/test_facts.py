@@ -39,10 +39,18 @@ NAMES = iter(range(1 << 30))
 
 
 def parts(rank: object, size: int = 200) -> list[str]:
-    """Return what the probe of a rank prints: lines that launchers leave whole."""
-    text, name = json.dumps(rank), next(NAMES)
-    cut = [text[first : first + size] for first in range(0, len(text), size)]
-    return [f"{MARK}{name:016x} {number}/{len(cut)} {each}\n" for number, each in enumerate(cut, 1)]
+    """Return what the probe of a rank prints: its facts, then its MPI's answers, in lines that launchers leave whole."""
+    name = next(NAMES)
+    if not isinstance(rank, dict) or "mpi" not in rank:
+        return cut(rank, name, size)
+    facts = {key: value for key, value in rank.items() if key != "mpi"}
+    return [*cut(facts, name, size), *cut({"of": f"{name:016x}", "mpi": rank["mpi"]}, next(NAMES), size)]
+
+
+def cut(data: object, name: int, size: int) -> list[str]:
+    text = json.dumps(data)
+    pieces = [text[first : first + size] for first in range(0, len(text), size)]
+    return [f"{MARK}{name:016x} {number}/{len(pieces)} {each}\n" for number, each in enumerate(pieces, 1)]
 
 
 def line(rank: object) -> str:
@@ -142,3 +150,9 @@ def test_no_value_of_a_fact_breaks_the_check(key: str, value: object) -> None:
 @pytest.mark.parametrize("text", ["0-99999999999", "a", "1-", "-", "3-1", "0-1000000,7"])
 def test_a_list_of_cores_is_bounded(text: str) -> None:
     assert len(read_one(cpus=text).cpus) <= 4098
+
+
+def test_a_rank_that_its_launcher_killed_before_the_mpi_answered_is_known_by_its_facts() -> None:
+    (found,), _ = read_ranks(line({key: value for key, value in RANK.items() if key != "mpi"}))
+    assert found.mpi is not None
+    assert (found.host, found.mpi.ended, found.mpi.size) == ("n0", "killed", None)
