@@ -41,7 +41,7 @@ def main() -> int:
     tag = f"tare:{image.digest[:16]}"
     with LabCluster().open(f"bench{os.getpid()}", LabSpec(nodes=1), Needs(docker=True)) as site:
         node = site.daemon_nodes[0]
-        docker.import_image((node,), image.tar, tag)
+        docker.import_image(node, image.tar, tag)
         ours, serial = [], []
         for _ in range(arguments.runs):
             serial.append(one_after_the_other(node, tag, arguments.containers))

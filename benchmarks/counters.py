@@ -28,7 +28,7 @@ import scipy.stats
 from tare.cli.app import main as tare
 from tare.clusters.lab_site import LabSite
 from tare.run.deploy.hosts import Deployed
-from tare.system.counters import monitor
+from tare.system.counters import raw_readings
 from tare.system.counters.raw_readings import RawReading
 from tare.system.counters.reader import Reader
 
@@ -79,7 +79,7 @@ Reader.take = timed_take  # type: ignore[method-assign]
 Deployed.counters = timed(Deployed.counters, "whole readings of all nodes")  # type: ignore[method-assign]
 Deployed.take = timed(Deployed.take, "readings of all nodes")  # type: ignore[method-assign]
 LabSite.usage_s = timed(LabSite.usage_s, "CPU time of the study's processes")  # type: ignore[method-assign]
-monitor.joined_readings = timed(monitor.joined_readings, "parsing and joining readings")
+raw_readings.joined_readings = timed(raw_readings.joined_readings, "parsing and joining readings")
 
 
 def interval(values: list[float]) -> str:

@@ -33,7 +33,7 @@ def candidates() -> list[str]:
     return [
         name
         for name, network in NETWORKS.items()
-        if network.wiring is Wiring.OWN and network.probe() is None and network.refuse("bare", 2) is None
+        if network.wiring is Wiring.OWN and network.probe() is None and network.refuse(2) is None
     ]
 
 
@@ -42,7 +42,8 @@ def wired(site: LabSite, name: str, runs: int) -> list[float]:
     network, nic = find(name), 1 if NETWORKS[name].owns_nic else 0
     times = []
     with ExitStack() as shared:
-        shared.enter_context(network.prepare(site.nodes, f"{site.name}-0"))
+        for node in site.nodes:
+            shared.enter_context(network.prepare(node, site.nodes, f"{site.name}-0"))
         for node in site.nodes:
             shared.enter_context(network.on_node(node, node.nics[nic]))
         # The pod on the other node is up throughout: some networks wait for what it tells.

@@ -43,7 +43,7 @@ def resumed(stage: Stage, study: Path, code: int, said: str, *, recorded: list[s
     """Run the same command again, which must run to its end."""
     before = (stage.results(study) / "trials.jsonl").read_bytes() if recorded is None else b""
     again = stage.start("run", study)
-    last, errors = again.wait(200)
+    last, errors = again.wait()
     assert last in DONE, errors
     results = stage.results(study)
     assert (results / "trials.jsonl").read_bytes().startswith(before)
@@ -147,7 +147,7 @@ def outage_for_ever(stage: Stage) -> Seen:
     head = stage.start("run", study)
     stage.until_ranks_run(head)
     with stage.unreachable(stage.second):
-        code, errors = head.wait(200)
+        code, errors = head.wait()
         assert code == 5, errors
         wait_for(lambda: not stage.left_on(stage.second), "end of the node's lease", 40)
     return resumed(stage, study, code, said_by_tare(errors))
@@ -165,7 +165,7 @@ def disk_full(stage: Stage) -> Seen:
         wait_for(lambda: failures(stage.results(study)) or head.process.poll() is not None, "failure", 120)
     finally:
         stage.hosts.on(node, "mount", "-o", "remount,size=50%", "/tmp")
-    code, errors = head.wait(150)
+    code, errors = head.wait()
     if code == 5:
         return resumed(stage, study, code, said_by_tare(errors))
     assert code in DONE, errors

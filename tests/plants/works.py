@@ -12,6 +12,7 @@ import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -121,7 +122,7 @@ def _study(
     file.write_text(yaml.safe_dump(stated, sort_keys=False))
     made = str(FOLDER / "made")
     with chdir(made), redirect_stdout(io.StringIO()):
-        commands.run_plan(study.load(file), folder, shown=(made,), writable=made)
+        commands.run_plan(replace(study.load(file), writable=made), folder, shown=(made,))
     for (group, _, environment), found in comparisons(folder).items():
         if environment == "inside":
             yield group.partition(" / ")[0], found
