@@ -188,8 +188,8 @@ class RequestFailed(InfrastructureError):
     Remedy: run the same command again: the next one starts daemons of its own; `tare clean` removes what is left.
     """
 
-    def __init__(self, message: str, *, status: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, status: int = 0, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
         self.status = status
 
 

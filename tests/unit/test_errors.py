@@ -19,6 +19,7 @@ from tare.errors import (
     LabEnded,
     MissingTool,
     RefusedError,
+    RequestFailed,
     ResultsError,
     StudyError,
     TareError,
@@ -29,6 +30,7 @@ CODES = {name: value for name, value in vars(errors).items() if name.startswith(
 DOCUMENTED = {
     UsageError: 2, StudyError: 2, RefusedError: 2, ImageError: 2, ResultsError: 2, CellsFailed: 4,
     InfrastructureError: 5, LabEnded: 5, MissingTool: 5, CommandFailed: 5, CommandTimeout: 5, TareError: 5,
+    RequestFailed: 5,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tare.errors import CommandFailed, InfrastructureError, MissingTool
 from tare.images.cache import Progress, ensure, silent
 from tare.images.recipe import sources_digest
 from tare.images.sources import kernels_source
+from tare.images.usage import mark_used
 from tare.system import process
 from tare.system.packages import install
 from tare.system.paths import cache_folder
@@ -51,6 +52,7 @@ def ensure_probe(cache_dir: Path | None = None, progress: Progress = silent) -> 
     digest = hashlib.sha256(f"{sources_digest(sources)} {compiler}".encode()).hexdigest()[:16]
     place = (cache_dir or cache_folder()) / "check" / digest
     program = place / "tare-probe"
+    mark_used(place)
 
     def make(work: Path) -> None:
         progress("the check's probe: compiling")

@@ -23,7 +23,7 @@ from tare.system.paths import cache_folder
 from tare.system.safe_files import check_only_root_changes
 
 FAMILIES: Final = (
-    "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "stores", "docker",
+    "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "stores", "docker", "check",
 )  # fmt: skip
 """The folders of the cache; each child is an entry. `docker` holds what the lab's daemons keep between studies."""
 

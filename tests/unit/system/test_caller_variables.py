@@ -14,6 +14,7 @@ WHOLE = {
     "system/process.py": "replaces this process by another of tare's, or of the user's",
     "system/user_namespace.py": "the same command of tare, as root of a user namespace",
     "cli/lab_commands.py": "the user's shell on a node",
+    "cli/check/command.py": "the user's own launch line, as the user would start it",
     "mpi/launch/agent.py": "runs on the node, in the environment that its caller made",
 }
 """Modules that pass the whole environment on, with the reason."""

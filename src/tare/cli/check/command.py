@@ -20,13 +20,12 @@ from tare.analysis.check.finding import CheckFinding, Severity
 from tare.analysis.check.judge import exit_code, judge, unknown
 from tare.cli.check.options import CheckOptions
 from tare.cli.output import print_json, say
-from tare.errors import UsageError
+from tare.errors import EXIT_DONE, UsageError
 from tare.images.check_probe import ensure_probe
 from tare.model.text import counted, printable, without_dashes
 from tare.mpi.lines.line import LaunchLine, read_line
 from tare.mpi.lines.words import LayerRole
 from tare.system import process
-from tare.system.paths import cache_folder
 from tare.workloads.failure_reasons import COLOUR, reason_said
 
 SHARE: Final = 3
@@ -46,12 +45,12 @@ def run_check(asked: CheckOptions) -> int:
             remedy=f"check the line that starts it ({inside.name} run ...), or run tare check inside of it",
         )
     probe = ensure_probe(progress=say)
-    with _seen_by_nodes(probe, asked.folder) as place:
-        limit_s = max(1, int(asked.time_limit / SHARE))
+    limit_s = max(1, int(asked.time_limit / SHARE))
+    with _place(probe, asked.folder, stays=asked.show) as place:
         argv = line.before_program(place, str(limit_s))
         if asked.show:
             print(shlex.join(argv))
-            return 0
+            return EXIT_DONE
         job = _ask(line, argv, asked.time_limit)
     findings, hidden = judge(job), unknown(job)
     there = {name for names in LAUNCHERS.values() for name in names if process.find(name)}
@@ -65,19 +64,23 @@ def run_check(asked: CheckOptions) -> int:
 
 
 @contextmanager
-def _seen_by_nodes(probe: Path, folder: str) -> Iterator[Path]:
-    """Copy the probe to a folder that all nodes see, while the block runs: the cache in the home, as a rule."""
-    base = Path(folder) if folder else cache_folder() / "check"
-    if not base.is_dir():
-        raise UsageError(f"there is no folder {base}", remedy="name a folder that every node sees")
-    place = Path(tempfile.mkdtemp(prefix="tare-check-", dir=base))
+def _place(probe: Path, folder: str, *, stays: bool) -> Iterator[Path]:
+    """Give the probe where every node sees it: in the cache of the home, as a rule, or a copy below a folder.
+
+    The copy is in a new folder, so that nobody else has put another program there; it is removed unless it `stays`.
+    """
+    if not folder:
+        yield probe
+        return
+    if not Path(folder).is_dir():
+        raise UsageError(f"there is no folder {folder}", remedy="name a folder that every node sees")
+    place = Path(tempfile.mkdtemp(prefix="tare-check-", dir=Path(folder).absolute()))
     try:
         place.chmod(0o755)
-        copy = place / probe.name
-        shutil.copy2(probe, copy)
-        yield copy
+        yield Path(shutil.copy2(probe, place))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        if not stays:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _ask(line: LaunchLine, argv: Sequence[str], time_limit_s: float) -> JobFacts:
