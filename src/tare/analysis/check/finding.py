@@ -20,12 +20,16 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinding:
-    """`seen` is a sentence on what is wrong, `remedy` what to change. `rule` is the name of the rule."""
+    """`seen` is a sentence on what is wrong, `remedy` what to change. `rule` is the name of the rule.
+
+    `line` is the whole launch line with the change, "" where the change is not one of the line (changes.py).
+    """
 
     rule: str
     severity: Severity
     seen: str
     remedy: str
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

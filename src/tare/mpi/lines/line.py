@@ -45,7 +45,8 @@ ASSIGNS: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 class Layer:
     """A launcher, container or wrapper of a line: the positions of its name, its first option, and what it starts.
 
-    `image` is the position of the image, or of the container that it enters; None if it names none in a word.
+    `image` is the position of the image, or of the container that it enters; None if it names none in a word. `given`
+    are the first and the end position of each option with its values, and of each variable that is set.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Layer:
     options: int
     end: int
     image: int | None = None
+    given: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +215,7 @@ def _refuse_program(line: LaunchLine) -> None:
 
 def _read_layer(words: Sequence[str], name: str, syntax: Syntax, first: int, options: int) -> Layer:
     position, image, left = options, None, syntax.places
+    given = list[tuple[int, int]]()
     while position < len(words):
         word = words[position]
         if word == "--":
@@ -222,8 +225,11 @@ def _read_layer(words: Sequence[str], name: str, syntax: Syntax, first: int, opt
         elif word.startswith("-") and len(word) > 1 and (left == syntax.places or name == "kubectl"):
             following = words[position + 1] if position + 1 < len(words) else ""
             _refuse_option(name, syntax, word, following)
-            position += 1 + _values(name, syntax, word, following)
+            end = position + 1 + _values(name, syntax, word, following)
+            given.append((position, end))
+            position = end
         elif (syntax.assigns and ASSIGNS.fullmatch(word)) or word in syntax.skips:
+            given.append((position, position + 1))
             position += 1
         elif left:
             image = position if image is None else image
@@ -236,7 +242,7 @@ def _read_layer(words: Sequence[str], name: str, syntax: Syntax, first: int, opt
                 break
         else:
             break
-    return Layer(name=name, syntax=syntax, first=first, options=options, end=position, image=image)
+    return Layer(name=name, syntax=syntax, first=first, options=options, end=position, image=image, given=tuple(given))
 
 
 def _refuse_option(name: str, syntax: Syntax, word: str, following: str) -> None:

@@ -131,7 +131,7 @@ LINES = {
     "mpirun -n 2 docker run --platform linux/amd64 --pull always --device /dev/infiniband img ./app": "./app",
     "mpirun -n 2 docker run --init --read-only -P --security-opt seccomp=unconfined img ./app": "./app",
     "mpirun -n 2 docker exec box ./app": "./app",
-    "mpirun -n 2 podman run --env-host --userns=keep-id --net=host --pid=host --ipc=host quay.io/x /home/ring": "/home/ring",
+    "mpirun -n 2 podman run --env-host --userns=keep-id --net=host --pid=host quay.io/x /home/ring": "/home/ring",
     "mpirun -n 2 podman run --rm --tls-verify=false --group-add keep-groups img ./app": "./app",
     "mpirun -n 2 podman --root /x run --rm img ./app": "./app",
     "mpirun -n 2 podman --remote --log-level debug run img ./app": "./app",
