@@ -9,8 +9,9 @@ from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError, MissingTool
 from tare.images.cache import Progress, ensure, silent
-from tare.images.recipe import sources_digest
+from tare.images.recipe import PROBE
 from tare.images.sources import kernels_source
+from tare.images.usage import mark_used
 from tare.system import process
 from tare.system.packages import install
 from tare.system.paths import cache_folder
@@ -48,9 +49,11 @@ def ensure_probe(cache_dir: Path | None = None, progress: Progress = silent) -> 
     if compiler is None:
         raise MissingTool("the check's probe must be compiled, and there is no C compiler", remedy=install("gcc"))
     sources = kernels_source()
-    digest = hashlib.sha256(f"{sources_digest(sources)} {compiler}".encode()).hexdigest()[:16]
+    read = (file.read_bytes() for folder in (PROBE, "common") for file in sorted((sources / folder).glob("*.[ch]")))
+    digest = hashlib.sha256(b"\0".join((*read, compiler.encode()))).hexdigest()[:16]
     place = (cache_dir or cache_folder()) / "check" / digest
     program = place / "tare-probe"
+    mark_used(place)
 
     def make(work: Path) -> None:
         progress("the check's probe: compiling")

@@ -14,6 +14,7 @@ import pytest
 
 from tare.analysis.check import facts, rules
 from tare.analysis.check.facts import PART, read_ranks
+from tare.images import check_probe
 from tare.images.check_probe import compile_probe
 from tare.images.sources import kernels_source
 from waiting import wait_until
@@ -184,3 +185,17 @@ def test_every_variable_that_rules_read_is_recorded() -> None:
     text = (kernels_source() / "check" / "facts.c").read_text()
     recorded = set(re.findall(r'"([A-Z]\w+)"', text))
     assert {*facts.SIZES, *rules.ONLY_NETWORK, "OMP_NUM_THREADS", "SLURM_PROCID", "PMI_RANK"} <= recorded
+
+
+def test_a_change_of_the_probe_or_of_what_it_shares_is_another_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = tmp_path / "kernels"
+    shutil.copytree(kernels_source(), sources, ignore=shutil.ignore_patterns("build*"))
+    monkeypatch.setattr(check_probe, "kernels_source", lambda: sources)
+    monkeypatch.setattr(check_probe, "compile_probe", lambda *given: (given[2] / "tare-probe").write_text(""))
+    made = {check_probe.ensure_probe(tmp_path)}
+    for changed in ("check/child.c", "check/ask_mpi.c", "common/json.h"):
+        (sources / changed).write_text("changed")
+        made.add(check_probe.ensure_probe(tmp_path))
+    assert len(made) == 4

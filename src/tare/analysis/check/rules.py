@@ -31,6 +31,10 @@ NOT_SHARED: Final = re.compile(
 LONGEST_REASON: Final = 300
 
 
+ENDS: Final = frozenset({"exit", "signal", "killed", "limit"})
+"""How an MPI that was asked can end; all else says why it could not be asked."""
+
+
 def _answers(job: JobFacts) -> Iterator[tuple[RankFacts, MpiAnswer]]:
     return ((rank, rank.mpi) for rank in job.ranks if rank.mpi is not None)
 
@@ -253,7 +257,11 @@ def _little_locked(job: JobFacts) -> Seen:
 
 def _cannot_look(job: JobFacts) -> Seen:
     for rank in job.ranks:
-        if rank.mpi is not None and not rank.mpi.is_done and rank.mpi.ended not in {"exit", "signal", "limit"}:
+        if (
+            rank.mpi is not None
+            and not rank.mpi.is_done
+            and rank.mpi.ended not in {"exit", "signal", "killed", "limit"}
+        ):
             return (
                 f"the MPI on {rank.host} could not be asked: {rank.mpi.ended or 'it says nothing'}",
                 "let the container have /proc, or a /tmp that can be written and run from",

@@ -39,7 +39,7 @@ NAMES = iter(range(1 << 30))
 
 
 def parts(rank: object, size: int = 200) -> list[str]:
-    """Return what the probe of a rank prints: its facts, then its MPI's answers, in lines that launchers leave whole."""
+    """Return what the probe of a rank prints: its facts, then its MPI's answers; launchers leave the lines whole."""
     name = next(NAMES)
     if not isinstance(rank, dict) or "mpi" not in rank:
         return cut(rank, name, size)
@@ -66,7 +66,7 @@ def test_the_facts_of_ranks_are_taken_out_of_a_jobs_output() -> None:
     labelled = "".join(f"[1,0]<stdout>: {part}" for part in parts(RANK, 5000))
     found, rest = read_ranks(f"hello\n{line(RANK)}world{line(RANK)}{labelled}")
     assert len(found) == 3
-    assert rest.split() == ["hello", "world", "[1,0]<stdout>:"]
+    assert rest.split() == ["hello", "world", *["[1,0]<stdout>:"] * 2]
     first = found[0]
     assert (first.host, first.machine, first.cpus, first.quota_cores) == ("n0", "b", frozenset({0, 1, 4}), 1.5)
     assert first.shm_bytes == 64 << 20
@@ -110,8 +110,8 @@ def test_the_family_of_an_mpi_is_that_of_its_file(library: str, family: str) -> 
 
 def test_parts_of_ranks_may_be_mixed_and_ranks_without_a_part_are_silent() -> None:
     first, second, third = parts(RANK), parts({**RANK, "host": "n1"}), parts(RANK)
-    mixed = [text for pair in zip(first, second, third[:-2], strict=False) for text in pair]
-    output = "".join([*mixed, *reversed(first[len(third) - 2 :]), *second[len(third) - 2 :]]).replace("\n", "\r\n")
+    mixed = [text for pair in zip(first, second, third[1:], strict=False) for text in pair]
+    output = "".join([*mixed, *reversed(first[len(third) - 1 :]), *second[len(third) - 1 :]]).replace("\n", "\r\n")
     found, rest = read_ranks(output)
     assert [each.host for each in found] == ["n0", "n1"]
     assert found[0] == read_one()
