@@ -148,7 +148,11 @@ static void put_mpi(struct json *line, const struct loader *loader, int limit_s)
     if (!end.started)
         json_put_string(line, "ended", strerror(end.number));
     else
-        json_put_string(line, "ended", end.late ? "limit" : end.signal != 0 ? "signal" : "exit");
+        json_put_string(line, "ended",
+                        end.stopped       ? "stopped"
+                        : end.late        ? "limit"
+                        : end.signal != 0 ? "signal"
+                                          : "exit");
     json_put_integer(line, "signal", end.signal);
     json_put_integer(line, "status", end.status);
     if (!put_answers(line, answers)) {
@@ -170,13 +174,20 @@ static size_t part_end(const struct json *line, size_t begin)
     return end;
 }
 
-static bool write_parts(const struct json *line)
+static uint64_t new_id(void)
+{
+    uint64_t id = 0;
+    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
+        id = clock_now_ns() ^ (uint64_t)getpid() << 40;
+    return id;
+}
+
+/* The last digit of the ID says which object of this process it is. */
+static bool write_parts(const struct json *line, uint64_t id, unsigned object)
 {
     struct json text = {0};
-    uint64_t id = clock_now_ns() ^ (uint64_t)getpid() << 40;
     unsigned parts = 0, part = 0;
-    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
-        id ^= (uint64_t)(uintptr_t)&id << 20;
+    id = (id & ~UINT64_C(15)) | object;
     for (size_t at = 0; at < line->length; at = part_end(line, at))
         parts++;
     for (size_t at = 0; at < line->length; at = part_end(line, at)) {
@@ -201,15 +212,21 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /* One that is inherited as ignored would hide the ends of children. */
-    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR)
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || !child_heed_signals())
         return EXIT_FAILURE;
+    const uint64_t id = new_id();
     json_open(&line, '{');
     facts_put(&line);
     const struct loader loader = loader_look(&line, argv[2]);
-    if (loader.mpi[0] != '\0')
-        put_mpi(&line, &loader, (int)limit_s);
     json_close(&line, '}');
-    const bool wrote = write_parts(&line);
+    bool wrote = write_parts(&line, id, 0);
     json_free(&line);
+    if (wrote && loader.mpi[0] != '\0') {
+        json_open(&line, '{');
+        put_mpi(&line, &loader, (int)limit_s);
+        json_close(&line, '}');
+        wrote = write_parts(&line, id, 1);
+        json_free(&line);
+    }
     return wrote ? EXIT_SUCCESS : EXIT_FAILURE;
 }

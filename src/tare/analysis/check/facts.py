@@ -12,7 +12,7 @@ from typing import Any, Final
 from tare.model.text import printable
 
 PART: Final = re.compile(r"@tare-check ([0-9a-f]{16}) ([0-9]{1,3})/([0-9]{1,3}) ([^\r\n]*)\r?")
-"""A part of a rank's facts: launchers mix longer lines of several ranks (kernels/check/probe.c)."""
+"""A part of an object of a rank; the last digit is the object's. Launchers mix longer lines (kernels/check/probe.c)."""
 MOST_PARTS: Final = 64
 MOST_RANKS: Final = 100_000
 LONGEST: Final = 400
@@ -53,10 +53,11 @@ class PairTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiAnswer:
-    """What a rank's MPI answered. `ended` is `exit`, `signal`, `limit`, or why it could not be asked.
+    """What a rank's MPI answered.
 
-    `size` and `rank` are None if it came to no answer, `shares` is the number of ranks with which it shares memory in
-    its own opinion, and `ranks_here` of those on its machine. `text` is what the MPI printed itself.
+    `ended` is `exit`, `signal`, `limit`, `stopped` or `killed` by the launcher, or why it could not be asked. `size`
+    and `rank` are None if it came to no answer, `shares` is the number of ranks with which it shares memory in its own
+    opinion, and `ranks_here` of those on its machine. `text` is what the MPI printed itself.
     """
 
     ended: str = ""
@@ -164,23 +165,26 @@ def read_ranks(output: str) -> tuple[tuple[RankFacts, ...], str]:
         name, number, count, text = found[1], int(found[2]), int(found[3]), found[4]
         if 1 <= number <= count <= MOST_PARTS and counts.setdefault(name, count) == count and len(parts) < MOST_RANKS:
             parts.setdefault(name, {})[number] = text
-    ranks = list[RankFacts]()
-    for name, texts in parts.items():
-        if len(texts) < counts[name]:
-            continue
-        try:
-            data, _ = json.JSONDecoder().raw_decode("".join(texts[number] for number in sorted(texts)))
-            ranks.append(_rank(data))
-        except (ValueError, RecursionError):
-            continue
+    objects = dict[str, dict[str, Any]]()
+    for name in sorted(parts):
+        if len(parts[name]) == counts[name] and (data := _object(parts[name])) is not None:
+            objects.setdefault(name[:-1], {}).update(data)
+    order = dict.fromkeys(name[:-1] for name in parts)
+    ranks = [_rank(objects[name]) for name in order if "program" in objects.get(name, {})]
     return tuple(ranks), PART.sub("", output).strip()
 
 
-def _rank(data: Any) -> RankFacts:
-    if not isinstance(data, dict):
-        raise ValueError("facts are no object")
+def _object(parts: Mapping[int, str]) -> dict[str, Any] | None:
+    try:
+        data, _ = json.JSONDecoder().raw_decode("".join(parts[number] for number in sorted(parts)))
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _rank(data: Mapping[str, Any]) -> RankFacts:
     rights, program = _table(data, "rights"), _table(data, "program")
-    mpi = data.get("mpi")
+    mpi = data.get("mpi", {"ended": "killed"} if _text(program, "mpi") else None)
     return RankFacts(
         host=_text(data, "host"),
         machine=_text(data, "boot_id"),

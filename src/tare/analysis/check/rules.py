@@ -25,6 +25,8 @@ ONLY_NETWORK: Final = {
 }
 """Variables that leave out shared memory, by what they are then set to."""
 LONGEST_REASON: Final = 300
+BY_LAUNCHER: Final = frozenset({"stopped", "killed"})
+"""How an MPI ends that was asked while another's failed: some launchers then kill all ranks at once."""
 
 
 def _answers(job: JobFacts) -> Iterator[tuple[RankFacts, MpiAnswer]]:
@@ -89,9 +91,11 @@ def _alone(job: JobFacts) -> Seen:
 
 
 def _fails_to_start(job: JobFacts) -> Seen:
-    for _, mpi in _answers(job):
-        if mpi.ended in {"exit", "signal"} and not mpi.is_done:
+    own = sorted((mpi for _, mpi in _answers(job)), key=lambda mpi: mpi.ended in BY_LAUNCHER and not mpi.error)
+    for mpi in own:
+        if mpi.ended in {"exit", "signal", *BY_LAUNCHER} and not mpi.is_done:
             how = f"signal {mpi.signal}" if mpi.ended == "signal" else f"status {mpi.status}"
+            how = "the launcher's end of all ranks" if mpi.ended in BY_LAUNCHER else how
             why = mpi.error or job.reason or "it says nothing"
             what = "MPI_Init ends" if mpi.size is None else "MPI starts, and its first messages end"
             return f"{what} with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
@@ -244,7 +248,11 @@ def _little_locked(job: JobFacts) -> Seen:
 
 def _cannot_look(job: JobFacts) -> Seen:
     for rank in job.ranks:
-        if rank.mpi is not None and not rank.mpi.is_done and rank.mpi.ended not in {"exit", "signal", "limit"}:
+        if (
+            rank.mpi is not None
+            and not rank.mpi.is_done
+            and rank.mpi.ended not in {"exit", "signal", "limit", *BY_LAUNCHER}
+        ):
             return (
                 f"the MPI on {rank.host} could not be asked: {rank.mpi.ended or 'it says nothing'}",
                 "let the container have /proc, or a /tmp that can be written and run from",

@@ -35,12 +35,12 @@ RANK = {
 }  # fmt: skip
 
 
-NAMES = iter(range(1 << 30))
+NAMES = iter(range(0, 1 << 30, 16))
 
 
-def parts(rank: object, size: int = 200) -> list[str]:
+def parts(rank: object, size: int = 200, name: int | None = None) -> list[str]:
     """Return what the probe of a rank prints: lines that launchers leave whole."""
-    text, name = json.dumps(rank), next(NAMES)
+    text, name = json.dumps(rank), next(NAMES) if name is None else name
     cut = [text[first : first + size] for first in range(0, len(text), size)]
     return [f"{MARK}{name:016x} {number}/{len(cut)} {each}\n" for number, each in enumerate(cut, 1)]
 
@@ -108,6 +108,15 @@ def test_parts_of_ranks_may_be_mixed_and_ranks_without_a_part_are_silent() -> No
     assert [each.host for each in found] == ["n0", "n1"]
     assert found[0] == read_one()
     assert rest == ""
+
+
+def test_a_rank_that_was_killed_while_its_mpi_was_asked_is_known() -> None:
+    facts = {key: value for key, value in RANK.items() if key != "mpi"}
+    first, second = "".join(parts(facts, name=0x100)), "".join(parts({"mpi": RANK["mpi"]}, name=0x101))
+    assert read_ranks(second + first)[0] == (read_one(),)
+    (found,), _ = read_ranks(first + second.partition("\n")[0])
+    assert found.mpi is not None
+    assert found.mpi.ended == "killed"
 
 
 ID = "0123456789abcdef"

@@ -171,6 +171,14 @@ def test_an_mpi_that_starts_and_does_not_end_well_is_not_right(changed: dict[str
     assert judge(all_answers(is_done=False, **changed))[0].rule == rule
 
 
+def test_the_rank_that_failed_is_named_before_those_that_were_ended_for_it() -> None:
+    ended = all_answers(is_done=False, size=None, near=None, ended="killed")
+    own = replace(ended.ranks[1].mpi, ended="exit", status=7, error="no memory")  # type: ignore[type-var]
+    found = judge(replace(ended, ranks=(ended.ranks[0], replace(ended.ranks[1], mpi=own), *ended.ranks[2:])))
+    assert (found[0].rule, found[0].seen) == ("fails-to-start", "MPI_Init ends with status 7: no memory")
+    assert "the launcher's end of all ranks: why" in judge(replace(ended, reason="why"))[0].seen
+
+
 def test_an_mpi_that_hangs_after_its_end_is_right() -> None:
     assert judge(all_answers(ended="limit")) == ()
 
