@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def inside(mpi: str, container: str, folder: Path, options: str = "") -> str:
     image = (folder / f"image-{mpi}").resolve()
     if container == "apptainer":
         return f"apptainer exec --no-privs {options} --bind {folder} {image} {folder}/where-{mpi}"
-    return f"ch-run {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
+    return f"ch-run --join --join-ct=2 --join-tag=tare {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
 
 
 @pytest.mark.parametrize("mpi", START)
@@ -69,6 +70,11 @@ PLANTS = {
     ),
     "no shared memory, MPICH": ("env UCX_TLS=tcp,self {mpich} -n 2 ./where-mpich", "apart", "unset UCX_TLS"),
     "all ranks on one core": ("taskset -c 0 {mpich} -bind-to none -n 2 ./where-mpich", "shared-cores", "bind"),
+    "containers that may not share memory": (
+        "{mpich} -bind-to none -n 2 {alone-in-charliecloud}",
+        "fails-to-start",
+        "ch-run --join",
+    ),
     "more threads than cores": (
         "env OMP_NUM_THREADS=99 {openmpi} -n 1 ./where-openmpi",
         "crowded-threads",
@@ -83,6 +89,7 @@ MENDED = {
     "no shared memory, Open MPI",
     "no shared memory, MPICH",
     "all ranks on one core",
+    "containers that may not share memory",
     "more threads than cores",
     *(["mpiexec of the other MPI"] if os.geteuid() else []),
 }
@@ -95,6 +102,7 @@ def written(line: str, folder: Path) -> str:
         line = line.replace(f"{{apptainer-{name}}}", inside(name, "apptainer", folder))
         line = line.replace(f"{{apptainer-{name}:--cleanenv}}", inside(name, "apptainer", folder, "--cleanenv"))
     image = (folder / "image-openmpi").resolve()
+    line = line.replace("{alone-in-charliecloud}", re.sub(r"--join\S*", "", inside("mpich", "charliecloud", folder)))
     bare = f"apptainer exec --no-privs --bind {folder} {image} {folder}/where-mpich"
     return line.replace("{apptainer:where-mpich:image-openmpi}", bare)
 
@@ -124,5 +132,7 @@ def test_the_line_with_the_probe_is_printed_and_a_job_that_never_starts_is_ended
     assert words[:5] == ["srun", "-n", "64", "apptainer", "exec"]
     assert words[5] == "--bind"
     assert words[-2:] == ["./app", "x"]
-    status, found = checked(folder, "mpirun.openmpi -n 1 --help", "--time-limit", "3")
-    assert status in {1, 2}, found
+    (folder / "mpirun").write_text("#!/bin/sh\nexec sleep 60\n")
+    (folder / "mpirun").chmod(0o755)
+    status, found = checked(folder, "./mpirun -n 1 ./app", "--time-limit", "3")
+    assert (status, found["findings"][0]["rule"]) == (1, "no-ranks")

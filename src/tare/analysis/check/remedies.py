@@ -53,6 +53,8 @@ def share_memory(job: JobFacts) -> str:
         return f"{job.container} run --ipc=host --pid=host ..., or all ranks of a node in one container"
     if job.container in ("apptainer", "singularity"):
         return f"leave out {job.container}'s --contain, --ipc and --pid, or add --sharens"
+    if job.container == "ch-run":
+        return "ch-run --join ... (mpirun: with --join-ct=RANKS_OF_THE_NODE --join-tag=NAME) to share memory"
     if job.container == POD:
         return "start all ranks of a node in one pod"
     return "let the ranks of a node share /dev/shm and their IPC namespace"

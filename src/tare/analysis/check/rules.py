@@ -25,6 +25,8 @@ ONLY_NETWORK: Final = {
 }
 """Variables that leave out shared memory, by what they are then set to."""
 LONGEST_REASON: Final = 300
+NOT_SHARED: Final = re.compile(r"process_vm_(readv|writev)|Shared memory error|/proc/\d+/fd")
+"""What MPIs say whose ranks of one machine are in user namespaces of their own."""
 BY_LAUNCHER: Final = frozenset({"stopped", "killed"})
 """How an MPI ends that was asked while another's failed: some launchers then kill all ranks at once."""
 
@@ -98,7 +100,9 @@ def _fails_to_start(job: JobFacts) -> Seen:
             how = "the launcher's end of all ranks" if mpi.ended in BY_LAUNCHER else how
             why = mpi.error or job.reason or "it says nothing"
             what = "MPI_Init ends" if mpi.size is None else "MPI starts, and its first messages end"
-            return f"{what} with {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
+            apart = job.container and NOT_SHARED.search(why)
+            remedy = remedies.share_memory(job) if apart else "mend that; your program would end alike"
+            return f"{what} with {how}: {why[:LONGEST_REASON]}", remedy
     return None
 
 

@@ -179,6 +179,13 @@ def test_the_rank_that_failed_is_named_before_those_that_were_ended_for_it() -> 
     assert "the launcher's end of all ranks: why" in judge(replace(ended, reason="why"))[0].seen
 
 
+@pytest.mark.parametrize("why", ["process_vm_readv(pid=3) returned -1", "ucx_init.c Shared memory error"])
+def test_containers_that_may_not_share_memory_are_joined(why: str) -> None:
+    made = all_answers(is_done=False, size=None, near=None, error=why)
+    assert judge(replace(made, container="ch-run"))[0].remedy.startswith("ch-run --join")
+    assert judge(made)[0].remedy.startswith("mend that")
+
+
 def test_an_mpi_that_hangs_after_its_end_is_right() -> None:
     assert judge(all_answers(ended="limit")) == ()
 
