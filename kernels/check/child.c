@@ -16,13 +16,27 @@
 enum { DROPPED_SIZE = 4096, EXEC_FAILED = 127, SLICE_MS = 50, SLICES_AFTER_KILL = 20 };
 enum { SAID, ANSWERS, REPORT, PIPES, STREAMS = REPORT };
 
+static volatile sig_atomic_t told_to_end;
+
+static void take_note(int number)
+{
+    (void)number;
+    told_to_end = 1;
+}
+
+bool child_heed_signals(void)
+{
+    struct sigaction action = {.sa_handler = take_note};
+    return sigemptyset(&action.sa_mask) == 0 && sigaction(SIGTERM, &action, NULL) == 0;
+}
+
 struct stream {
     int file; /* -1 at its end */
     struct child_text into;
     size_t length;
 };
 
-_Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2], bool apart)
+_Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2], bool asks)
 {
     char number[16];
     const int answers = pipes[ANSWERS][1], report = pipes[REPORT][1];
@@ -31,8 +45,7 @@ _Noreturn static void start_in_child(char *const argv[], int pipes[PIPES][2], bo
     snprintf(number, sizeof number, "%d", answers);
     ready = ready && setenv(CHILD_ANSWERS, number, 1) == 0 && fcntl(answers, F_SETFD, 0) == 0;
     ready = ready && dup2(pipes[SAID][1], STDOUT_FILENO) >= 0;
-    ready = ready && signal(SIGTERM, SIG_DFL) != SIG_ERR;
-    ready = ready && (apart || dup2(pipes[SAID][1], STDERR_FILENO) >= 0);
+    ready = ready && (asks || dup2(pipes[SAID][1], STDERR_FILENO) >= 0);
     if (ready)
         execv(argv[0], argv);
     const int error = errno;
@@ -88,10 +101,15 @@ static bool has_ended(pid_t child, int *state)
 static bool follow(pid_t child, struct stream streams[STREAMS], uint64_t deadline_ns, int *state)
 {
     bool ended = false;
-    while (clock_now_ns() < deadline_ns) {
+    while (clock_now_ns() < deadline_ns && !told_to_end) {
         const bool some = read_streams(streams, ended ? 0 : SLICE_MS);
         if (ended && !some)
             return false;
+        ended = ended || has_ended(child, state);
+    }
+    if (told_to_end) { /* it may have been first to end, and the others were told then */
+        while (clock_now_ns() < deadline_ns && read_streams(streams, 0))
+            ;
         ended = ended || has_ended(child, state);
     }
     kill(-child, SIGKILL);
@@ -134,7 +152,7 @@ static void terminate(struct stream streams[STREAMS])
 struct child_end child_run(char *const argv[], int limit_s, struct child_text said,
                            struct child_text answers)
 {
-    struct child_end end = {false, false, 0, 0, 0};
+    struct child_end end = {.started = false};
     struct stream streams[STREAMS] = {{-1, said, 0}, {-1, answers, 0}};
     int pipes[PIPES][2], state = 0;
     terminate(streams);
@@ -149,10 +167,15 @@ struct child_end child_run(char *const argv[], int limit_s, struct child_text sa
     close_pipes(pipes, 1);
     if (child > 0) {
         const uint64_t deadline_ns = clock_now_ns() + (uint64_t)limit_s * UINT64_C(1000000000);
-        end.started = read(pipes[REPORT][0], &end.number, sizeof end.number) == 0;
+        ssize_t got = 0;
+        do
+            got = read(pipes[REPORT][0], &end.number, sizeof end.number);
+        while (got < 0 && errno == EINTR);
+        end.started = got == 0;
         for (int i = 0; i < STREAMS; i++)
             streams[i].file = pipes[i][0];
         end.late = follow(child, streams, deadline_ns, &state);
+        end.stopped = end.late && told_to_end;
         end.signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
         end.status = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
     }

@@ -85,6 +85,7 @@ static void put_cores(struct json *line)
     if (allowed != NULL)
         json_put_string(line, "cpus", allowed);
     free(allowed);
+    json_put_integer(line, "online", (int64_t)sysconf(_SC_NPROCESSORS_ONLN));
     if (files_line("/sys/fs/cgroup/cpu.max", text, sizeof text)) {
         if (sscanf(text, "%lf %lf", &quota, &length) == 2 && length > 0.0)
             json_put_number(line, "quota_cores", quota / length);

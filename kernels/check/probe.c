@@ -148,7 +148,11 @@ static void put_mpi(struct json *line, const struct loader *loader, int limit_s)
     if (!end.started)
         json_put_string(line, "ended", strerror(end.number));
     else
-        json_put_string(line, "ended", end.late ? "limit" : end.signal != 0 ? "signal" : "exit");
+        json_put_string(line, "ended",
+                        end.stopped       ? "stopped"
+                        : end.late        ? "limit"
+                        : end.signal != 0 ? "signal"
+                                          : "exit");
     json_put_integer(line, "signal", end.signal);
     json_put_integer(line, "status", end.status);
     if (!put_answers(line, answers)) {
@@ -170,20 +174,20 @@ static size_t part_end(const struct json *line, size_t begin)
     return end;
 }
 
-/* Return a number that no other rank has. */
 static uint64_t new_id(void)
 {
-    uint64_t id = clock_now_ns() ^ (uint64_t)getpid() << 40;
+    uint64_t id = 0;
     if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
-        id ^= (uint64_t)(uintptr_t)&id << 20;
+        id = clock_now_ns() ^ (uint64_t)getpid() << 40;
     return id;
 }
 
-/* Write an object, and make it empty. */
-static bool write_parts(struct json *line, uint64_t id)
+/* The last digit of the ID says which object of this process it is. */
+static bool write_parts(const struct json *line, uint64_t id, unsigned object)
 {
     struct json text = {0};
     unsigned parts = 0, part = 0;
+    id = (id & ~UINT64_C(15)) | object;
     for (size_t at = 0; at < line->length; at = part_end(line, at))
         parts++;
     for (size_t at = 0; at < line->length; at = part_end(line, at)) {
@@ -196,17 +200,7 @@ static bool write_parts(struct json *line, uint64_t id)
     }
     const bool wrote = write_all(STDOUT_FILENO, text.text, text.length);
     json_free(&text);
-    json_free(line);
     return wrote;
-}
-
-/* What the MPI answers comes later, by itself: the launcher may have killed this process by then.
- */
-static void put_of(struct json *line, uint64_t id)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)id);
-    json_put_string(line, "of", text);
 }
 
 int main(int argc, char **argv)
@@ -217,22 +211,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tare-probe LIMIT_S PROGRAM [ARGUMENT...]\n");
         return EXIT_FAILURE;
     }
-    /* One that is inherited as ignored would hide the ends of children. When an MPI aborts, its
-     * launcher ends all ranks, and this one has yet to say why. */
-    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGTERM, SIG_IGN) == SIG_ERR)
+    /* One that is inherited as ignored would hide the ends of children. */
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || !child_heed_signals())
         return EXIT_FAILURE;
     const uint64_t id = new_id();
     json_open(&line, '{');
     facts_put(&line);
     const struct loader loader = loader_look(&line, argv[2]);
     json_close(&line, '}');
-    if (!write_parts(&line, id))
-        return EXIT_FAILURE;
-    if (loader.mpi[0] == '\0')
-        return EXIT_SUCCESS;
-    json_open(&line, '{');
-    put_of(&line, id);
-    put_mpi(&line, &loader, (int)limit_s);
-    json_close(&line, '}');
-    return write_parts(&line, id + 1) ? EXIT_SUCCESS : EXIT_FAILURE;
+    bool wrote = write_parts(&line, id, 0);
+    json_free(&line);
+    if (wrote && loader.mpi[0] != '\0') {
+        json_open(&line, '{');
+        put_mpi(&line, &loader, (int)limit_s);
+        json_close(&line, '}');
+        wrote = write_parts(&line, id, 1);
+        json_free(&line);
+    }
+    return wrote ? EXIT_SUCCESS : EXIT_FAILURE;
 }

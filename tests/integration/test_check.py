@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -20,7 +21,6 @@ pytestmark = live("mpich", "apptainer", "charliecloud")
 START = {"openmpi": "mpirun.openmpi --allow-run-as-root --oversubscribe", "mpich": "mpirun.mpich"}
 """Both with as many ranks as are asked for: a check must work on a machine with one core, too."""
 APPTAINER = shutil.which("apptainer") or "/opt/tare/apptainer/bin/apptainer"
-JOINED = "--join --join-ct=2 --join-tag=check"
 FREE = {"openmpi": "--bind-to none", "mpich": "-bind-to none"}
 
 
@@ -46,7 +46,7 @@ def inside(mpi: str, container: str, folder: Path, options: str = "") -> str:
     image = (folder / f"image-{mpi}").resolve()
     if container == "apptainer":
         return f"{APPTAINER} exec --no-privs {options} --bind {folder} {image} {folder}/where-{mpi}"
-    return f"ch-run {JOINED} {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
+    return f"ch-run --join --join-ct=2 --join-tag=tare {options} -b {folder}:/srv {image} -- /srv/where-{mpi}"
 
 
 @pytest.mark.parametrize("mpi", START)
@@ -63,9 +63,8 @@ PLANTS = {
     "an image of the other MPI": ("{openmpi} -n 2 {apptainer-mpich}", "alone", "image with the MPI of your launcher"),
     "a clean environment": ("{openmpi} -n 2 {apptainer-openmpi:--cleanenv}", "alone", "--cleanenv"),
     "a program that is not there": ("{openmpi} -n 2 ./nothing", "no-program", "path"),
-    "an image that is not there": (f"{{openmpi}} -n 2 {APPTAINER} exec none.sif ./where", "no-ranks", "hostname"),
+    "an image that is not there": ("{openmpi} -n 2 apptainer exec none.sif ./where", "no-ranks", "hostname"),
     "an image without the MPI": ("{mpich} -n 2 {apptainer:where-mpich:image-openmpi}", "missing-library", "package"),
-    "user namespaces of their own": ("{mpich} -bind-to none -n 2 {apart-mpich}", "fails-to-start", "ch-run --join"),
     "no shared memory, Open MPI": (
         "{openmpi} --bind-to none --mca btl tcp,self -n 2 ./where-openmpi",
         "apart",
@@ -73,6 +72,11 @@ PLANTS = {
     ),
     "no shared memory, MPICH": ("env UCX_TLS=tcp,self {mpich} -n 2 ./where-mpich", "apart", "unset UCX_TLS"),
     "all ranks on one core": ("taskset -c 0 {mpich} -bind-to none -n 2 ./where-mpich", "shared-cores", "bind"),
+    "containers that may not share memory": (
+        "{mpich} -bind-to none -n 2 {alone-in-charliecloud}",
+        "fails-to-start",
+        "ch-run --join",
+    ),
     "more threads than cores": (
         "env OMP_NUM_THREADS=99 {openmpi} -n 1 ./where-openmpi",
         "crowded-threads",
@@ -87,6 +91,7 @@ MENDED = {
     "no shared memory, Open MPI",
     "no shared memory, MPICH",
     "all ranks on one core",
+    "containers that may not share memory",
     "more threads than cores",
     *(["mpiexec of the other MPI"] if os.geteuid() else []),
 }
@@ -98,8 +103,8 @@ def written(line: str, folder: Path) -> str:
         line = line.replace(f"{{{name}}}", start)
         line = line.replace(f"{{apptainer-{name}}}", inside(name, "apptainer", folder))
         line = line.replace(f"{{apptainer-{name}:--cleanenv}}", inside(name, "apptainer", folder, "--cleanenv"))
-    line = line.replace("{apart-mpich}", inside("mpich", "charliecloud", folder).replace(JOINED, ""))
     image = (folder / "image-openmpi").resolve()
+    line = line.replace("{alone-in-charliecloud}", re.sub(r"--join\S*", "", inside("mpich", "charliecloud", folder)))
     bare = f"{APPTAINER} exec --no-privs --bind {folder} {image} {folder}/where-mpich"
     return line.replace("{apptainer:where-mpich:image-openmpi}", bare)
 
@@ -129,11 +134,7 @@ def test_the_line_with_the_probe_is_printed_and_a_job_that_never_starts_is_ended
     assert words[:5] == ["srun", "-n", "64", "apptainer", "exec"]
     assert words[5] == "--bind"
     assert words[-2:] == ["./app", "x"]
-
-
-def test_a_line_that_waits_for_ever_is_ended_and_told(folder: Path) -> None:
-    (folder / "mpirun").write_text("#!/bin/sh\nexec sleep 600\n")
+    (folder / "mpirun").write_text("#!/bin/sh\nexec sleep 60\n")
     (folder / "mpirun").chmod(0o755)
-    status, found = checked(folder, "./mpirun -n 1 ./where-openmpi", "--time-limit", "3")
+    status, found = checked(folder, "./mpirun -n 1 ./app", "--time-limit", "3")
     assert (status, found["findings"][0]["rule"]) == (1, "no-ranks")
-    assert "in time" in found["findings"][0]["seen"]

@@ -69,15 +69,18 @@ def asked(
         (str(probe), str(limit_s), str(program(folder, loader))), capture_output=True, env=env, check=True
     )
     output = done.stdout.decode()
+    assert b"Sanitizer" not in done.stderr
+    assert b"runtime error" not in done.stderr
     assert all(len(line) < LONGEST_LINE for line in done.stdout.splitlines())
     assert len(done.stdout) <= PIPE_BUF
     texts = dict[str, str]()
-    for found in PART.finditer(output):
-        texts[found[1]] = texts.get(found[1], "") + found[4]
-    facts, *answers = map(json.loads, texts.values())
-    assert [each.pop("of") for each in answers] == [*texts][:1] * len(answers)
+    for part in PART.finditer(output):
+        texts[part[1]] = texts.get(part[1], "") + part[4]
+    data = dict[str, Any]()
+    for text in texts.values():
+        data.update(json.loads(text))
     assert len(read_ranks(output)[0]) == 1
-    return {**facts, **(answers[0] if answers else {})}, output
+    return data, output
 
 
 LISTINGS = {
@@ -146,6 +149,20 @@ def test_what_an_mpi_says_is_kept_where_it_comes_to_no_end(probe: Path, tmp_path
     found, _ = asked(probe, tmp_path, body='os.write(1, b"why\\n" * 9999); os.abort()')
     assert (found["mpi"]["ended"], found["mpi"]["signal"]) == ("signal", 6)
     assert found["mpi"]["said"].startswith("why\nwhy\n")
+
+
+def test_a_rank_that_its_launcher_ends_tells_what_it_knows(probe: Path, tmp_path: Path) -> None:
+    body = 'answers.write(b\'"rank":0\\n\'); os.write(2, b"why"); os.kill(os.getppid(), 15); time.sleep(60)'
+    found, _ = asked(probe, tmp_path, body=body)
+    assert (found["mpi"]["ended"], found["mpi"]["answers"]) == ("stopped", ['"rank":0'])
+
+
+def test_what_a_rank_sees_is_written_before_its_mpi_is_asked(probe: Path, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        asked(probe, tmp_path, body='os.write(2, b"why"); os.kill(os.getppid(), 9); time.sleep(60)')
+    (found,), _ = read_ranks(caught.value.stdout.decode())
+    assert found.mpi is not None
+    assert (found.mpi.ended, caught.value.stderr) == ("killed", b"why")
 
 
 ENDLESS = {

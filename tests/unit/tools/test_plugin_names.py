@@ -85,9 +85,10 @@ KNOWN: Mapping[str, str] = {
     DOCKER: "daemons/docker.py: docker; networks/wiring/plug.py: docker",
     "the package of the official client": "clusters/pods/api.py: kubernetes",
     "a word of somebody's launch line, or of their MPI": (
+        "analysis/check/changes.py: apptainer mpich openmpi podman slurm; "
         "analysis/check/facts.py: host mpich openmpi program slurm; "
         "analysis/check/remedies.py: apptainer docker mpich openmpi podman podman-hpc; analysis/check/rules.py: slurm; "
-        "mpi/lines/words.py: apptainer docker podman podman-hpc sarus shifter"
+        "mpi/lines/words.py: apptainer docker enroot podman podman-hpc sarus shifter"
     ),
     "a word of ip-tunnel(8)": "networks/wiring/ipip.py: local",
 }

@@ -15,7 +15,7 @@ import typer
 
 from source_tree import ROOT, program
 from tare.cli.bundle.wheels import own_wheel
-from tare.images.recipe import source_files
+from tare.images.recipe import PROBE, source_files
 from tare.images.sources import kernels_source, miniapps_source
 
 release = program("release")
@@ -23,7 +23,7 @@ MADE = shutil.ignore_patterns(".*", "build", "build-*", "dist", "results", "*.eg
 SOURCES = sorted(
     f"tare/images/sources/{folder.name}/{path.relative_to(folder)}"
     for folder in (kernels_source(), miniapps_source())
-    for path in source_files(folder)
+    for path in (*source_files(folder), *(folder / PROBE).glob("*.[ch]"))
 )
 
 pytestmark = pytest.mark.slow

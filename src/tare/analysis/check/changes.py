@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from tare.analysis.check import remedies
 from tare.analysis.check.facts import JobFacts, RankFacts
 from tare.analysis.check.remedies import DOCKER
-from tare.analysis.check.rules import BRIDGES, ONLY_NETWORK
+from tare.analysis.check.rules import BRIDGES, ONLY_NETWORK, RULES
 from tare.mpi.lines.edit import Edit
 from tare.mpi.lines.line import LaunchLine, Layer
 from tare.mpi.lines.words import LayerRole
@@ -25,6 +26,7 @@ HOSTS: Final = ("-H", "-host", "--host", "-hosts", "--hosts")
 HOST_FILE: Final = ("-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
 BIND: Final = ("-bind-to", "--bind-to", "-binding", "-cpu-set", "--cpu-set", "-cpu-list", "--cpu-list", "--cpu-bind")
 MAP: Final = ("-map-by", "--map-by", "-ppn", "--ppn", "-perhost", "-N", "-npernode", "--npernode")
+FAILS: Final = next(rule for rule in RULES if rule.name == "fails-to-start")
 MPIRUNS: Final = frozenset({"mpirun", "mpiexec"})
 
 Change = Callable[[LaunchLine, JobFacts, Collection[str]], Edit | None]
@@ -116,8 +118,21 @@ def _unset(line: LaunchLine, name: str) -> Edit:
     return edit if edit.words else edit.starting("env", "-u", name)
 
 
+def _fails_to_start(line: LaunchLine, job: JobFacts, _launchers: Collection[str]) -> Edit | None:
+    """Let the containers of a node be one: Charliecloud knows how many ranks it has from Slurm and Open MPI only."""
+    layer, found = line.container, FAILS.finding(job)
+    if layer is None or layer.name != "ch-run" or found is None or found.remedy != remedies.share_memory(job):
+        return None
+    count = max(len(ranks) for ranks in job.machines.values())
+    given = () if _family(job) in {"openmpi", "slurm"} else (f"--join-ct={count}", "--join-tag=job")
+    edit = Edit(line=line).without(layer, lambda words: words[0].startswith(("--join", "-j")))
+    return edit.adding(layer, "--join", *given)
+
+
 def _shared_cores(line: LaunchLine, job: JobFacts, _launchers: Collection[str]) -> Edit | None:
     edit, launcher = Edit(line=line), line.launcher
+    if any(0 < ranks[0].online < len(ranks) for ranks in job.machines.values()):
+        return None  # no binding gives each rank a core
     for layer in line.layers:
         if layer.name == "taskset":
             edit = edit.without_layer(layer)
@@ -233,6 +248,7 @@ def _threads(rank: RankFacts) -> int:
 SLURM_CPUS: Final = "--cpus-per-task"
 CHANGES: Final[Mapping[str, Change]] = {
     "alone": _alone,
+    "fails-to-start": _fails_to_start,
     "one-node": _one_node,
     "wrong-interface": _wrong_interface,
     "apart": _apart,

@@ -12,10 +12,8 @@ from typing import Any, Final
 from tare.model.text import printable
 
 PART: Final = re.compile(r"@tare-check ([0-9a-f]{16}) ([0-9]{1,3})/([0-9]{1,3}) ([^\r\n]*)\r?")
-"""A part of a rank's facts: launchers mix longer lines of several ranks (kernels/check/probe.c)."""
+"""A part of an object of a rank; the last digit is the object's. Launchers mix longer lines (kernels/check/probe.c)."""
 MOST_PARTS: Final = 64
-KILLED: Final[Mapping[str, Any]] = {"ended": "killed"}
-"""The answer of an MPI whose rank was ended by its launcher before it could tell it."""
 MOST_RANKS: Final = 100_000
 LONGEST: Final = 400
 """Characters of a text that is kept."""
@@ -55,10 +53,11 @@ class PairTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiAnswer:
-    """What a rank's MPI answered. `ended` is `exit`, `signal`, `limit`, or why it could not be asked.
+    """What a rank's MPI answered.
 
-    `size` and `rank` are None if it came to no answer, `shares` is the number of ranks with which it shares memory in
-    its own opinion, and `ranks_here` of those on its machine. `text` is what the MPI printed itself.
+    `ended` is `exit`, `signal`, `limit`, `stopped` or `killed` by the launcher, or why it could not be asked. `size`
+    and `rank` are None if it came to no answer, `shares` is the number of ranks with which it shares memory in its own
+    opinion, and `ranks_here` of those on its machine. `text` is what the MPI printed itself.
     """
 
     ended: str = ""
@@ -78,9 +77,10 @@ class MpiAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankFacts:
-    """What one rank saw. `cpus` are the cores that it may use, `quota_cores` what a CPU quota leaves of them, or None.
+    """What one rank saw.
 
-    `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture), `forbidden` (it may not be
+    `cpus` are the cores that it may use, of the node's `online` ones (0: unknown); `quota_cores` is what a CPU quota
+    leaves of them, or None. `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture), `forbidden` (it may not be
     run), `unreadable` or `none`.
     """
 
@@ -89,6 +89,7 @@ class RankFacts:
     container: str = ""
     namespaces: Mapping[str, int] = field(default_factory=dict)
     cpus: frozenset[int] = frozenset()
+    online: int = 0
     quota_cores: float | None = None
     shm_bytes: float | None = None
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -166,29 +167,33 @@ def read_ranks(output: str) -> tuple[tuple[RankFacts, ...], str]:
         name, number, count, text = found[1], int(found[2]), int(found[3]), found[4]
         if 1 <= number <= count <= MOST_PARTS and counts.setdefault(name, count) == count and len(parts) < MOST_RANKS:
             parts.setdefault(name, {})[number] = text
-    read = {name: data for name, texts in parts.items() if (data := _whole(texts, counts[name])) is not None}
-    answers = {of: data.get("mpi") for data in read.values() if (of := _text(data, "of"))}
-    ranks = [_rank(data, answers.get(name)) for name, data in read.items() if "of" not in data]
+    objects = dict[str, dict[str, Any]]()
+    for name in sorted(parts):
+        if len(parts[name]) == counts[name] and (data := _object(parts[name])) is not None:
+            objects.setdefault(name[:-1], {}).update(data)
+    order = dict.fromkeys(name[:-1] for name in parts)
+    ranks = [_rank(objects[name]) for name in order if "program" in objects.get(name, {})]
     return tuple(ranks), PART.sub("", output).strip()
 
 
-def _whole(texts: Mapping[int, str], count: int) -> Mapping[str, Any] | None:
-    """Return the object in all of its parts; None if there is none."""
+def _object(parts: Mapping[int, str]) -> dict[str, Any] | None:
     try:
-        data = json.loads("".join(texts[number] for number in sorted(texts))) if len(texts) == count else None
+        data, _ = json.JSONDecoder().raw_decode("".join(parts[number] for number in sorted(parts)))
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
 
-def _rank(data: Mapping[str, Any], mpi: Any) -> RankFacts:
+def _rank(data: Mapping[str, Any]) -> RankFacts:
     rights, program = _table(data, "rights"), _table(data, "program")
+    mpi = data.get("mpi", {"ended": "killed"} if _text(program, "mpi") else None)
     return RankFacts(
         host=_text(data, "host"),
         machine=_text(data, "boot_id"),
         container=_text(data, "container"),
         namespaces={_short(name): int(_number(value)) for name, value in _table(data, "namespaces").items()},
         cpus=_cpus(_text(data, "cpus")),
+        online=_count(data, "online") or 0,
         quota_cores=_number(data["quota_cores"]) if "quota_cores" in data else None,
         shm_bytes=float(size) if (size := _text(rights, "shm_bytes")).isdecimal() else None,
         limits={key: _text(rights, key) for key in ("locked_bytes", "stack_bytes", "open_files", "processes")},
@@ -199,7 +204,7 @@ def _rank(data: Mapping[str, Any], mpi: Any) -> RankFacts:
         kind=_text(program, "kind"),
         missing=tuple(map(_short, _list(program, "missing"))),
         mpi_library=_text(program, "mpi"),
-        mpi=_answer(mpi if isinstance(mpi, dict) else KILLED) if _text(program, "mpi") else None,
+        mpi=_answer(mpi) if isinstance(mpi, dict) else None,
     )
 
 

@@ -54,7 +54,7 @@ def share_memory(job: JobFacts) -> str:
     if job.container in ("apptainer", "singularity"):
         return f"leave out {job.container}'s --contain, --ipc and --pid, or add --sharens"
     if job.container == "ch-run":
-        return "ch-run --join --join-ct=RANKS_OF_A_NODE --join-tag=JOB ... (Slurm and Open MPI: --join alone)"
+        return "ch-run --join ... (mpirun: with --join-ct=RANKS_OF_THE_NODE --join-tag=NAME) to share memory"
     if job.container == POD:
         return "start all ranks of a node in one pod"
     return "let the ranks of a node share /dev/shm and their IPC namespace"

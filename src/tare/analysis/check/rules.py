@@ -24,15 +24,11 @@ ONLY_NETWORK: Final = {
     "I_MPI_FABRICS": re.compile(r"ofi"),
 }
 """Variables that leave out shared memory, by what they are then set to."""
-NOT_SHARED: Final = re.compile(
-    r"Shared memory error|/proc/\d+/(?:fd|mem)\S*.*denied|process_vm_|CMA|Read -1.*errno = 1"
-)
-"""What UCX, Open MPI and MPICH print where ranks are in user namespaces, or behind seccomp filters, of their own."""
 LONGEST_REASON: Final = 300
-
-
-ENDS: Final = frozenset({"exit", "signal", "killed", "limit"})
-"""How an MPI that was asked can end; all else says why it could not be asked."""
+NOT_SHARED: Final = re.compile(r"process_vm_(readv|writev)|Shared memory error|/proc/\d+/fd")
+"""What MPIs say whose ranks of one machine are in user namespaces of their own."""
+BY_LAUNCHER: Final = frozenset({"stopped", "killed"})
+"""How an MPI ends that was asked while another's failed: some launchers then kill all ranks at once."""
 
 
 def _answers(job: JobFacts) -> Iterator[tuple[RankFacts, MpiAnswer]]:
@@ -97,17 +93,16 @@ def _alone(job: JobFacts) -> Seen:
 
 
 def _fails_to_start(job: JobFacts) -> Seen:
-    for _, mpi in _answers(job):
-        if mpi.ended in {"exit", "signal", "killed"} and not mpi.is_done:
-            hows = {"signal": f"with signal {mpi.signal}", "exit": f"with status {mpi.status}", "killed": "the job"}
-            how, why = hows[mpi.ended], mpi.error or job.reason or "it says nothing"
-            if job.container and NOT_SHARED.search(f"{why} {mpi.text}"):
-                return (
-                    f"ranks of a node may not read each other's memory: {why[:LONGEST_REASON]}",
-                    remedies.share_memory(job),
-                )
+    own = sorted((mpi for _, mpi in _answers(job)), key=lambda mpi: mpi.ended in BY_LAUNCHER and not mpi.error)
+    for mpi in own:
+        if mpi.ended in {"exit", "signal", *BY_LAUNCHER} and not mpi.is_done:
+            how = f"signal {mpi.signal}" if mpi.ended == "signal" else f"status {mpi.status}"
+            how = "the launcher's end of all ranks" if mpi.ended in BY_LAUNCHER else how
+            why = mpi.error or job.reason or "it says nothing"
             what = "MPI_Init ends" if mpi.size is None else "MPI starts, and its first messages end"
-            return f"{what} {how}: {why[:LONGEST_REASON]}", "mend that; your program would end alike"
+            apart = job.container and NOT_SHARED.search(why)
+            remedy = remedies.share_memory(job) if apart else "mend that; your program would end alike"
+            return f"{what} with {how}: {why[:LONGEST_REASON]}", remedy
     return None
 
 
@@ -203,6 +198,8 @@ def _shared_cores(job: JobFacts) -> Seen:
         cores = frozenset[int]().union(*(rank.cpus for rank in ranks))
         if cores and len(cores) < len(ranks):
             seen = f"{counted(len(ranks), 'rank')} on {ranks[0].host} share {counted(len(cores), 'core')}"
+            if 0 < ranks[0].online < len(ranks):
+                return f"{seen}: the node has no more", f"start at most {counted(ranks[0].online, 'rank')} on a node"
             return seen, remedies.more_cores(job, len(ranks))
     return None
 
@@ -260,7 +257,7 @@ def _cannot_look(job: JobFacts) -> Seen:
         if (
             rank.mpi is not None
             and not rank.mpi.is_done
-            and rank.mpi.ended not in {"exit", "signal", "killed", "limit"}
+            and rank.mpi.ended not in {"exit", "signal", "limit", *BY_LAUNCHER}
         ):
             return (
                 f"the MPI on {rank.host} could not be asked: {rank.mpi.ended or 'it says nothing'}",

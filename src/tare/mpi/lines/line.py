@@ -248,7 +248,7 @@ def _read_layer(words: Sequence[str], name: str, syntax: Syntax, first: int, opt
 def _refuse_option(name: str, syntax: Syntax, word: str, following: str) -> None:
     """Raise `UsageError` for an option with which ranks cannot be asked, alone or in a group of letters."""
     option, has_value, value = word.partition("=")
-    if option == "--entrypoint" and not (value if has_value else following) and name != "shifter":
+    if option == "--entrypoint" and not (value if has_value else following) and option not in syntax.flags:
         return
     group = [] if word.startswith("--") or not (syntax.letters and syntax.refused) else [*word[1:]]
     ends = next((at + 1 for at, letter in enumerate(group) if letter in syntax.letters), len(group))

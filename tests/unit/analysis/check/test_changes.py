@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,14 @@ def job(variables: dict[str, str], library: str = "libmpi.so.40") -> JobFacts:
 
 
 MPICH = "libmpich.so.12"
+
+
+def apart(variables: dict[str, str], container: str = "ch-run") -> JobFacts:
+    made = job(variables)
+    mpi = MpiAnswer(ended="exit", error="Shared memory error")
+    return replace(made, container=container, ranks=tuple(replace(each, mpi=mpi) for each in made.ranks))
+
+
 CASES = [
     ("alone", "mpirun -n 2 apptainer exec --cleanenv a.sif ./app", job({}), "mpirun -n 2 apptainer exec a.sif ./app"),
     ("alone", "mpirun -n 2 apptainer exec -ce -B /a a.sif ./app", job({}),
@@ -46,6 +55,10 @@ CASES = [
     ("alone", "/usr/bin/mpiexec -f h -ppn 1 -n 2 ./app", job(HYDRA), "mpirun.openmpi --hostfile h -n 2 ./app"),
     ("alone", "mpirun -n 2 apptainer exec a.sif ./app", job(OPENMPI, MPICH), ""),
     ("alone", "mpirun -n 2 ./app", job(OPENMPI), ""),
+    ("fails-to-start", "mpiexec -n 2 ch-run -b /a a -- ./app", apart(HYDRA),
+     "mpiexec -n 2 ch-run --join --join-ct=2 --join-tag=job -b /a a -- ./app"),
+    ("fails-to-start", "srun ch-run --join-ct=4 a -- ./app", apart(SLURM), "srun ch-run --join a -- ./app"),
+    ("fails-to-start", "srun apptainer exec a ./app", apart(SLURM, "apptainer"), ""),
     ("one-node", "mpirun -n 2 -H a,b ./app", job(OPENMPI), "mpirun --map-by ppr:1:node -n 2 -H a,b ./app"),
     ("one-node", "mpiexec -ppn 2 -n 2 ./app", job(HYDRA), "mpiexec -ppn 1 -n 2 ./app"),
     ("one-node", "srun -n 2 ./app", job(SLURM), ""),

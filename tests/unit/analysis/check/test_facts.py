@@ -35,22 +35,14 @@ RANK = {
 }  # fmt: skip
 
 
-NAMES = iter(range(1 << 30))
+NAMES = iter(range(0, 1 << 30, 16))
 
 
-def parts(rank: object, size: int = 200) -> list[str]:
-    """Return what the probe of a rank prints: its facts, then its MPI's answers; launchers leave the lines whole."""
-    name = next(NAMES)
-    if not isinstance(rank, dict) or "mpi" not in rank:
-        return cut(rank, name, size)
-    facts = {key: value for key, value in rank.items() if key != "mpi"}
-    return [*cut(facts, name, size), *cut({"of": f"{name:016x}", "mpi": rank["mpi"]}, next(NAMES), size)]
-
-
-def cut(data: object, name: int, size: int) -> list[str]:
-    text = json.dumps(data)
-    pieces = [text[first : first + size] for first in range(0, len(text), size)]
-    return [f"{MARK}{name:016x} {number}/{len(pieces)} {each}\n" for number, each in enumerate(pieces, 1)]
+def parts(rank: object, size: int = 200, name: int | None = None) -> list[str]:
+    """Return what the probe of a rank prints: lines that launchers leave whole."""
+    text, name = json.dumps(rank), next(NAMES) if name is None else name
+    cut = [text[first : first + size] for first in range(0, len(text), size)]
+    return [f"{MARK}{name:016x} {number}/{len(cut)} {each}\n" for number, each in enumerate(cut, 1)]
 
 
 def line(rank: object) -> str:
@@ -66,7 +58,7 @@ def test_the_facts_of_ranks_are_taken_out_of_a_jobs_output() -> None:
     labelled = "".join(f"[1,0]<stdout>: {part}" for part in parts(RANK, 5000))
     found, rest = read_ranks(f"hello\n{line(RANK)}world{line(RANK)}{labelled}")
     assert len(found) == 3
-    assert rest.split() == ["hello", "world", *["[1,0]<stdout>:"] * 2]
+    assert rest.split() == ["hello", "world", "[1,0]<stdout>:"]
     first = found[0]
     assert (first.host, first.machine, first.cpus, first.quota_cores) == ("n0", "b", frozenset({0, 1, 4}), 1.5)
     assert first.shm_bytes == 64 << 20
@@ -110,12 +102,21 @@ def test_the_family_of_an_mpi_is_that_of_its_file(library: str, family: str) -> 
 
 def test_parts_of_ranks_may_be_mixed_and_ranks_without_a_part_are_silent() -> None:
     first, second, third = parts(RANK), parts({**RANK, "host": "n1"}), parts(RANK)
-    mixed = [text for pair in zip(first, second, third[1:], strict=False) for text in pair]
-    output = "".join([*mixed, *reversed(first[len(third) - 1 :]), *second[len(third) - 1 :]]).replace("\n", "\r\n")
+    mixed = [text for pair in zip(first, second, third[:-2], strict=False) for text in pair]
+    output = "".join([*mixed, *reversed(first[len(third) - 2 :]), *second[len(third) - 2 :]]).replace("\n", "\r\n")
     found, rest = read_ranks(output)
     assert [each.host for each in found] == ["n0", "n1"]
     assert found[0] == read_one()
     assert rest == ""
+
+
+def test_a_rank_that_was_killed_while_its_mpi_was_asked_is_known() -> None:
+    facts = {key: value for key, value in RANK.items() if key != "mpi"}
+    first, second = "".join(parts(facts, name=0x100)), "".join(parts({"mpi": RANK["mpi"]}, name=0x101))
+    assert read_ranks(second + first)[0] == (read_one(),)
+    (found,), _ = read_ranks(first + second.partition("\n")[0])
+    assert found.mpi is not None
+    assert found.mpi.ended == "killed"
 
 
 ID = "0123456789abcdef"
@@ -150,9 +151,3 @@ def test_no_value_of_a_fact_breaks_the_check(key: str, value: object) -> None:
 @pytest.mark.parametrize("text", ["0-99999999999", "a", "1-", "-", "3-1", "0-1000000,7"])
 def test_a_list_of_cores_is_bounded(text: str) -> None:
     assert len(read_one(cpus=text).cpus) <= 4098
-
-
-def test_a_rank_that_its_launcher_killed_before_the_mpi_answered_is_known_by_its_facts() -> None:
-    (found,), _ = read_ranks(line({key: value for key, value in RANK.items() if key != "mpi"}))
-    assert found.mpi is not None
-    assert (found.host, found.mpi.ended, found.mpi.size) == ("n0", "killed", None)

@@ -171,6 +171,21 @@ def test_an_mpi_that_starts_and_does_not_end_well_is_not_right(changed: dict[str
     assert judge(all_answers(is_done=False, **changed))[0].rule == rule
 
 
+def test_the_rank_that_failed_is_named_before_those_that_were_ended_for_it() -> None:
+    ended = all_answers(is_done=False, size=None, near=None, ended="killed")
+    own = replace(ended.ranks[1].mpi, ended="exit", status=7, error="no memory")  # type: ignore[type-var]
+    found = judge(replace(ended, ranks=(ended.ranks[0], replace(ended.ranks[1], mpi=own), *ended.ranks[2:])))
+    assert (found[0].rule, found[0].seen) == ("fails-to-start", "MPI_Init ends with status 7: no memory")
+    assert "the launcher's end of all ranks: why" in judge(replace(ended, reason="why"))[0].seen
+
+
+@pytest.mark.parametrize("why", ["process_vm_readv(pid=3) returned -1", "ucx_init.c Shared memory error"])
+def test_containers_that_may_not_share_memory_are_joined(why: str) -> None:
+    made = all_answers(is_done=False, size=None, near=None, error=why)
+    assert judge(replace(made, container="ch-run"))[0].remedy.startswith("ch-run --join")
+    assert judge(made)[0].remedy.startswith("mend that")
+
+
 def test_an_mpi_that_hangs_after_its_end_is_right() -> None:
     assert judge(all_answers(ended="limit")) == ()
 
@@ -203,3 +218,11 @@ def test_the_docs_list_every_rule_with_what_is_right_and_its_reports() -> None:
     assert [line.rstrip(" |") for line in text.splitlines() if line.startswith("| `")] == [
         row.rstrip(" |") for row in rows
     ]
+
+
+def test_a_node_with_fewer_cores_than_ranks_needs_fewer_ranks_and_no_other_binding() -> None:
+    made = all_ranks(cpus=frozenset({0, 1}), online=2)
+    few = replace(made, ranks=tuple(replace(each, machine="a") for each in made.ranks), hosts=1)
+    found = judge(few)[0]
+    assert (found.rule, found.line) == ("shared-cores", "")
+    assert found.remedy == "start at most 2 ranks on a node"
