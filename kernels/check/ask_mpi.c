@@ -206,7 +206,7 @@ static struct interfaces traffic(void)
     return found;
 }
 
-/* Send `bytes` to and fro; return half of a round trip in seconds. Both sides do as many. */
+/* Send `bytes` there and back; return half of a round trip in seconds. Both sides do as many. */
 static double half_round_trip_s(const struct mpi *mpi, const struct pair *pair, char *buffer,
                                 int bytes, int times)
 {

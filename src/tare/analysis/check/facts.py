@@ -34,7 +34,7 @@ class RankInterface:
 class PairTimes:
     """What two ranks measured: half a round trip of 8 B and of `large_bytes`, in microseconds.
 
-    `bytes` has what this rank's interfaces counted while `sent_bytes` went to and fro.
+    `bytes` has what this rank's interfaces counted while `sent_bytes` went there and back.
     """
 
     other: int = 0
@@ -80,8 +80,8 @@ class RankFacts:
     """What one rank saw.
 
     `cpus` are the cores that it may use, of the node's `online` ones (0: unknown); `quota_cores` is what a CPU quota
-    leaves of them, or None. `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture), `forbidden` (it may not be
-    run), `unreadable` or `none`.
+    leaves of them, or None. `kind` is that of the program: `elf`, `script`, `foreign` (of another architecture),
+    `forbidden` (it may not be run), `unreadable` or `none`.
     """
 
     host: str = ""
