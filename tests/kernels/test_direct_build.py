@@ -11,6 +11,7 @@ from kernels.builds import check
 from tare.images import direct_build, kernels
 from tare.images.direct_build import Lists, build_kernels
 from tare.images.kernels import ensure_kernels, has_cmake
+from tare.images.recipe import source_files
 from tare.images.sources import kernels_source, miniapps_source
 
 pytestmark = pytest.mark.requires("openmpi", "cmake")
@@ -59,7 +60,7 @@ KERNEL_TARGETS = (
 )
 def test_every_source_of_the_lists_exists_and_every_source_is_in_a_list(folder: Path, names: tuple[str, ...]) -> None:
     listed = {source.path for name in names for source in Lists(folder).sources(name)}
-    present = {path for path in folder.rglob("*.c") if not any(part.startswith("build") for part in path.parts)}
+    present = {path for path in source_files(folder) if path.suffix == ".c"}
     assert listed == present
 
 
