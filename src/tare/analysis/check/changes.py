@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tare.analysis.check import remedies
 from tare.analysis.check.facts import JobFacts, RankFacts
+from tare.analysis.check.finding import CheckFinding
 from tare.analysis.check.remedies import DOCKER
 from tare.analysis.check.rules import BRIDGES, ONLY_NETWORK, RULES
 from tare.mpi.lines.edit import Edit
-from tare.mpi.lines.line import LaunchLine, Layer
+from tare.mpi.lines.line import LaunchLine, Layer, read_line
 from tare.mpi.lines.words import LayerRole
 
 LAUNCHERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -40,6 +43,18 @@ def changed_line(rule: str, line: LaunchLine, job: JobFacts, launchers: Collecti
     change = CHANGES.get(rule)
     edit = change(line, job, launchers) if change is not None and line.launcher is not None else None
     return edit.words if edit is not None else ()
+
+
+def with_lines(
+    findings: Sequence[CheckFinding], line: LaunchLine, job: JobFacts, launchers: Collection[str] = ()
+) -> tuple[CheckFinding, ...]:
+    """Return findings with the line that mends each, and those before it; "" where a line cannot mend it."""
+    made = list[CheckFinding]()
+    for each in findings:
+        words = changed_line(each.rule, line, job, launchers)
+        made.append(replace(each, line=shlex.join(words)))
+        line = read_line(words) if words else line
+    return tuple(made)
 
 
 def _alone(line: LaunchLine, job: JobFacts, launchers: Collection[str]) -> Edit | None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from tare.analysis.check.changes import LAUNCHERS, changed_line
+from tare.analysis.check.changes import LAUNCHERS, with_lines
 from tare.analysis.check.facts import JobFacts, MpiAnswer, read_ranks
 from tare.analysis.check.finding import CheckFinding, Severity
 from tare.analysis.check.judge import exit_code, judge, unknown
@@ -54,7 +54,7 @@ def run_check(asked: CheckOptions) -> int:
         job = _ask(line, argv, asked.time_limit)
     findings, hidden = judge(job), unknown(job)
     there = {name for names in LAUNCHERS.values() for name in names if process.find(name)}
-    findings = tuple(replace(each, line=shlex.join(changed_line(each.rule, line, job, there))) for each in findings)
+    findings = with_lines(findings, line, job, there)
     code = exit_code(findings, hidden)
     if asked.as_json:
         print_json({"exit_code": code, "ranks": len(job.ranks), "findings": [_data(each) for each in findings]})
@@ -130,7 +130,9 @@ def _text(job: JobFacts, findings: Sequence[CheckFinding], hidden: CheckFinding 
     lines = list[str]()
     for each in findings:
         lines += [f"{SIGNS[each.severity]} {each.seen}.", f"  change: {each.remedy}"]
-        lines += [f"  line: {each.line}"] if each.line else []
+    if changed := next((each.line for each in reversed(findings) if each.line), ""):
+        several = sum(bool(each.line) for each in findings) > 1
+        lines.append(f"  line{' with these changes' if several else ''}: {changed}")
     if hidden is not None:
         lines += [f"? {hidden.seen}.", f"  to do: {hidden.remedy}"]
     return [*lines, *([f"{there}, {_library(job)}."] if job.ranks else [])]

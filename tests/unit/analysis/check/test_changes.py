@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tare.analysis.check.changes import CHANGES, LAUNCHERS, changed_line
+from tare.analysis.check.changes import CHANGES, LAUNCHERS, changed_line, with_lines
 from tare.analysis.check.facts import JobFacts, MpiAnswer, PairTimes, RankFacts, RankInterface
 from tare.analysis.check.rules import RULES
 from tare.mpi.lines.line import read_line
@@ -29,6 +29,19 @@ def job(variables: dict[str, str], library: str = "libmpi.so.40") -> JobFacts:
 
 
 MPICH = "libmpich.so.12"
+
+
+def test_the_line_of_a_finding_has_the_changes_of_those_before_it() -> None:
+    made = job({**HYDRA, "UCX_TLS": "tcp,self"}, MPICH)
+    ranks = tuple(replace(each, cpus=frozenset({0}), online=2) for each in made.ranks)
+    line = read_line(shlex.split("env UCX_TLS=tcp,self taskset -c 0 mpirun.mpich -n 2 ./app"))
+    rows = {rule.name: rule for rule in RULES}
+    found = [rows[name].finding(replace(made, ranks=ranks)) for name in ("apart", "shared-cores")]
+    lines = [each.line for each in with_lines([each for each in found if each is not None], line, made)]
+    assert "UCX_TLS" not in lines[0]
+    assert "taskset" in lines[0]
+    assert "UCX_TLS" not in lines[1]
+    assert "taskset" not in lines[1]
 
 
 def apart(variables: dict[str, str], container: str = "ch-run") -> JobFacts:
