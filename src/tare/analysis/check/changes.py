@@ -42,7 +42,9 @@ def changed_line(rule: str, line: LaunchLine, job: JobFacts, launchers: Collecti
     """
     change = CHANGES.get(rule)
     edit = change(line, job, launchers) if change is not None and line.launcher is not None else None
-    return edit.words if edit is not None else ()
+    words = edit.words if edit is not None else ()
+    idle = len(words) > 1 and words[0] == "env" and "=" not in words[1] and not words[1].startswith("-")
+    return words[1:] if idle else words
 
 
 def with_lines(

@@ -34,7 +34,7 @@ def pass_variables(job: JobFacts) -> str:
     if job.container in DOCKER:
         return "pass them on: docker run -e NAME for each of the launcher's variables (OMPI_*, PMIX_*, PMI_*)"
     if job.container in ("apptainer", "singularity"):
-        return f"leave out {job.container}'s --cleanenv (-e), or pass them on as APPTAINERENV_NAME"
+        return f"leave out {job.container}'s --cleanenv (-e)"
     return "let the launcher start the program itself, without sudo or ssh in between"
 
 
@@ -66,7 +66,7 @@ def more_cores(job: JobFacts, ranks: int) -> str:
         return f"allocate {ranks} cores a node (--cpus-per-task=1), and srun --cpu-bind=cores ..."
     if job.container in DOCKER:
         return f"start ranks with --bind-to none, or give containers {ranks} cores of their own (--cpuset-cpus)"
-    return "mpirun --bind-to none ... (MPICH: -bind-to none), or fewer ranks a node"
+    return "leave out taskset or numactl; mpirun --bind-to none ... (MPICH: -bind-to none); or fewer ranks a node"
 
 
 def larger_quota(job: JobFacts, cores: int) -> str:

@@ -83,13 +83,18 @@ def _alone(job: JobFacts) -> Seen:
     first, mpi = lone[0], remedies.FAMILIES.get(lone[0].mpi_family, "its MPI")
     seen = f"each of {counted(len(lone), 'rank')} is alone (rank 0 of 1), and computes the whole job by itself"
     if not first.launcher_family:
-        return f"{seen}: the launcher's variables do not reach it", remedies.pass_variables(job)
+        return (
+            f"{seen}: the variables by which the launcher gives ranks their numbers do not reach it",
+            remedies.pass_variables(job),
+        )
     if first.launcher_family == "slurm":
         return f"{seen}: srun does not speak the PMI of {mpi}", remedies.of_launcher(job, first.mpi_family)
     by = remedies.FAMILIES.get(first.launcher_family, first.launcher_family)
     if by == mpi:
         return f"{seen}: {mpi}'s launcher does not reach it", remedies.pass_variables(job)
-    return f"{seen}: {by}'s launcher started it, and its MPI is {mpi}", remedies.of_launcher(job, first.mpi_family)
+    return f"{seen}: {by}'s launcher started it, and the program's MPI is {mpi}", remedies.of_launcher(
+        job, first.mpi_family
+    )
 
 
 def _fails_to_start(job: JobFacts) -> Seen:
@@ -142,11 +147,12 @@ def _apart(job: JobFacts) -> Seen:
     for rank, mpi in _answers(job):
         if mpi.near is None or (not mpi.near.carriers and mpi.shares >= mpi.ranks_here):
             continue
-        by = f"through {mpi.near.carriers[0]}" if mpi.near.carriers else "past its shared memory"
+        carriers = [{"lo": "the loopback network (lo)"}.get(name, name) for name in mpi.near.carriers]
+        by = f"through {carriers[0]}" if carriers else "past its shared memory"
         seen = f"messages within a node go {by} ({mpi.near.small_us:.1f} us each way)"
         for name, forbids in ONLY_NETWORK.items():
             if (value := rank.variables.get(name)) and forbids.fullmatch(value):
-                return f"{seen}: {name}={value} leaves out shared memory", f"unset {name}, or add shared memory to it"
+                return f"{seen}: {name}={value} leaves out shared memory", f"unset {name}, or add sm to it"
         if mpi.shares < mpi.ranks_here:
             return f"{seen}: the MPI takes its ranks for those of several hosts", remedies.share_memory(job)
         return seen, remedies.share_memory(job)

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from tare.analysis.check.changes import LAUNCHERS, with_lines
-from tare.analysis.check.facts import JobFacts, MpiAnswer, read_ranks
+from tare.analysis.check.facts import JobFacts, MpiAnswer, PairTimes, read_ranks
 from tare.analysis.check.finding import CheckFinding, Severity
 from tare.analysis.check.judge import exit_code, judge, unknown
 from tare.cli.check.options import CheckOptions
 from tare.cli.output import print_json, say
 from tare.errors import EXIT_DONE, UsageError
 from tare.images.check_probe import ensure_probe
-from tare.model.text import counted, printable, without_dashes
+from tare.model.text import counted, printable, three_digits, without_dashes
 from tare.mpi.lines.line import LaunchLine, read_line
 from tare.mpi.lines.words import LayerRole
 from tare.system import process
@@ -31,6 +31,10 @@ from tare.workloads.failure_reasons import COLOUR, reason_said
 SHARE: Final = 3
 """The part of the whole time that a rank has: one third, so that what hangs is told by the ranks themselves."""
 MOST_LINES: Final = 24
+NEAR: Final = "of a node"
+TINY_US: Final = 1e-3
+MEMORY_US: Final = 50.0
+"""No way through memory takes so long: ranks that wait for a core do."""
 SIGNS: Final = {Severity.BROKEN: "✗", Severity.SLOW: "▲", Severity.RISK: "!"}
 HOSTS: Final = re.compile(r"[^,\s:]+")
 HOST_OPTIONS: Final = ("-H", "-host", "--host", "-hosts", "--hosts", "-w", "--nodelist")
@@ -141,15 +145,19 @@ def _text(job: JobFacts, findings: Sequence[CheckFinding], hidden: CheckFinding 
 def _library(job: JobFacts) -> str:
     titles = (rank.mpi.library.partition(",")[0] for rank in job.ranks if rank.mpi is not None and rank.mpi.library)
     found = {" ".join(title.replace("Version:", "").split()) for title in titles}
-    return " and ".join(sorted(found)) or "no MPI was asked"
+    return " and ".join(sorted(found)) or "MPI not known"
 
 
 def _times(job: JobFacts) -> list[str]:
     near = next((rank.mpi.near for rank in job.ranks if rank.mpi is not None and rank.mpi.near is not None), None)
     far = next((rank.mpi.far for rank in job.ranks if rank.mpi is not None and rank.mpi.far is not None), None)
-    return [
-        f"  {where}: {pair.small_us:.2f} us for 8 B, {pair.large_bytes / pair.large_us / 1e3:.3g} GB/s"
-        + (f", through {pair.carriers[0]}" if pair.carriers else "")
-        for where, pair in (("within a node", near), ("between nodes", far))
-        if pair is not None and pair.large_us > 0
-    ]
+    return [_pair_text(where, pair) for where, pair in ((NEAR, near), ("of two nodes", far)) if pair is not None]
+
+
+def _pair_text(where: str, pair: PairTimes) -> str:
+    rate = pair.large_bytes / max(pair.large_us, TINY_US) / 1e3
+    text = f"  two ranks {where}: {three_digits(pair.small_us)} us for 8 B, {three_digits(rate)} GB/s"
+    if pair.carriers:
+        return f"{text}, through {pair.carriers[0]}"
+    slow = where == NEAR and pair.small_us > MEMORY_US
+    return f"{text}; that is slow: something else runs on their cores" if slow else text

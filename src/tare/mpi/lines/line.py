@@ -13,6 +13,7 @@ from tare.mpi.lines.words import SYNTAX, LayerRole, Syntax
 
 SHELL: Final = frozenset({"|", "||", "&&", ";", "&", ">", "<", ">>", "2>", "2>&1"})
 EXAMPLE: Final = "tare check -- mpirun -n 4 ./app"
+SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".job"})
 NEXT_PART: Final = ":"
 """Separates the parts of a job of several programs (MPMD) for mpirun."""
 LINE_IN_IT: Final = "give the line in it that starts the ranks, in a job: salloc ... tare check -- srun ./app"
@@ -138,9 +139,16 @@ def read_line(words: Sequence[str]) -> LaunchLine:
     line = LaunchLine(words=given, layers=tuple(layers), program=position)
     _refuse_program(line)
     if line.launcher is None:
+        if " " in given[0]:
+            raise UsageError("the line is in quotes", remedy=f"leave the quotes out: {EXAMPLE}")
+        if PurePath(given[0]).suffix in SCRIPTS or PurePath(given[0]).name in SHELLS:
+            raise UsageError(
+                f"`{' '.join(given[:2])}` is a script",
+                remedy=f"give the line inside of it that starts the job: {EXAMPLE}",
+            )
         raise UsageError(
             f"`{' '.join(given[:3])}` is not a launcher that tare knows",
-            remedy=f"begin with the launcher: {EXAMPLE}; known: mpirun, mpiexec, srun, flux run",
+            remedy=f"begin with the launcher, mpirun, mpiexec, srun or flux run: {EXAMPLE}",
         )
     return line
 

@@ -193,6 +193,9 @@ def test_every_option_is_one_word_that_begins_with_a_dash() -> None:
 
 
 REFUSED = {
+    "sh run.sh": "give the line inside of it",
+    "./job.sbatch": "give the line inside of it",
+    "'mpirun -n 2 ./app'": "leave the quotes out",
     "mpirun -np 2 -output-proctable ./app": "leave -output-proctable out for the check",
     "mpiexec -n 4 -gdb ./app": "leave the debugger out for the check",
     "mpirun_rsh -np 2 n0 n1 ./app": "give them with -hostfile FILE",
