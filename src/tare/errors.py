@@ -182,7 +182,7 @@ class CommandFailed(InfrastructureError):
 
 
 class RequestFailed(InfrastructureError):
-    """A daemon has refused a request over HTTP, with the `status` that the message has, or has not answered it (0).
+    """A daemon refused a request over HTTP (`status` is its answer), or did not answer it (`status` is 0).
 
     Commands: those of InfrastructureError.
     Remedy: run the same command again: the next one starts daemons of its own; `tare clean` removes what is left.
